@@ -90,5 +90,5 @@ def check_endpoint(url: str | None) -> None:
         socket.create_connection((host, port), _ANSWER_SECS).close()
     except OSError as error:
         raise RecipeError(
-            f"{where}, where nobody answers: {error}. Check the address and that the storage runs."
+            f"{where}, found no server there: {error}. Check the address and that the storage runs."
         ) from error

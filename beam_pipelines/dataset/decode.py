@@ -85,7 +85,7 @@ def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
         )
     if not is_dense or tf.TensorShape(spec.shape).num_elements() != 1:
         raise ValueError(
-            f"{argument}: found '{name}', of which a row may have none or several, expected one in "
+            f"{argument}: found '{name}' with no or several values in a row, expected one in "
             "every row. Leave other rows out by the "
             "recipe's 'filter', or load it as bytes"
             + (" (images=False)." if argument == "images" else ".")

@@ -134,7 +134,7 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
         shards = _shards(output) if shards is None else shards
         if inner not in shards:
             raise RecipeError(
-                f"{path}: lies in {files.join(output, part)}, which the run replaces. Move it, or "
+                f"{path}: is in {files.join(output, part)}, which the run replaces. Move it, or "
                 "choose another --output."
             )
 

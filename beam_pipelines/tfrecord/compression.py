@@ -2,7 +2,7 @@
 
 Each part is a raw deflate stream that ends in a flush at a whole byte, not in a last block. A
 header, the parts, an empty last block and a checksum are one stream with one member, as pigz writes
-it. A part does not refer to data before it, which makes a part of some MiB hardly larger.
+it. Parts are compressed independently, which costs hardly any size at several MiB.
 
 Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
 """

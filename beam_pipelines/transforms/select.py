@@ -50,8 +50,8 @@ class SelectPlan(PickledOnce):
     Attributes:
       filter: the condition, or ``None``.
       derive: new columns, in order.
-      schema: the columns after it, with those that only the split needs; ``split.SplitPlan.schema``
-        lacks them.
+      schema: the columns after selection, including those that only the split needs. The split
+        removes these.
     """
 
     filter: Expression | None

@@ -38,10 +38,10 @@ from beam_pipelines.transforms.shards import (
     load_shard_plan,
 )
 
-# A block costs a tenth of a millisecond, whatever its size. With more places than this, a chunk is
-# cut into about this many blocks: several consecutive rows of the shuffled chunk go to one place,
+# A block costs 0.1 ms, whatever its size. With more places than this, a chunk is cut into about
+# this many blocks, and consecutive rows of the shuffled chunk stay together in packs.
 MAX_BLOCKS = 256
-# in packs so small that each place gets at least this many, for shards of equal size.
+# Each place gets at least this many packs, so that shards have nearly equal sizes.
 _MIN_PACKS = 32
 # lz4 halves rows at 0.6 GB/s a core, which costs as much as three writes to the page cache. So only
 # blocks that leave the machine are compressed.

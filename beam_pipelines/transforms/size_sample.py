@@ -43,8 +43,8 @@ class Share(NamedTuple):
 
     Attributes:
       rows: share of its rows.
-      most_bytes: of its first part in memory, less of each later part; fewer rows are sampled if
-        they are larger.
+      most_bytes: limit of the sample of the range's first part in memory; later parts get less.
+        Larger rows make the sample smaller.
     """
 
     rows: float

@@ -314,7 +314,8 @@ def test_images_that_some_rows_lack_are_explained(tmp_path):
         tmp_path, [None, compressed(random_pixels(5, 7))], schema.replace('"other"', '"unused"')
     )
     with pytest.raises(
-        ValueError, match=r"'image/encoded', of which a row may have none .*'filter'.*images=False"
+        ValueError,
+        match=r"'image/encoded' with no or several values in a row.*'filter'.*images=False",
     ):
         loader.load(folder, features=["image/encoded"])
     assert loader.load(folder, features=["image/encoded"], images=False)

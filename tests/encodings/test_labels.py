@@ -71,9 +71,9 @@ def test_one_hot_is_as_long_as_there_are_names() -> None:
         )
     messages = [str(problem) for problem in error.value.problems]
     assert len(messages) == 3
-    assert "expected their number, as in {one_hot: 12}" in messages[0]
-    assert "expected their number, as in {multi_hot: 12}" in messages[1]
-    assert "found 'ids', a list of which nothing says how many values it has" in messages[2]
+    assert "expected it in the recipe, as in {one_hot: 12}" in messages[0]
+    assert "expected it in the recipe, as in {multi_hot: 12}" in messages[1]
+    assert "found 'ids', a list without a fixed length" in messages[2]
     assert "lengths: {ids: 10}" in messages[2]
 
 

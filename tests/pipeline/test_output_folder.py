@@ -146,7 +146,7 @@ def test_an_input_in_what_is_replaced(
         (data.parent / "link").symlink_to(output / "labels")
         given = data.parent / "link" / given.name
     assert convert(given, output, "--overwrite") == 2
-    assert f"{given}: lies in {output}/labels, which the run replaces." in capsys.readouterr().err
+    assert f"{given}: is in {output}/labels, which the run replaces." in capsys.readouterr().err
     assert path.exists()
     assert (output / "dataset.json").exists()
 

@@ -67,7 +67,7 @@ class Outlines(NamedTuple):
       bars, height: width and height of the chart, in the units of the paths.
       paths: (number of the split, SVG path).
       low, high: values at the ends of the axis.
-      is_logarithmic: whether widths grow with the values.
+      is_logarithmic: whether the x axis is logarithmic.
     """
 
     bars: int

@@ -80,7 +80,7 @@ class OneHot(Fixed):
         """Needs the number of ids."""
         if self.size is None:
             raise ValueError(
-                "found ids of which nothing says how many there are, expected their number, as in "
+                "found ids without their number, expected it in the recipe, as in "
                 f"{{{self.kind}: 12}}."
             )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # not contain.
 _CUT = "\x1f"
 _EXPECTED = {
-    "split": "a regular expression (RE2) of what lies between tokens, as in {split: '[,;]'}",
+    "split": "a regular expression (RE2) of the text between tokens, as in {split: '[,;]'}",
     "lower": "true or false",
     "ngrams": "numbers of words to join, at least 1, as in {ngrams: [1, 2]}",
 }

@@ -80,7 +80,7 @@ def _arrow_schema(element_type: Any) -> pa.Schema:
         )
     except (NotImplementedError, ValueError, TypeError) as error:
         raise RecipeError(
-            f"FromRows: found {row_type}, of which a field cannot become a column ({error}), "
+            f"FromRows: found {row_type} with a field that cannot become a column ({error}), "
             "expected bool, int, float, str, bytes, or sequences "
             "of them. Map such a field to one of these before."
         ) from error
