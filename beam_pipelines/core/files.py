@@ -51,6 +51,11 @@ def join(folder: str, *names: str) -> str:
     return str(FileSystems.join(folder, *names))
 
 
+def within(folder: str, path: str) -> str:
+    """Joins a folder and a relative path with ``/`` between its names."""
+    return join(folder, *path.split("/"))
+
+
 class Listed(NamedTuple):
     """The path, size and modification time of a listed file.
 

@@ -54,7 +54,7 @@ class Dataset:
     @functools.cached_property
     def schema(self) -> schema_pb2.Schema:
         """The schema of the records, as ``tensorflow_metadata.proto.v0.schema_pb2.Schema``."""
-        return read_schema(files.join(self.folder, *self.manifest["schema"].split("/")))
+        return read_schema(files.within(self.folder, self.manifest["schema"]))
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:

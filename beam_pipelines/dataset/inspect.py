@@ -90,7 +90,7 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
                 f"{path}: found no split '{split}', expected one of "
                 f"{known}.{nearest(split, manifest['splits'])}"
             )
-        schema = read_schema(files.join(path, *manifest["schema"].split("/")))
+        schema = read_schema(files.within(path, manifest["schema"]))
         entries = shards_of(manifest["splits"][split]["shards"], generation)
         if generation is not None and not entries:
             raise RecipeError(

@@ -55,10 +55,10 @@ def verify_dataset(folder: str) -> Verification:
       DataError: lists everything that is wrong, by file.
     """
     manifest = read_manifest(folder)
-    schema = read_schema(files.join(folder, *manifest["schema"].split("/")))
+    schema = read_schema(files.within(folder, manifest["schema"]))
     if manifest["schema"] != RAW_SCHEMA:
         # 'validate' and the next run with a baseline read it.
-        read_schema(files.join(folder, *RAW_SCHEMA.split("/")))
+        read_schema(files.within(folder, RAW_SCHEMA))
     behind = tuple(left_behind(folder, manifest))
     problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
     rows = size = count = 0
@@ -86,7 +86,7 @@ def _unexpected_files(
     folder: str, manifest: dict[str, Any], behind: Collection[str]
 ) -> Iterator[str]:
     shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
-    expected = {files.join(folder, *shard.split("/")) for shard in shards}
+    expected = {files.within(folder, shard) for shard in shards}
     for path, _, _ in files.list_files(files.join(folder, EXAMPLES, "**")):
         if path not in expected and path not in behind:
             yield (

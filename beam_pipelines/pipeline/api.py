@@ -250,7 +250,7 @@ def folder_or_temporary(
 def _read_anomalies(folder: str, planned: Plan) -> dict[str, anomalies_pb2.Anomalies]:
     return {
         name: anomalies_pb2.Anomalies.FromString(
-            files.read_bytes(files.join(folder, *anomalies_path(name).split("/")))
+            files.read_bytes(files.within(folder, anomalies_path(name)))
         )
         for name in planned.recipe.split.names
     }

@@ -166,7 +166,9 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
                 file_changes.delete(files.join(folder, part))
         moved = paths[:-1]
     for some in (moved, paths[-1:]):
-        file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+        file_changes.rename(
+            [(_stage(temporary, path), files.within(folder, path)) for path in some]
+        )
 
 
 def _set_aside(path: str, target: str) -> None:
@@ -184,7 +186,9 @@ def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """
     file_changes.delete(files.join(folder, REJECTED, OFFENDERS_OF_STOPPED_RUN))
     for some in (paths[:-1], paths[-1:]):
-        file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+        file_changes.rename(
+            [(_stage(temporary, path), files.within(folder, path)) for path in some]
+        )
 
 
 def _earlier(plan: Plan, folder: str) -> Earlier:
@@ -224,7 +228,7 @@ def write_description(
     Raises:
       DataError: ``stops``, and an anomaly is not accepted.
     """
-    write_files(plan, result, (), partial(_under, folder), DESCRIPTION, started)
+    write_files(plan, result, (), partial(files.within, folder), DESCRIPTION, started)
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"
@@ -291,7 +295,3 @@ def _stage(temporary: str, path: str) -> str:
     """
     names = path.split("/")
     return files.join(temporary, *(() if names[0] in _STAGES_WRITE else (STAGED,)), *names)
-
-
-def _under(folder: str, path: str) -> str:
-    return files.join(folder, *path.split("/"))

@@ -163,7 +163,7 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         return
     for file in files.list_files(files.join(plan.transform_graph, "**")):
         path = files.relative(file.path, plan.transform_graph)
-        files.write_bytes(files.join(folder, *path.split("/")), files.read_bytes(file.path))
+        files.write_bytes(files.within(folder, path), files.read_bytes(file.path))
 
 
 def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:

@@ -114,7 +114,7 @@ def known_files(dataset: str, manifest: Manifest, source: str) -> Iterator[Known
         ]
         found = [_listed(entry) for entry in entries if "modified" in entry]
         if listed is not None:
-            path = files.join(dataset, *listed.split("/"))
+            path = files.within(dataset, listed)
             found = list(files_from_bytes(files.read_bytes(path), path))
         start = 0
         for entry in entries:

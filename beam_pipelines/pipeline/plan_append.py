@@ -82,7 +82,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     with only_below(input_roots):
         recipe_contract = read_contract(recipe)
     _check_recipe(recipe, recipe_contract, manifest, dataset)
-    schema_path = files.absolute(files.join(dataset, *RAW_SCHEMA.split("/")))
+    schema_path = files.absolute(files.within(dataset, RAW_SCHEMA))
     contract: bytes = read_schema(schema_path).SerializeToString()
     sources = {
         name: as_in_dataset(source, manifest["sources"].get(name))

@@ -166,7 +166,7 @@ def _contract(dataset: str, is_curated: bool) -> bytes:
     A curated schema holds as it is. An inferred string domain has only the strings of the training
     data, and encodings handle others; so it is left out.
     """
-    schema = read_schema(files.join(dataset, *RAW_SCHEMA.split("/")))
+    schema = read_schema(files.within(dataset, RAW_SCHEMA))
     if not is_curated:
         for feature in features_of(schema):
             if feature.HasField("domain"):

@@ -89,7 +89,7 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
 
 def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
     """Yields a shard if its file, read again, matches its note."""
-    path = files.join(temporary, *shard.path.split("/"))
+    path = files.within(temporary, shard.path)
     try:
         is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (
             shard.bytes,

@@ -40,7 +40,7 @@ def has_schema(path: str) -> bool:
 
     Both have a schema.
     """
-    return files.exists(files.join(path, *RAW_SCHEMA.split("/")))
+    return files.exists(files.within(path, RAW_SCHEMA))
 
 
 def schema_of(path: str) -> str:
@@ -49,7 +49,7 @@ def schema_of(path: str) -> str:
     Raises:
       RecipeError: there is none.
     """
-    schema_path = files.join(path, *RAW_SCHEMA.split("/"))
+    schema_path = files.within(path, RAW_SCHEMA)
     if not files.exists(schema_path):
         raise RecipeError(
             f"{path}: found no {RAW_SCHEMA} in it, expected a schema. Name one with --schema."

@@ -115,14 +115,14 @@ def _write_parts(
     path = shard_path(name, split.name, number, split.num_shards, output.compression)
     stream = Stream(output.compression)
     rows = 0
-    with files.replace(files.join(folder, *path.split("/"))) as file:
+    with files.replace(files.within(folder, path)) as file:
         size, crc = _append(file, stream.start(), 0, 0)
         for part_rows, part in parts:
             rows += part_rows
             stream.add(part)
             size, crc = _append(file, part.data, size, crc)
         size, crc = _append(file, stream.end(), size, crc)
-    _read_back(files.join(folder, *path.split("/")), size, crc)
+    _read_back(files.within(folder, path), size, crc)
     give_back_memory()  # after the last shard, the commit needs it
     return ShardInfo(split.name, path, rows, size, stream.size, crc)
 

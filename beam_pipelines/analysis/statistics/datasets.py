@@ -118,7 +118,7 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
             raise RecipeError(f"{output}: there are statistics already. Choose another --output.")
     merged = merged_statistics([read_accumulators(folder) for folder in folders])
     for path, content in statistics_to_files(merged.splits, merged.plan):
-        files.write_bytes(files.join(output, *path.split("/")), content)
+        files.write_bytes(files.within(output, path), content)
     return dict(merged.splits)
 
 

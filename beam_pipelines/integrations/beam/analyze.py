@@ -86,7 +86,7 @@ def _write_statistics(
     computed: dict[str, statistics.TableStatistics], plan: statistics.StatisticsPlan, folder: str
 ) -> dict[str, statistics.TableStatistics]:
     for path, content in statistics_to_files(computed, plan):
-        files.write_bytes(files.join(folder, *path.split("/")), content)
+        files.write_bytes(files.within(folder, path), content)
     return computed
 
 
