@@ -189,11 +189,9 @@ def _features(folder: str, split: str) -> Table:
     ).datasets[0]
     rows = []
     for feature in statistics.features:
-        common = (
-            feature.num_stats.common_stats
-            if feature.HasField("num_stats")
-            else feature.string_stats.common_stats
-        )
+        if feature.type == statistics_pb2.FeatureNameStatistics.STRUCT:
+            continue  # the feature lists' parent, whose children follow
+        common = getattr(feature, feature.WhichOneof("stats")).common_stats
         kind = statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
         rows.append(
             [feature.path.step[-1], kind, f"{common.num_missing:,}", *_feature_values(feature)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from tensorflow_metadata.proto.v0 import statistics_pb2
+from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
 from beam_pipelines.analysis.statistics.histograms import (
@@ -15,10 +15,15 @@ from beam_pipelines.analysis.statistics.histograms import (
     standard_histogram,
 )
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics, value_type
+from beam_pipelines.analysis.statistics.table import (
+    ColumnStatistics,
+    TableStatistics,
+    WeightedPresence,
+    value_type,
+)
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
-from beam_pipelines.core.schema_features import path_of
+from beam_pipelines.core.schema_features import SEQUENCE, path_of
 
 # TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice
 # (constants.py).
@@ -72,8 +77,35 @@ def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeature
         name=name,
         num_examples=table.rows,
         weighted_num_examples=table.weight or 0.0,
-        features=[_feature(name, column) for name, column in table.columns.items()],
+        features=_features(table),
     )
+
+
+def _features(table: TableStatistics) -> Iterator[statistics_pb2.FeatureNameStatistics]:
+    """Yields the features, with a parent before the first feature list."""
+    has_parent = False
+    for name, column in table.columns.items():
+        if column.null_steps is not None and not has_parent:
+            has_parent = True
+            yield _parent(table)
+        yield _feature(name, column)
+
+
+def _parent(table: TableStatistics) -> statistics_pb2.FeatureNameStatistics:
+    """Returns the STRUCT of the feature lists.
+
+    TFDV counts it as one value of every row, also where the row has no feature list. Its
+    ``infer_schema`` ends the process if it finds a feature list without a parent.
+    """
+    weighted = None if table.weight is None else WeightedPresence(table.weight, 0.0, table.weight)
+    one = int(table.rows > 0)
+    no_values = NumberStatistics.of(pa.array([], pa.int64()))
+    every_row = ColumnStatistics(
+        pa.int64(), table.rows, 0, one, one, table.rows, no_values, weighted=weighted
+    )
+    feature = _Feature(path=path_pb2.Path(step=[SEQUENCE]), type=_Feature.STRUCT)
+    feature.struct_stats.common_stats.CopyFrom(_common(every_row))
+    return feature
 
 
 def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameStatistics:

@@ -181,6 +181,32 @@ def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
         assert found.get(path, 0.0) == wanted, path
 
 
+def test_feature_lists_have_a_parent() -> None:
+    """Before the feature lists is their STRUCT, which every row has, as in TFDV."""
+    batch = pa.record_batch(
+        {
+            "c": [1.0, 0.5, 2.0],
+            "s": pa.array([[1, None], None, []], pa.list_(pa.int64())),
+            "t": pa.array([None, None, ["x"]], pa.list_(pa.string())),
+            "k": ["a", "a", "b"],
+        }
+    )
+    plan = StatisticsPlan("c", slice_by=("k",), lists=("s", "t"))
+    rows = {"All Examples": (3, 3.5), "k_a": (2, 1.5), "k_b": (1, 2.0)}
+    for dataset in to_proto({"a": TableStatistics.of(batch, plan)})["a"].datasets:
+        paths = [tuple(feature.path.step) for feature in dataset.features]
+        parent = ("##SEQUENCE##",)
+        assert paths == [("c",), parent, (*parent, "s"), (*parent, "t"), ("k",)]
+        found = dataset.features[1]
+        assert found.type == statistics_pb2.FeatureNameStatistics.STRUCT
+        expected = statistics_pb2.FeatureNameStatistics()
+        number, weight = rows[dataset.name]
+        # What TFDV counts for a column that has one value in every row.
+        ones = feature_of([1] * number, 0, [weight / number] * number).num_stats.common_stats
+        expected.struct_stats.common_stats.CopyFrom(ones)
+        assert flat(found.struct_stats) == flat(expected.struct_stats)
+
+
 def test_slices_are_datasets_of_their_own() -> None:
     """After all examples follows one dataset per value, named column_value, of its rows."""
     batch = pa.record_batch(
