@@ -41,6 +41,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
     from beam_pipelines.analysis.statistics.stored import read_statistics
     from beam_pipelines.core import files
+    from beam_pipelines.core.tensor_representations import add_representations
     from beam_pipelines.pipeline.validate import has_schema, schema_of
 
     known = read_statistics(statistics)
@@ -48,6 +49,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
     # Statistics do not say which columns are one sparse tensor; a dataset's own schema does.
     sparse = sparse_columns(read_schema(schema_of(statistics))) if has_schema(statistics) else ()
     add_sparse_features(found, sparse, known)
+    add_representations(found)
     if files.exists(output) and not overwrite:
         raise RecipeError(
             f"{output}: there is a file already. Add --overwrite to replace it, or choose another "

@@ -91,6 +91,11 @@ def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
     del flat.feature[:]
     flat.feature.extend(feature for feature in schema.feature if not _is_sequence(feature))
     flat.feature.extend(_without_steps(feature) for feature in feature_lists_of(schema))
+    for group in flat.tensor_representation_group.values():
+        tensors = group.tensor_representation
+        for name in list(tensors):
+            if SEQUENCE in tensors[name].ragged_tensor.feature_path.step:
+                del tensors[name]
     return flat
 
 

@@ -14,6 +14,7 @@ from beam_pipelines.core.schema_features import (
     nested,
     schema_type,
 )
+from beam_pipelines.core.tensor_representations import add_representations, drop_representations
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan
 
@@ -79,7 +80,8 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
     domains = [domain for domain in encoded.string_domain if domain.name in used]
     del encoded.string_domain[:]
     encoded.string_domain.extend(domains)
-    return nested(encoded, plan.lists)
+    drop_representations(encoded, made | (protos.keys() - features.keys()))
+    return add_representations(nested(encoded, plan.lists))
 
 
 def _feature(name: str, feature: Feature) -> schema_pb2.Feature:

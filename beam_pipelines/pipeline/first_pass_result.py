@@ -19,6 +19,7 @@ from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.core.schema_features import flattened, without_values
+from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
 from beam_pipelines.encodings.plan import load_fitted
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.encodings.serving.job import GraphJob
@@ -113,7 +114,7 @@ def make_result(
     schema = (
         update_schema(expected, list(statistics.values()), plan.policy.allows)
         if allowed
-        else expected
+        else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     give_back_memory()
@@ -141,7 +142,7 @@ def graph_job(
       fitted, analyzed: as in ``FittedFolders``.
     """
     # The graph takes feature lists as flat values, as a tf.Example has them.
-    raw, encoded = flattened(raw), flattened(encoded)
+    raw, encoded = (drop_inferred(flattened(schema)) for schema in (raw, encoded))
     return GraphJob.of(
         load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None
     )
@@ -221,7 +222,7 @@ def _count_nulls(result: FirstPassResult, column: str) -> int:
 def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
     schema = with_shapes(infer_schema(statistics), plan.encode.columns)
     add_sparse_features(schema, plan.sparse, statistics)
-    return schema
+    return add_representations(schema)
 
 
 def _encoded_schema(

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 from tfx_bsl.tfxio import tensor_representation_util
+from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+from tfx_bsl.tfxio.tf_sequence_example_record import TFSequenceExampleRecord
 
 from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators
 from beam_pipelines.core.chunks import Chunk
@@ -339,8 +341,6 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
     """tfx-bsl's parsers of the schema parse and decode the same values."""
     folder = request.getfixturevalue(name)
     schema = read_schema(folder)
-    representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
-    tensor_representation_util.SetTensorRepresentationsInSchema(schema, representations)
     context_spec, list_spec = tensor_representation_util.CreateTfSequenceExampleParserConfig(schema)
     some = records(folder, "train")[:50]
     _, sequences, _ = tf.io.parse_sequence_example(some, context_spec, list_spec)
@@ -358,6 +358,22 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
             assert single[path].to_list() == values
             found = decoded[place]["##SEQUENCE##"][path.removeprefix("##SEQUENCE##.")]
             assert [step or [] for step in found or []] == values
+
+
+def test_tfx_reads_the_records(grouped: Path) -> None:
+    """tfx-bsl's reader of tf.SequenceExamples, which Trainer uses, gives ragged feature lists."""
+    files = str(grouped / "examples" / "Split-train" / "*")
+    reader = TFSequenceExampleRecord(files, ["test"], schema=read_schema(grouped))
+    options = TensorFlowDatasetOptions(batch_size=1000, num_epochs=1, shuffle=False)
+    [batch] = reader.TensorFlowDataset(options)
+    prices = {}
+    for record in records(grouped, "train"):
+        example = tf.train.SequenceExample.FromString(record)
+        [user] = example.context.feature["user"].bytes_list.value
+        prices[user] = [[] if price is None else [price] for price in steps(example, "price")]
+    users = batch["user"].numpy().ravel().tolist()
+    found = dict(zip(users, batch["##SEQUENCE##.price"].to_list(), strict=True))
+    assert found == prices
 
 
 def list_features(folder: Path) -> dict[str, schema_pb2.Feature]:

@@ -18,6 +18,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
 from beam_pipelines.core.schema_features import domains_of, features_of
+from beam_pipelines.core.tensor_representations import add_representations
 
 
 def update_schema(
@@ -58,4 +59,4 @@ def update_schema(
     infer_features(
         [name for name in names if applies(Info.SCHEMA_NEW_COLUMN, name)], views, updated
     )
-    return updated
+    return add_representations(updated, schema)
