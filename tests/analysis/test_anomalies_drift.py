@@ -76,12 +76,15 @@ def histogram(*buckets: tuple[float, float, float], nans: int = 0) -> statistics
         (histogram((0, 2, 2)), histogram((1, 3, 2)), divergence([1, 1, 0], [0, 1, 1])),
         (histogram((5, 5, 2)), histogram((5, 5, 7)), 0.0),  # a single value
         (histogram((5, 5, 2)), histogram((4, 6, 2)), 1.0),
-        (
-            histogram((0, 1, 1), nans=1),
-            histogram((0, 1, 1), nans=1),
-            divergence([1, 1, 0], [1, 0, 1]),
-        ),
+        (histogram((0, 1, 9), nans=1), histogram((0, 1, 27), nans=3), 0.0),
+        (histogram((0, 1, 1), nans=1), histogram((0, 1, 1)), divergence([1, 1], [1, 0])),
+        (histogram(nans=2), histogram(nans=1), 0.0),
         (histogram((0, 1, 1), (1, math.inf, 1)), histogram((0, 1, 1)), divergence([1, 1], [1, 0])),
+        (
+            histogram((-math.inf, -math.inf, 1), (0, 1, 1), (math.inf, math.inf, 2)),
+            histogram((-math.inf, -math.inf, 2), (0, 1, 1), (math.inf, math.inf, 1)),
+            divergence([1, 1, 2], [2, 1, 1]),
+        ),
         (histogram((-1e308, 1e308, 2)), histogram((-1e308, 0, 1), (0, 1e308, 1)), 0.0),
         (histogram(), histogram((0, 1, 1)), None),
     ],
@@ -190,6 +193,56 @@ def test_drift(
     found = find_anomalies({"train": statistics(now, kind)}, same, policy)
     assert not found["train"].reasons
     assert found["train"].measured[0].drift_measurements[0].threshold == 1
+
+
+COMPARATORS = (
+    "infinity_norm { threshold: 0 }",
+    "jensen_shannon_divergence { threshold: 0 }",
+    "jensen_shannon_divergence { threshold: 0 source { type: QUANTILES } }",
+)
+
+
+@given(
+    st.sampled_from(COMPARATORS),
+    st.lists(st.floats(width=32), min_size=1, max_size=30)
+    | st.lists(st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1.5]), min_size=1)
+    | st.lists(st.text("abcde", max_size=2), min_size=1),
+    st.integers(1, 5),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=300, deadline=None)
+def test_equal_distributions_are_no_drift(
+    comparator: str, values: list[Any], times: int, chance: Any
+) -> None:
+    """The same values in another order, several times, cross no threshold, not even 0."""
+    kind = pa.string() if isinstance(values[0], str) else pa.float64()
+    more = values * times
+    chance.shuffle(more)
+    policy = ValidationPolicy(baseline={"train": proto(values, kind)})
+    type_name = "FLOAT" if kind == pa.float64() else "BYTES"
+    limited = schema(f"type: {type_name} drift_comparator {{ {comparator} }}")
+    found = find_anomalies({"train": statistics(more, kind)}, limited, policy)
+    assert not found["train"].reasons
+    assert all(
+        measurement.value == 0
+        for info in found["train"].measured
+        for measurement in info.drift_measurements
+    )
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_a_share_of_odd_values_is_drift_only_if_it_changes(odd: float) -> None:
+    """10 % on both days is none; 10 % after 0 % is."""
+    numbers = [float(number) for number in range(90)]
+    days = {"steady": [*numbers, *[odd] * 10], "none": [*numbers, *numbers[::9]]}
+    comparator = "jensen_shannon_divergence { threshold: 0.02 }"
+    limited = schema(f"type: FLOAT drift_comparator {{ {comparator} }}")
+    now = {"train": statistics([number + 1 for number in numbers] + [odd] * 10, pa.float64())}
+    high = {}
+    for name, values in days.items():
+        policy = ValidationPolicy(baseline={"train": proto(values, pa.float64())})
+        high[name] = bool(find_anomalies(now, limited, policy)["train"].reasons)
+    assert high == {"steady": False, "none": True}
 
 
 def test_nothing_is_compared_without_a_baseline_or_a_threshold() -> None:

@@ -1,7 +1,7 @@
 """Distances of distributions: L-infinity, absolute difference, Jensen–Shannon.
 
-The definitions are TFDV's (anomalies/metrics.cc): texts by their rank histograms, numbers by a
-histogram.
+The definitions are TFDV's (anomalies/metrics.cc), but for NaN and infinities: texts by their rank
+histograms, numbers by a histogram.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 Counts = Mapping[str, float]
 Weights = npt.NDArray[np.float64]
+
+# Equal shares of different counts differ by so much at most.
+_ROUNDING = 1e-12
 
 
 def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
@@ -72,8 +75,8 @@ def jensen_shannon_of_histograms(
     It is in bits, from 0 to 1; ``None`` if one histogram is empty.
 
     Values are assumed to be spread evenly over a bucket, and both histograms are cut at the bounds
-    of either. A bucket of a single value matches only the other side's bucket of the same value;
-    infinite buckets and NaN match nothing.
+    of either. A bucket of a single value matches only the other side's bucket of the same value.
+    NaN matches NaN, and an infinite bound the same infinite bound; in TFDV they match nothing.
     """
     bounds = np.unique(
         [bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]]
@@ -82,16 +85,8 @@ def jensen_shannon_of_histograms(
         {low for side in (left, right) for low, high, _ in _buckets(side) if low == high}
     )
     weights = [_aligned(side, bounds, points) for side in (left, right)]
-    infinite = [
-        sum(w for low, high, w in _buckets(side) if not np.isfinite([low, high]).all())
-        for side in (left, right)
-    ]
-    nans = [float(side.num_nan) for side in (left, right)]
-    zeros = np.zeros(2)
-    sides = (
-        np.concatenate([weights[0], [infinite[0], nans[0]], zeros]),
-        np.concatenate([weights[1], zeros, [infinite[1], nans[1]]]),
-    )
+    tails = [_tails(side) for side in (left, right)]
+    sides = [np.concatenate(side) for side in zip(weights, tails, strict=True)]
     return jensen_shannon(*sides) if all(side.sum() > 0 for side in sides) else None
 
 
@@ -108,6 +103,16 @@ def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, flo
         for low, high, weight in _buckets(histogram)
         if low != high and np.isfinite([low, high]).all()
     ]
+
+
+def _tails(histogram: statistics_pb2.Histogram) -> Weights:
+    """Returns float64[5]: the weight of NaN, and of buckets by the bounds that are infinite."""
+    tails = np.zeros(5)
+    tails[0] = histogram.num_nan
+    for low, high, weight in _buckets(histogram):
+        if not np.isfinite([low, high]).all():
+            tails[1 + 2 * (low == -np.inf) + (high == np.inf)] += weight
+    return tails
 
 
 def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[float]) -> Weights:
@@ -129,11 +134,13 @@ def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[
 def jensen_shannon(left: Weights, right: Weights) -> float:
     """Returns the Jensen–Shannon divergence of two arrays of weights.
 
-    It is in bits, from 0 to 1. Both sides must have weight.
+    It is in bits, from 0 to 1; less than 1e-12, the rounding error, is 0. Both sides must have
+    weight.
     """
     p, q = left / left.sum(), right / right.sum()
     mean = (p + q) / 2
-    return min(1.0, max(0.0, (_divergence(p, mean) + _divergence(q, mean)) / 2))
+    divergence = (_divergence(p, mean) + _divergence(q, mean)) / 2
+    return 0.0 if divergence < _ROUNDING else min(1.0, divergence)
 
 
 def _divergence(p: Weights, q: Weights) -> float:
