@@ -18,12 +18,15 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines.core import input_roots, object_stores
+from beam_pipelines.core import input_roots, object_stores, regular_files
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
+from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.signals import has_raised
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 _READ_BYTES = 4 << 20
+# A recipe, a schema or a module is read whole. The largest real schemas have a few megabytes.
+MAX_DOCUMENT_BYTES = 64 * MIB
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -145,9 +148,15 @@ def _matched(pattern: str) -> tuple[str, str]:
 
 
 def open_read(path: str) -> BinaryIO:
-    """Opens a file for reading, seekable, without decompressing it."""
+    """Opens a file for reading, seekable, without decompressing it.
+
+    Raises:
+      DataError: it cannot be opened, or is no regular file.
+    """
     input_roots.check(path)
     try:
+        if is_local(path):
+            return regular_files.open_read(path)
         return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[no-any-return]
     except Exception as error:
         if is_local(path) and not isinstance(error, (OSError, ValueError)):
@@ -259,6 +268,36 @@ def read_bytes(path: str) -> bytes:
     """Returns a whole file."""
     with open_read(path) as file, reading(path):
         return file.read()
+
+
+def read_at_most(path: str, most_bytes: int) -> bytes | None:
+    """Returns a whole file, or ``None`` if it is too large.
+
+    The size that a file was listed with may be another than that of its content.
+    """
+    pieces, size = [], 0
+    with open_read(path) as file, reading(path):
+        while piece := file.read(MIB):
+            size += len(piece)
+            if size > most_bytes:
+                return None
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def read_document(path: str) -> bytes:
+    """Returns a recipe, a schema or a module.
+
+    Raises:
+      DataError: it cannot be read, or has more than ``MAX_DOCUMENT_BYTES``.
+    """
+    data = read_at_most(path, MAX_DOCUMENT_BYTES)
+    if data is None:
+        raise DataError(
+            f"{path}: found more than {MAX_DOCUMENT_BYTES:,} bytes, expected at most as many of a "
+            "recipe, a schema or a module. Check the path."
+        )
+    return data
 
 
 def write_bytes(path: str, data: bytes) -> None:

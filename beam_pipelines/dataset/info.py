@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from beam_pipelines.core import regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
@@ -350,6 +351,8 @@ def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
 def _read(path: str) -> bytes:
     import tensorflow as tf
 
+    if "://" not in path:
+        regular_files.check(path)
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             return bytes(file.read())

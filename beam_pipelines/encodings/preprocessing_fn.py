@@ -67,7 +67,7 @@ def plan_preprocessing(
         return None
     path = files.resolve(recipe.preprocessing_fn, recipe.directory)
     try:
-        source = files.read_bytes(path).decode()
+        source = files.read_document(path).decode()
         _check_source(path, source)
     except (DataError, UnicodeDecodeError, ValueError) as error:
         raise RecipeProblems([Problem((FUNCTION,), str(error))]) from error

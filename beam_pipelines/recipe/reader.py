@@ -47,7 +47,7 @@ def load_recipe(path: str, formats: Iterable[str], encodings: Mapping[str, Any])
     from beam_pipelines.core import files
 
     try:
-        text = files.read_bytes(path).decode("utf-8-sig")
+        text = files.read_document(path).decode("utf-8-sig")
     except DataError as error:
         raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from beam_pipelines.core import columns, files
+from beam_pipelines.core import columns, files, regular_files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of_path
@@ -112,6 +112,8 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
         if not matches:
             problems.append(problem(source, "path", f"no file matches '{resolved}'."))
         for listed in matches:
+            if files.is_local(listed.path):
+                regular_files.check(listed.path)
             if listed.path in found:
                 message = f"{listed.path} is matched twice. Let only one pattern match it."
                 problems.append(problem(source, "path", message))

@@ -129,7 +129,7 @@ def read_schema(path: str) -> schema_pb2.Schema:
     Raises:
       DataError: the file cannot be read or is no schema; the message names the line.
     """
-    data = files.read_bytes(path)
+    data = files.read_document(path)
     try:
         text = data.decode()
         schema = _as_written(text)

@@ -213,7 +213,19 @@ def _read_label_files(
     for folder in folders:
         for name in _NAMES:
             if files.exists(folder + name):
-                _note_names(folder + name, files.read_bytes(folder + name), names, limits)
+                _note_names(folder + name, _read_whole(folder + name), names, limits)
+
+
+def _read_whole(path: str) -> bytes:
+    """Returns a file of labels.
+
+    Raises:
+      DataError: it is larger than a file of CIFAR.
+    """
+    data = files.read_at_most(path, MAX_BATCH_BYTES)
+    if data is None:
+        raise _too_large(path, f"more than {MAX_BATCH_BYTES:,}")
+    return data
 
 
 def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limits: Limits) -> None:
@@ -269,10 +281,14 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
 
 def _check_size(path: str, size_bytes: int) -> None:
     if size_bytes > MAX_BATCH_BYTES:
-        raise DataError(
-            f"{path}: found {size_bytes:,} bytes, expected at most {MAX_BATCH_BYTES:,} of a CIFAR "
-            "file. Check 'path' of the source."
-        )
+        raise _too_large(path, f"{size_bytes:,}")
+
+
+def _too_large(path: str, size: str) -> DataError:
+    return DataError(
+        f"{path}: found {size} bytes, expected at most {MAX_BATCH_BYTES:,} of a CIFAR file. Check "
+        "'path' of the source."
+    )
 
 
 def _classes(layout: _CifarLayout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:

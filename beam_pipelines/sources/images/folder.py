@@ -109,8 +109,7 @@ class Images(Format):
         rows: list[dict[str, Any]] = []
         rejected: list[Rejected] = []
         for file in plan.files[slice(*byte_range.members)]:
-            _check_size(file, plan.source.limits)
-            data = files.read_bytes(file.path)
+            data = _read(file, plan.source.limits)
             crc = google_crc32c.extend(crc, data)
             try:
                 data, look = _look_at(data, plan.source.image, plan.source.limits)
@@ -160,13 +159,19 @@ class Images(Format):
         return [Position(good[row], "", "") for row in rows]
 
 
-def _check_size(file: FileInfo, limits: Limits) -> None:
-    """Raises ``DataError`` for a file larger than a value may be."""
-    if file.size_bytes > limits.cell_bytes:
-        raise DataError(
-            f"{file.path}: "
-            f"{exceeded(limits, 'cell_bytes', f'an image file of {file.size_bytes:,} bytes')}"
-        )
+def _read(file: FileInfo, limits: Limits) -> bytes:
+    """Returns an image file.
+
+    Raises:
+      DataError: it is larger than a value may be, as it was listed or as it is now.
+    """
+    is_small = file.size_bytes <= limits.cell_bytes
+    data = files.read_at_most(file.path, limits.cell_bytes) if is_small else None
+    if data is None:
+        size = max(file.size_bytes, limits.cell_bytes + 1)
+        found = f"an image file of {'at least ' if is_small else ''}{size:,} bytes"
+        raise DataError(f"{file.path}: {exceeded(limits, 'cell_bytes', found)}")
+    return data
 
 
 def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, pictures.Look]:

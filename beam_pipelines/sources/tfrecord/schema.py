@@ -60,7 +60,7 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
     if not files.exists(path):
         raise RecipeProblems([problem(source, "schema", f"no file '{path}'.")])
     try:
-        schema = text_format.Parse(files.read_bytes(path).decode(), schema_pb2.Schema())
+        schema = text_format.Parse(files.read_document(path).decode(), schema_pb2.Schema())
     except (text_format.ParseError, UnicodeDecodeError) as error:
         message = f"{path} is no TFMD schema in text format: {error}."
         raise RecipeProblems([problem(source, "schema", message)]) from error
