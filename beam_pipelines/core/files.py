@@ -79,9 +79,28 @@ def list_files(pattern: str) -> list[Listed]:
     Raises:
       DataError: the files cannot be listed, or one of them is outside of ``--input_root``.
     """
-    fixed = _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
-    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
+    check_folder(pattern)
     found = _list_files(pattern)
+    check_names(found)
+    return found
+
+
+def check_folder(pattern: str) -> None:
+    """Checks that this process may list the folder of a pattern.
+
+    Raises:
+      OutsideRootError: it may not.
+    """
+    fixed = before_wildcard(pattern)
+    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
+
+
+def check_names(found: Sequence[Listed]) -> None:
+    """Checks that listed files may be read and have names of text.
+
+    Raises:
+      DataError: one may not, or has no such name.
+    """
     for listed in found:
         input_roots.check(listed.path)
         if not _is_text(listed.path):
@@ -90,7 +109,6 @@ def list_files(pattern: str) -> list[Listed]:
                 f"{shown}: found bytes in the file's name that are not UTF-8, expected text. "
                 "Rename the file."
             )
-    return found
 
 
 def _is_text(path: str) -> bool:
@@ -129,7 +147,12 @@ def names_in(folder: str) -> list[str]:
 
 def has_wildcard(path: str) -> bool:
     """Whether a path has wildcards."""
-    return _BEFORE_WILDCARD.fullmatch(path) is None
+    return before_wildcard(path) != path
+
+
+def before_wildcard(pattern: str) -> str:
+    """Returns a pattern up to its first wildcard."""
+    return _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
 
 
 def _matched(pattern: str) -> tuple[str, str]:

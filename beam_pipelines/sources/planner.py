@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from beam_pipelines.core import columns, files, regular_files
+from beam_pipelines.core import columns, files, input_files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of_path
@@ -106,14 +106,12 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
             )
             problems.append(problem(source, "path", message))
             continue
-        matches = [] if is_folder else files.list_files(resolved)
-        if not matches and takes_folders and not files.has_wildcard(resolved):
-            matches = files.list_files(files.join(resolved, "**"))
+        matches = [] if is_folder else input_files.list_files(resolved)
+        if is_folder or (not matches and takes_folders and not files.has_wildcard(resolved)):
+            matches = input_files.list_folder(resolved)
         if not matches:
             problems.append(problem(source, "path", f"no file matches '{resolved}'."))
         for listed in matches:
-            if files.is_local(listed.path):
-                regular_files.check(listed.path)
             if listed.path in found:
                 message = f"{listed.path} is matched twice. Let only one pattern match it."
                 problems.append(problem(source, "path", message))

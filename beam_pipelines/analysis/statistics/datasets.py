@@ -10,7 +10,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.core import files
+from beam_pipelines.core import files, input_files
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.dataset_layout import (
     ACCUMULATORS,
@@ -55,7 +55,7 @@ def statistics_to_files(
 
 def has_accumulators(folder: str) -> bool:
     """Whether there are accumulators in a folder, for ``read_accumulators``."""
-    return bool(files.list_files(files.join(folder, accumulators_path("*", 1))))
+    return bool(input_files.list_files(files.join(folder, accumulators_path("*", 1))))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
@@ -87,7 +87,7 @@ def _count_generations(folder: str) -> int:
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:
     pattern = accumulators_path("*", generation)
-    listed = files.list_files(files.join(dataset, pattern))
+    listed = input_files.list_files(files.join(dataset, pattern))
     if not listed:
         raise DataError(
             f"{dataset}: found no {pattern}, expected a dataset with the accumulators of its "

@@ -9,7 +9,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.datasets import has_accumulators, read_accumulators
 from beam_pipelines.analysis.statistics.view import Statistics
-from beam_pipelines.core import files
+from beam_pipelines.core import files, input_files
 from beam_pipelines.core.dataset_layout import (
     DESCRIPTION,
     FEATURE_STATS,
@@ -53,7 +53,7 @@ def read_statistics(path: str) -> dict[str, Statistics]:
         )
     found = {
         _split_of(listed.path): listed.path
-        for listed in files.list_files(files.join(folder, "*", FEATURE_STATS))
+        for listed in input_files.list_files(files.join(folder, "*", FEATURE_STATS))
     }
     names = [name for name in _manifest_order(path) if name in found]
     rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
@@ -68,7 +68,7 @@ def _folder(path: str) -> str:
         (
             one
             for one in candidates
-            if files.list_files(files.join(one, f"{SPLIT_PREFIX}*", FEATURE_STATS))
+            if input_files.list_files(files.join(one, f"{SPLIT_PREFIX}*", FEATURE_STATS))
         ),
         "",
     )

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import files
+from beam_pipelines.core import files, input_files
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Source
@@ -212,7 +212,7 @@ def _read_label_files(
     )
     for folder in folders:
         for name in _NAMES:
-            if files.exists(folder + name):
+            if input_files.exists(folder + name):
                 _note_names(folder + name, _read_whole(folder + name), names, limits)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import files
+from beam_pipelines.core import input_files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, no_zlib
@@ -270,7 +270,7 @@ def _label_path_by_name(path: str) -> str:
     if not count:
         return ""
     others = [named, named.removesuffix(".gz"), f"{named}.gz"]
-    return folder + next((other for other in others if files.exists(folder + other)), named)
+    return folder + next((other for other in others if input_files.exists(folder + other)), named)
 
 
 def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
@@ -311,7 +311,7 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Id
             raise RecipeProblems([problem(source, "idx", message)])
         return False
     for file, header, path in zip(arrays, headers, paths, strict=True):
-        if not files.exists(path):
+        if not input_files.exists(path):
             raise DataError(
                 f"{path}: found no such file, expected the labels of {file.path}. "
                 "Put it there, name another with 'idx: {labels: …}', or set 'idx: {labels: []}' to "

@@ -9,7 +9,7 @@ import pyarrow as pa
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import files
+from beam_pipelines.core import files, input_files
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
@@ -34,7 +34,7 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
     folders = {file.path.rpartition("/" + split_folder(EXAMPLES, ""))[0] for file in found}
     folder = folders.pop()
     manifest_path = files.join(folder, MANIFEST)
-    if folders or not folder or not files.exists(manifest_path):
+    if folders or not folder or not input_files.exists(manifest_path):
         message = (
             "a TFRecord source needs the TFMD schema (schema.pbtxt) of its examples: name it with "
             "'schema'. The shards of one "
@@ -57,7 +57,7 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
     Raises:
       RecipeProblems: it does not exist, is none, or has no features.
     """
-    if not files.exists(path):
+    if not input_files.exists(path):
         raise RecipeProblems([problem(source, "schema", f"no file '{path}'.")])
     try:
         schema = text_format.Parse(files.read_document(path).decode(), schema_pb2.Schema())

@@ -1,0 +1,218 @@
+"""Listing of inputs: Beam's patterns, with links followed and nothing lost in silence."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core import files, input_files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.input_roots import OutsideRootError, only_below
+
+NAMES = st.sampled_from(["a", "b", "ab.csv", "b.csv", "a[1]", "x*"])
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
+WILDCARDS = st.sampled_from(
+    ["*", "**", "?", "a*", "*.csv", "[ab]", "[!a]", "[ab]*", "**.csv", "a**"]
+)
+PATTERNS = st.lists(st.one_of(WILDCARDS, NAMES), min_size=1, max_size=4).map("/".join)
+
+
+def listed(folder: Path, pattern: str) -> list[str]:
+    """Returns the paths in a folder that match a pattern, relative to the folder."""
+    return [
+        os.path.relpath(file.path, folder) for file in input_files.list_files(f"{folder}/{pattern}")
+    ]
+
+
+def make(folder: Path, *paths: str) -> None:
+    """Makes files; ``a -> b`` is a link."""
+    for path in paths:
+        name, _, target = path.partition(" -> ")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            (folder / name).symlink_to(target)
+        else:
+            (folder / name).write_text("a\n1\n")
+
+
+@settings(max_examples=200)
+@example(tree=[("a", "b.csv")], pattern="a?b.csv")
+@example(tree=[("a", "b.csv")], pattern="a[!x]b.csv")
+@example(tree=[("a", "b", "b.csv")], pattern="a**.csv")
+@given(tree=st.lists(PATHS, max_size=8), pattern=PATTERNS)
+def test_without_links_as_beam(
+    tmp_path_factory: pytest.TempPathFactory, tree: list[tuple[str, ...]], pattern: str
+) -> None:
+    """Without links, what matches any pattern is what Beam finds, in the same order."""
+    folder = tmp_path_factory.mktemp("tree")
+    for path in tree:
+        parent = folder.joinpath(*path[:-1])
+        if all(one.is_dir() or not one.exists() for one in (parent, *parent.parents)):
+            parent.mkdir(parents=True, exist_ok=True)
+            if not parent.joinpath(path[-1]).exists():
+                parent.joinpath(path[-1]).write_bytes(b"x" * len(path))
+    expected = files.list_files(f"{folder}/{pattern}")
+    if (folder / pattern).is_dir():  # Beam lists the folder itself
+        expected = []
+    assert input_files.list_files(f"{folder}/{pattern}") == expected
+
+
+@settings(max_examples=200)
+@given(
+    tree=st.lists(PATHS, min_size=1, max_size=6),
+    links=st.lists(st.tuples(PATHS, PATHS), max_size=3),
+    pattern=PATTERNS.filter(lambda pattern: not any(sign in pattern for sign in ("?", "[", "**"))),
+)
+def test_with_links_as_the_shell(
+    tmp_path_factory: pytest.TempPathFactory,
+    tree: list[tuple[str, ...]],
+    links: list[tuple[tuple[str, ...], tuple[str, ...]]],
+    pattern: str,
+) -> None:
+    """With links into other folders, what matches is what ``glob`` finds, as a shell does."""
+    folder, other = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("other")
+    for number, path in enumerate(tree):
+        top = (folder, other)[number % 2]
+        parent = top.joinpath(*path[:-1])
+        if all(one.is_dir() or not one.exists() for one in (parent, *parent.parents)):
+            parent.mkdir(parents=True, exist_ok=True)
+            if not parent.joinpath(path[-1]).exists():
+                parent.joinpath(path[-1]).write_bytes(b"x")
+    linked = set()
+    for path, target in links:
+        place, there = folder.joinpath(*path), other.joinpath(*target)
+        is_new = not any(
+            there in one.parents or one in there.parents or one == there for one in linked
+        )
+        if place.parent.is_dir() and not place.exists() and there.exists() and is_new:
+            place.symlink_to(there)
+            linked.add(there)
+    expected = [path for path in glob.glob(f"{folder}/{pattern}") if os.path.isfile(path)]
+    assert [file.path for file in input_files.list_files(f"{folder}/{pattern}")] == sorted(expected)
+
+
+LINKED = {
+    "linked folder": (["a/x.csv", "data/b -> ../a"], "data/*/*.csv", ["data/b/x.csv"]),
+    "linked folder between": (["a/c/x.csv", "data/b -> ../a"], "data/*/c/*", ["data/b/c/x.csv"]),
+    "folder and a linked one": (
+        ["b/x.csv", "data/a/x.csv", "data/b -> ../b"],
+        "data/*/*.csv",
+        ["data/a/x.csv", "data/b/x.csv"],
+    ),
+    "recursive": (["b/c/x.csv", "data/b -> ../b"], "data/**", ["data/b/c/x.csv"]),
+    "linked top": (["b/x.csv", "data -> b"], "data/*", ["data/x.csv"]),
+    "link to a link": (["b/x.csv", "c -> b", "data/d -> ../c"], "data/*/*", ["data/d/x.csv"]),
+    "linked file": (["x.csv", "data/y.csv -> ../x.csv"], "data/*", ["data/y.csv"]),
+    "linked file by name": (["x.csv", "data/y.csv -> ../x.csv"], "data/y.csv", ["data/y.csv"]),
+    "a file linked twice": (["x.csv", "y.csv -> x.csv"], "*.csv", ["x.csv", "y.csv"]),
+    "a link that is not entered": (["x.csv", "loop -> ."], "*.csv", ["x.csv"]),
+    "a dangling link that is not matched": (["x.csv", "y.txt -> gone"], "*.csv", ["x.csv"]),
+    "a link to a file in the place of a folder": (["x.csv", "a -> x.csv"], "a/*", []),
+    "a folder that is matched": (["a/x.csv", "b -> a"], "*", []),
+}
+
+
+@pytest.mark.parametrize("case", LINKED)
+def test_links(tmp_path: Path, case: str) -> None:
+    """A link counts as what it leads to, under the link's name."""
+    paths, pattern, expected = LINKED[case]
+    make(tmp_path, *paths)
+    assert listed(tmp_path, pattern) == expected
+
+
+WRONG = {
+    "dangling": (["x.csv", "y.csv -> gone.csv"], "*.csv", r"y\.csv: found a link to gone\.csv"),
+    "dangling by name": (["y.csv -> gone.csv"], "y.csv", r"y\.csv: found a link to gone\.csv"),
+    "dangling folder": (
+        ["a/x.csv", "b -> gone"],
+        "*/*.csv",
+        r"b: found a link to gone, which leads",
+    ),
+    "dangling below": (["a/x.csv", "a/b -> gone"], "**.csv", r"a/b: found a link to gone"),
+    "dangling top": (["data -> gone"], "data/*.csv", r"data: found a link to gone"),
+    "to itself": (
+        ["a/x.csv", "b -> b"],
+        "*/*.csv",
+        r"b: found a link to b, which leads to nothing",
+    ),
+    "cycle": (["a/x.csv", "a/up -> .."], "**", r"a/up: found the folder .* again, through a link"),
+    "cycle of two": (["a/b -> ../c", "c/d -> ../a"], "**", r"found the folder .* again"),
+    "cycle without files": (["a/b -> ."], "**.csv", r"a/b: found the folder .*/a again"),
+    "alias": (["1/x.csv", "latest -> 1"], "*/*.csv", r"latest: found the folder .*/1 again"),
+    "pipe": (["a/x.csv"], "*/*", r"a/pipe: found a pipe"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_links_that_are_errors(tmp_path: Path, case: str) -> None:
+    """A link to nothing, and one to a folder that is read anyway, are errors that name it."""
+    paths, pattern, message = WRONG[case]
+    make(tmp_path, *paths)
+    if case == "pipe":
+        os.mkfifo(tmp_path / "a" / "pipe")
+    with pytest.raises(DataError, match=message):
+        listed(tmp_path, pattern)
+
+
+def test_only_matching_folders_are_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link to a large tree costs nothing where the pattern cannot match in it."""
+    make(tmp_path, "a/1/2/3/x", "b/x.csv", "c -> /")
+    entered = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: entered.append(path) or scan(path))
+    assert listed(tmp_path, "[ab]/*.csv") == ["b/x.csv"]
+    assert sorted(os.path.relpath(path, tmp_path) for path in entered) == [".", "a", "b"]
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that cannot be listed is named; Beam passes over it."""
+    make(tmp_path, "a/x.csv", "b/x.csv")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.rstrip("/").endswith("/b"):
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"/b/?: cannot be listed: Permission denied\. Check its"):
+        listed(tmp_path, "*/*.csv")
+
+
+@pytest.mark.parametrize("target", ["../out", "../out/gone", "/dev"])
+def test_links_out_of_the_root(tmp_path: Path, target: str) -> None:
+    """A link that leads out of ``--input_root`` is refused before it is followed."""
+    make(tmp_path, "out/x.csv", "data/a/x.csv", f"data/b -> {target}")
+    with only_below([str(tmp_path / "data")]):
+        with pytest.raises(OutsideRootError):
+            listed(tmp_path, "data/*/*.csv")
+        with pytest.raises(OutsideRootError):
+            listed(tmp_path, "data/**")
+        assert listed(tmp_path, "data/a/*.csv") == ["data/a/x.csv"]
+    if target == "../out":
+        with only_below([str(tmp_path)]):
+            assert listed(tmp_path, "data/*/*.csv") == ["data/a/x.csv", "data/b/x.csv"]
+
+
+@pytest.mark.parametrize("pattern", ["*/*.csv", "**.csv", "./*/*.csv", "d?/x.csv"])
+def test_relative_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    """Paths begin as the pattern does."""
+    make(tmp_path, "d1/x.csv")
+    monkeypatch.chdir(tmp_path)
+    expected = ("./" if pattern.startswith(".") else "") + "d1/x.csv"
+    assert [file.path for file in input_files.list_files(pattern)] == [expected]
+
+
+def test_existence(tmp_path: Path) -> None:
+    """A file that is read if it is there is looked for, and a link to nothing is an error."""
+    make(tmp_path, "x", "y -> x", "z -> gone")
+    assert input_files.exists(str(tmp_path / "x"))
+    assert input_files.exists(str(tmp_path / "y"))
+    assert not input_files.exists(str(tmp_path / "gone"))
+    with pytest.raises(DataError, match=r"z: found a link to gone, which leads to nothing"):
+        input_files.exists(str(tmp_path / "z"))
