@@ -22,7 +22,8 @@ from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.sources.exact_cast import rounded_decimals
+from beam_pipelines.sources import format_of
+from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -372,7 +373,7 @@ def _check_characters(plan: Plan) -> None:
 
 
 def _check_exact_floats(plan: Plan) -> None:
-    """Raises ``RecipeProblems`` if ``floats: exact`` reads rounded decimals."""
+    """Raises ``RecipeProblems`` if ``floats: exact`` reads rounded numbers."""
     if plan.recipe.output.floats != "exact":
         return
     read = [(plan.base, [(name, name) for name in plan.base.read_schema.names])]
@@ -380,13 +381,17 @@ def _check_exact_floats(plan: Plan) -> None:
     selected = set(plan.encode.columns.names)
     problems = []
     for source, added in read:
-        rounded = rounded_decimals(source)
+        rounded = rounded_columns(source, "libsvm" in format_of(source).options)
         for name in [name for name, result in added if name in rounded and result in selected]:
+            is_decimal = rounded[name] == "float64"
+            what, nearest = (
+                ("decimals", "float64") if is_decimal else ("digits of a text", "float32")
+            )
+            keep = f"Keep their digits with 'types: {{{name}: text}}'. " if is_decimal else ""
             message = (
-                f"found column '{name}' of source '{source.source.name}', decimals that are read "
-                "as the nearest float64, with 'exact'. "
-                f"Keep their digits with 'types: {{{name}: text}}', take the nearest with 'types: "
-                f"{{{name}: float64}}', or drop it."
+                f"found column '{name}' of source '{source.source.name}', {what} that are read "
+                f"as the nearest {nearest}, with 'exact'. {keep}"
+                f"Take the nearest with 'types: {{{name}: {rounded[name]}}}', or drop it."
             )
             problems.append(Problem(("output", "floats"), message))
     if problems:

@@ -133,14 +133,18 @@ def _with_bytes(type_: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_large_string(type_) else type_
 
 
-def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:
-    """Returns ``found 'n/a', expected an integer. <cure>``."""
+def wrong_value(found: object, wanted: pa.DataType | str, cure: str) -> str:
+    """Returns ``found 'n/a', expected an integer. <cure>``.
+
+    ``wanted`` is a type, or words for it.
+    """
     shown = (
         repr(shorten(found, _MAX_FOUND))
         if isinstance(found, str)
         else shorten(repr(found), _MAX_FOUND)
     )
-    return f"found {shown}, expected {expected(type_)}. {cure}"
+    words = wanted if isinstance(wanted, str) else expected(wanted)
+    return f"found {shown}, expected {words}. {cure}"
 
 
 def integer_range(type_: pa.DataType) -> tuple[int, int]:

@@ -15,12 +15,13 @@ from beam_pipelines.sources.plan import SourcePlan
 def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Casts scalars, or lists of them, to a declared type.
 
-    Casts to floats of 16 or 32 bits, and of decimals to any float, take the nearest value. All
-    others are exact.
+    Casts of floats to 16 or 32 bits, and of decimals and texts to any float, take the nearest
+    value. All others are exact.
 
     Raises:
       pa.ArrowInvalid: a value that has no equal in the type: a number other than 0 and 1 as a bool,
-        a timestamp with a time of day as a date, a finite number beyond the range of a float.
+        a timestamp with a time of day as a date, a finite number beyond the range of a float, an
+        integer that a float may round.
       pa.ArrowNotImplementedError: there is no such cast.
     """
     if nested.is_list(array.type) and nested.is_list(type_):
@@ -36,6 +37,11 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
         # Arrow's own cast from decimals to float32 does not give the nearest value.
         array = pc.cast(array, pa.float64(), safe=False)
+    if pa.types.is_float16(type_) and pa.types.is_integer(array.type):
+        # Arrow's own cast rounds, and makes large integers infinite. Its casts to wider floats
+        # refuse integers beyond the significand's bits.
+        array = pc.cast(array, pa.float32())
+        _need(pc.less_equal(pc.abs(array), 2.0**11), "an integer that float16 may round")
     result = pc.cast(array, type_)
     if pa.types.is_boolean(type_) and _is_number(array.type):
         _need(pc.equal(result.cast(pa.int8()), array), "a number other than 0 and 1")
@@ -50,17 +56,22 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return result
 
 
-def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
-    """Returns the columns of fractional decimals that are read as float64, undeclared."""
-    read = set(plan.read_schema.names)
-    return frozenset(
-        field.name
+def rounded_columns(plan: SourcePlan, are_sparse_rounded: bool) -> dict[str, str]:
+    """Returns undeclared columns that are rounded -> the type that asks.
+
+    Args:
+      plan: of the source.
+      are_sparse_rounded: whether the values of sparse tensors are read from text, as float32.
+    """
+    found = {
+        field.name: "float64"
         for field in nested.flatten_fields(plan.file_schema)
-        if pa.types.is_decimal(leaf := shapes.leaf(field.type))
-        and leaf.scale > 0
-        and field.name in read
-        and field.name not in plan.source.types
-    )
+        if pa.types.is_decimal(leaf := shapes.leaf(field.type)) and leaf.scale > 0
+    }
+    if are_sparse_rounded:
+        found |= {sparse.value: "list<float32>" for sparse in plan.sparse}
+    read = set(plan.read_schema.names) - set(plan.source.types)
+    return {name: type_ for name, type_ in found.items() if name in read}
 
 
 def _is_number(type_: pa.DataType) -> bool:

@@ -440,9 +440,18 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
         f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with "
         "'columns'."
     )
-    if pa.types.is_floating(type_):
+    expected, leaf = bad_rows.expected(type_), shapes.leaf(type_)
+    if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
+        each = "a list, each item " if nested.is_list(type_) else ""
+        expected = f"{each}{_exact_integers(leaf)}"
+    elif pa.types.is_floating(type_):
         cure = f"{cure} ({error.message})"
-    return error.column, bad_rows.wrong_value(_value(found), type_, cure)
+    return error.column, bad_rows.wrong_value(_value(found), expected, cure)
+
+
+def _exact_integers(type_: pa.DataType) -> str:
+    most = f"2^{np.finfo(type_.to_pandas_dtype()).nmant + 1}"
+    return f"an integer from -{most} to {most}, because {columns.type_name(type_)} rounds others"
 
 
 def _dimensions(shape: columns.Shape) -> str:

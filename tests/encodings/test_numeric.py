@@ -363,6 +363,35 @@ def test_vector_of_integers_keeps_every_bit() -> None:
         assert apply_chain(fitted, *columns).to_pylist() == [expected]
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(-(2**63), 2**63 - 1)
+    | st.builds(
+        lambda odd, power: odd << power, st.integers(-(2**24) - 1, 2**24 + 1), st.integers(0, 38)
+    )
+)
+def test_integers_among_floats_are_exact_or_refused(number: int) -> None:
+    """``vector`` and ``fill: mean`` refuse exactly the integers that no float32 equals."""
+    column, floats = pa.array([5, number]), pa.array([0.5, 0.5], FLOAT)
+    vector, _ = fit_chain(
+        [{"vector": ["a", "b"]}], [Feature(INT), Feature(FLOAT)], [pa.array([1]), floats[:1]]
+    )
+    mean, _ = fit_chain([{"fill": "mean"}], [Feature(INT)], [pa.array([1])])
+    significand = abs(number)
+    while significand and significand % 2 == 0:
+        significand //= 2
+    if significand < 2**24:
+        assert apply_chain(vector, column, floats).to_pylist() == [[5, 0.5], [number, 0.5]]
+        assert apply_chain(mean, column).to_pylist() == [5, number]
+        return
+    with pytest.raises(
+        pa.ArrowInvalid, match=r"no float32 equals an integer of 'a'.*cast: float32"
+    ):
+        apply_chain(vector, column, floats)
+    with pytest.raises(pa.ArrowInvalid, match=r"no float32 equals an integer; .*cast: float32"):
+        apply_chain(mean, column)
+
+
 def test_vector_takes_the_place_of_its_columns_unless_told() -> None:
     """``keep: true`` leaves the columns."""
     assert declared({"vector": ["a", "b"]}).consumes

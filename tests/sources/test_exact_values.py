@@ -46,6 +46,7 @@ DAY = 86_400_000_000
         ([decimal.Decimal("0.10")], pa.decimal128(38, 2), "text", ["0.10"]),
         ([2**64 - 1], pa.uint64(), "text", ["18446744073709551615"]),
         ([2**53], pa.int64(), "float64", [2.0**53]),
+        ([2048, None, -2048], pa.int64(), "float16", [2048.0, None, -2048.0]),
     ],
 )
 def test_declared_types_are_cast(
@@ -79,8 +80,21 @@ def test_declared_types_are_cast(
         (3600, pa.timestamp("s", "UTC"), "date", "expected a date"),
         (1e300, pa.float64(), "float32", "found 1e+300, expected a number within ±3.4e38"),
         (70_000.0, pa.float64(), "float16", "found 70000.0, expected a number within ±65,504"),
-        (2**53 + 1, pa.int64(), "float64", "found 9007199254740993, expected a number"),
-        (2**24 + 1, pa.int32(), "float32", "found 16777217, expected a number"),
+        (
+            2**53 + 1,
+            pa.int64(),
+            "float64",
+            "found 9007199254740993, expected an integer from -2^53 to 2^53, because",
+        ),
+        (2**24 + 1, pa.int32(), "float32", "found 16777217, expected an integer from -2^24 to"),
+        (
+            [2**24 + 1],
+            pa.list_(pa.uint32()),
+            "list<float32>",
+            "found [16777217], expected a list, each item an integer from -2^24 to 2^24",
+        ),
+        (2049, pa.int16(), "float16", "found 2049, expected an integer from -2^11 to 2^11"),
+        (2**40, pa.int64(), "float16", "found 1099511627776, expected an integer from -2^11"),
         (
             2**62,
             pa.timestamp("s"),
@@ -217,6 +231,57 @@ def test_json_integers_beyond_int64(tmp_path: Path, value: Any) -> None:
             DataError, match=r"found the integer -?[0-9]+, expected none beyond int64"
         ):
             read_rows(path, types=types)
+
+
+ROUNDED = 2**53 + 1
+# Text before and behind an integer, in a column of floats: format, first row, row of a number, end.
+TEXTS = {
+    "csv": ("x\n0.5\n", "{}\n"),
+    "json_lines": ('{{"x": 0.5}}\n', '{{"x": {}}}\n'),
+    "lists": ('{{"x": [0.5, 1e300]}}\n', '{{"x": [1, {}]}}\n'),
+    "nested": ('{{"x": [{{"y": 0.5}}]}}\n', '{{"x": [{{"y": {}}}]}}\n'),
+    "libsvm": ("0.5 1:1\n", "{} 1:1\n"),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("number", [ROUNDED, -ROUNDED, 2**63, 2**53 + 2, 2**53, 12])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_integers_in_a_column_of_floats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int, is_late: bool
+) -> None:
+    """One that float64 rounds, or beyond int64, is refused in the sample and behind it."""
+    first, row = TEXTS[kind]
+    name = {"libsvm": "label", "nested": "x.y"}.get(kind, "x")
+    options: dict[str, Any] = {"format": {"csv": "csv", "libsvm": "libsvm"}.get(kind, "json_lines")}
+    start = first.format() * 2 if kind != "csv" else first + "0.5\n"
+    path = write(tmp_path / "d", start + row.format(number))
+    if is_late:
+        monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(start))
+    if number in (ROUNDED, -ROUNDED, 2**63):
+        why = "none beyond int64" if number == 2**63 else "none that float64.*rounds"
+        with pytest.raises(DataError, match=rf"column '{name}': found .*{number}.*expected {why}"):
+            read_rows(path, **options)
+    else:
+        (value,) = (str(row[name]) for row in read_rows(path, **options)[-1:])
+        assert value.strip("[]").endswith(str(float(number)))
+    is_list = kind in ("lists", "nested")
+    declared = {name: "list<float64>" if is_list else "float64"}
+    rounded = str(read_rows(path, types=declared, **options)[-1][name])
+    assert rounded.strip("[]").endswith(str(float(number)))
+
+
+def test_exact_floats_and_digits_of_sparse_text(tmp_path: Path) -> None:
+    """With ``floats: exact``, values of libsvm text are refused unless declared as float32."""
+    write(tmp_path / "d.libsvm", "1 1:0.5\n")
+    recipe = "name: d\nsources: {{d: {{path: d.libsvm{}}}}}\noutput: {{floats: exact}}\n"
+
+    def plan(options: str) -> Any:
+        return make_plan(parse_recipe(recipe.format(options), "recipe.yaml", str(tmp_path)))
+
+    with pytest.raises(RecipeProblems, match="digits of a text that are read as the nearest"):
+        plan("")
+    assert plan(", types: {features_value: list<float32>}")
 
 
 def test_exact_floats_and_decimals(tmp_path: Path) -> None:

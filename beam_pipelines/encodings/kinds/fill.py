@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
+from beam_pipelines.encodings.exact_floats import exact_float32, exact_float32_tensor
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
@@ -126,8 +127,8 @@ class FillValue(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Fills an array of scalars."""
         (array,) = arrays
-        if self.to_float and pa.types.is_integer(array.type):
-            array = pc.cast(array, pa.float32(), safe=False)
+        if self.to_float:
+            array = exact_float32(array)
         if isinstance(self.value, pa.Array):
             value = self.value[0]
         else:  # Arrow takes no integer above 2**24 for a float32
@@ -142,7 +143,7 @@ class FillValue(Fixed):
 
         (x,) = features
         if self.to_float:
-            x = tf.cast(x, tf.float32)
+            x = x.with_flat_values(exact_float32_tensor(x.flat_values))
         value = tf.constant(
             self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value, x.dtype
         )

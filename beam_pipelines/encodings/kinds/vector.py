@@ -13,6 +13,7 @@ import pyarrow as pa
 from beam_pipelines.core.binary_arrays import byte_lengths
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.exact_floats import exact_float32, exact_float32_tensor
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked
 from beam_pipelines.encodings.ragged import from_matrix
@@ -36,8 +37,8 @@ _LENGTHS = "the lengths of features that are lists, as in {pixels: 784}"
 class Vector(Fixed):
     """Concatenates numbers and lists of fixed length.
 
-    Integers alone give int64, else float32. A null, or a list of another length, is an error that
-    names the feature.
+    Integers alone give int64, else float32. A null, a list of another length, or an integer that
+    float32 would round, is an error that names the feature.
 
     Attributes:
       inputs: names of the features.
@@ -138,7 +139,7 @@ class Vector(Fixed):
         matrix = np.empty((len(arrays[0]), sum(self.lengths)), dtype)
         start = 0
         for name, array, length in zip(self.inputs, arrays, self.lengths, strict=True):
-            matrix[:, start : start + length] = _rows(name, array, length)
+            matrix[:, start : start + length] = _rows(name, array, length, dtype)
             start += length
         if not self.as_bytes:
             return as_lists(pa.array(matrix.ravel()), np.full(len(matrix), start))
@@ -155,7 +156,8 @@ class Vector(Fixed):
         columns = []
         for name, x, length in zip(self.inputs, features, self.lengths, strict=True):
             values = checked(x.flat_values, x.row_lengths() == length, _wrong(name, length))
-            columns.append(tf.cast(tf.reshape(values, [x.nrows(), length]), dtype))
+            values = exact_float32_tensor(values, name) if dtype.is_floating else values
+            columns.append(tf.reshape(values, [x.nrows(), length]))
         matrix = tf.concat(columns, axis=1)
         if self.as_bytes:
             # No kernel turns numbers into raw bytes: a table of one-byte texts has each byte.
@@ -169,15 +171,16 @@ class Vector(Fixed):
         return from_matrix(matrix)
 
 
-def _rows(name: str, array: pa.Array, length: int) -> npt.NDArray[Any]:
+def _rows(name: str, array: pa.Array, length: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Returns numbers [n, length] of n rows.
 
     Raises:
-      pa.ArrowInvalid: a null, or a list of another length.
+      pa.ArrowInvalid: a null, a list of another length, or an integer that no float32 equals.
     """
     if array.null_count or (pa.types.is_list(array.type) and (byte_lengths(array) != length).any()):
         raise pa.ArrowInvalid(_wrong(name, length))
     values = array.flatten() if pa.types.is_list(array.type) else array
+    values = exact_float32(values, name) if dtype.kind == "f" else values
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), length)
     return numbers
 

@@ -20,7 +20,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference
+from beam_pipelines.sources import bad_rows, inference, whole_numbers
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.format import Contents, combine, problem
@@ -39,8 +39,6 @@ from beam_pipelines.sources.text.quotes import (
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
 # its spelling.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
-_MOST_DIGITS = 4_000
-_LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +194,12 @@ class Csv(TextFormat):
 
     def _parser(self, plan: SourcePlan) -> CsvParser:
         dialect, names = self.dialect(plan.source), tuple(plan.file_schema.names)
-        return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls)
+        exact = frozenset(
+            field.name
+            for field in plan.read_schema
+            if field.type == pa.float64() and field.name not in plan.source.types
+        )
+        return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls, exact)
 
 
 def _may_quote(data: bytes, dialect: Dialect) -> bool:
@@ -371,22 +374,12 @@ def _checked_number(
         return (
             pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
         )
-    for long in texts.filter(pc.match_substring_regex(texts, _LONG_INTEGER)).to_pylist():
-        # Python refuses to parse thousands of digits; so many are beyond int64, unless they are
-        # leading zeros.
-        beyond = len(long) > _MOST_DIGITS or not -(1 << 63) <= int(long) < 1 << 63
-        if beyond or int(float(long)) != int(long):
-            expected = (
-                "none beyond int64"
-                if beyond
-                else "none that float64, as which the column's other values are read, rounds"
-            )
-            raise DataError(
-                f"{file.path}, column '{name}': found the integer "
-                f"{shorten(long.strip(), 100)}, expected {expected}. "
-                f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to "
-                "round it."
-            )
+    for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
+        raise DataError(
+            f"{file.path}, column '{name}': found the integer {shorten(long.strip(), 100)}, "
+            f"expected {whole_numbers.why_text_refused(long)}. Declare 'types: {{{name}: text}}' "
+            f"to keep it, or 'types: {{{name}: float64}}' to round it."
+        )
     return type_
 
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from beam_pipelines.core import columns
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows
+from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv import native
 from beam_pipelines.sources.csv.bad_cells import INFINITY, Flags, bad_cells
@@ -47,6 +48,7 @@ class CsvParser:
       schema: the same as column types.
       dialect: delimiter and quote.
       nulls: texts that mean null.
+      exact: columns of float64 that may round no integer, because no recipe declares them so.
     """
 
     names: tuple[str, ...]
@@ -54,6 +56,7 @@ class CsvParser:
     schema: pa.Schema
     dialect: Dialect
     nulls: tuple[str, ...]
+    exact: frozenset[str] = frozenset()
 
     def toggles(self, data: bytes) -> Positions:
         """Returns the quotes that open or close in whole records."""
@@ -74,9 +77,10 @@ class CsvParser:
         It does so if the kernel is not certain of the result, or a record may have more than
         ``line_bytes``.
         """
-        return native.parse(
+        batch = native.parse(
             data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes
         )
+        return None if batch is None or self._rounds(data, batch) else batch
 
     def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
         """Parses records with pyarrow.csv, which decides all cases; see ``parse``."""
@@ -98,6 +102,8 @@ class CsvParser:
             # Perhaps a record is only longer than a block.
             table = read(multi_line=multi_line)
         self._check_infinite(data, table)
+        if self._rounds(data, table):
+            raise pa.ArrowInvalid(whole_numbers.ROUNDED)
         arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -111,15 +117,27 @@ class CsvParser:
         infinite = [name for name, flags in found.items() if pc.any(flags).as_py()]
         if not infinite:
             return
-        types = dict.fromkeys(infinite, pa.string())
-        texts = read_table(
-            data, tuple(infinite), types, names=self.names, dialect=self.dialect, nulls=self.nulls
-        )
+        texts = self._texts(data, infinite)
         for name in infinite:
             column = texts.column(name).combine_chunks()
             named = pc.match_substring_regex(column, INFINITY)
             if pc.any(pc.and_(found[name].combine_chunks(), pc.invert(named))).as_py():
                 raise pa.ArrowInvalid("a number beyond the range of its type")
+
+    def _rounds(self, data: bytes, table: pa.Table | pa.RecordBatch) -> bool:
+        """Whether one of the ``exact`` columns rounded an integer."""
+        large = [name for name in self.exact if whole_numbers.may_be_rounded(table.column(name))]
+        return bool(large) and any(
+            pc.any(whole_numbers.refused(column)).as_py()
+            for column in self._texts(data, large).columns
+        )
+
+    def _texts(self, data: bytes, columns: list[str]) -> pa.Table:
+        """Returns the texts of some columns of good records."""
+        types = dict.fromkeys(columns, pa.string())
+        return read_table(
+            data, tuple(columns), types, names=self.names, dialect=self.dialect, nulls=self.nulls
+        )
 
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | BadRecord]:
         """Parses records; yields batches of good ones, and bad ones in order.
@@ -182,9 +200,11 @@ class CsvParser:
             return iter(()), is_bad
         wrong = np.full(len(starts), -1)
         for number, (field, column) in enumerate(zip(self.read_schema, table.columns, strict=True)):
-            wrong[(wrong < 0) & bad_cells(columns.only_chunk(column), field.type, self.nulls)] = (
-                number
-            )
+            cells = columns.only_chunk(column)
+            bad = bad_cells(cells, field.type, self.nulls)
+            if field.name in self.exact:
+                bad |= whole_numbers.refused(cells).to_numpy(zero_copy_only=False)
+            wrong[(wrong < 0) & bad] = number
         return self._described(table, wrong, starts, ends), wrong >= 0
 
     def _described(
@@ -208,7 +228,7 @@ class CsvParser:
         ):
             field, cell = self.read_schema.field(number), table.column(number)[row].as_py()
             if (number, cell) not in known:
-                known[number, cell] = _describe_cell(
+                known[number, cell] = self._describe_cell(
                     field, cell.decode("utf-8", errors="backslashreplace")
                 )
             yield start, (start, end, field.name, known[number, cell])
@@ -270,19 +290,25 @@ class CsvParser:
             try:
                 one.parse(record)
             except bad_rows.ERRORS:
-                return field.name, _describe_cell(field, cells[self.names.index(field.name)])
+                return field.name, self._describe_cell(field, cells[self.names.index(field.name)])
         return "", str(error)
 
+    def _describe_cell(self, field: pa.Field, found: str) -> str:
+        expected = whole_numbers.why_text_refused(found) if field.name in self.exact else ""
+        if expected:
+            return f"found {shorten(found, 100)!r}, expected {expected}. {_float_cure(field.name)}"
+        return bad_rows.wrong_value(found, field.type, _cure(field, found))
 
-def _describe_cell(field: pa.Field, found: str) -> str:
-    return bad_rows.wrong_value(found, field.type, _cure(field, found))
+
+def _float_cure(name: str) -> str:
+    return f"Declare 'types: {{{name}: text}}' or 'types: {{{name}: float64}}'."
 
 
 def _cure(field: pa.Field, found: str) -> str:
     if pa.types.is_string(field.type):
         return f"Convert the file to UTF-8, or declare 'types: {{{field.name}: bytes}}'."
     if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
-        return f"Declare 'types: {{{field.name}: text}}' or 'types: {{{field.name}: float64}}'."
+        return _float_cure(field.name)
     return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."
 
 

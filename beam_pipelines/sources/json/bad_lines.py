@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.sources import bad_rows, nested
+from beam_pipelines.sources import bad_rows, nested, whole_numbers
 from beam_pipelines.sources.plan import SourcePlan
 
 # Lines whose errors Python's values do not show: escapes (of half a character), numbers beyond
@@ -321,6 +321,8 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
 
 def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
     found = list(values_of(value, field.name))
+    if str(error) == whole_numbers.ROUNDED:
+        return _explain_rounded(found, field)
     if None in found and nested.is_list(field.type):
         return (
             "found a null inside a list, expected values only. Leave the column out with 'columns'."
@@ -331,6 +333,16 @@ def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
     if not pa.types.is_string(field.type) and isinstance(found[0], str):
         cure = f"Mend the line, or declare 'types: {{{field.name}: text}}'."
     return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
+
+
+def _explain_rounded(found: list[Any], field: pa.Field) -> str:
+    number, expected = next(
+        (value, why)
+        for value in found
+        if type(value) is int and (why := whole_numbers.why_refused(value))
+    )
+    cure = whole_numbers.cure(field.name, nested.is_list(field.type))
+    return f"found the integer {shorten(str(number), 100)}, expected {expected}. {cure}"
 
 
 def _only(plan: SourcePlan, name: str) -> SourcePlan:

@@ -18,7 +18,7 @@ from beam_pipelines.core.columns import TENSOR, Shape, only_chunk
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables
+from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.bad_lines import BadLines, plain, values_of
@@ -39,6 +39,8 @@ _NULL_LINES = (
     re.compile(rb"\n[ \t\r]*n"),
     re.compile(rb"\r[ \t]*n"),
 )
+# At least 2**53, perhaps. It may be part of a text.
+_LONG_INTEGER = re.compile(rb"(?<![0-9.])[0-9]{16,}(?![0-9.eE])")
 # Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
 # kinds.
 _MAX_RUNS = 1_000
@@ -181,22 +183,46 @@ def _runs(data: bytes) -> list[pa.Table] | None:
 
 
 def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:
-    """Raises ``DataError`` if an integer beyond int64 became a float64."""
-    flat = {
-        name: array
-        for field, column in zip(table.schema, table.columns, strict=True)
-        for name, array in nested.flatten_array(field.name, column.combine_chunks())
-    }
-    for name, array in flat.items():
-        values = array
-        while nested.is_list(values.type):
-            values = pc.list_flatten(values)
-        if (
-            source.types.get(name, TENSOR) == TENSOR
-            and values.type == pa.float64()
-            and pc.any(pc.greater_equal(pc.abs(values), 2.0**63)).as_py()
-        ):
-            _check_integers(file, body, name)
+    """Raises ``DataError`` for an integer that a float64 column refuses."""
+    table = table.combine_chunks()
+    for name, number in _rounded_integers(body.data, table, source):
+        is_list = nested.is_list(tables.flat_schema(table.schema, file.path).field(name).type)
+        raise DataError(
+            f"{file.path}, column '{name}': found the integer {shorten(str(number), 100)}, "
+            f"expected {whole_numbers.why_refused(number)}. {whole_numbers.cure(name, is_list)}"
+        )
+
+
+def _rounded_integers(
+    data: bytes, table: pa.Table | pa.RecordBatch, source: Source
+) -> Iterator[tuple[str, int]]:
+    """Yields (column, integer) that columns of float64 refuse, unless declared."""
+    large = [name for name, values in _leaves(table) if _may_be_rounded(source, name, values)]
+    # Python's parser is slow: it sees only lines with an integer of so many digits.
+    for line in data.splitlines() if large and _LONG_INTEGER.search(data) else ():
+        if _LONG_INTEGER.search(line):
+            with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
+                value = json.loads(line)
+                yield from (
+                    (name, number)
+                    for name in large
+                    for number in values_of(value, name)
+                    if type(number) is int and whole_numbers.why_refused(number)
+                )
+
+
+def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+    """Yields the flat columns, lists as their values."""
+    for field, column in zip(table.schema, table.columns, strict=True):
+        array = only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
+        for name, values in nested.flatten_array(field.name, array):
+            is_list = nested.is_list(values.type)
+            yield name, pc.list_flatten(values, recursive=True) if is_list else values
+
+
+def _may_be_rounded(source: Source, name: str, values: pa.Array) -> bool:
+    is_inferred = source.types.get(name, TENSOR) == TENSOR
+    return is_inferred and values.type == pa.float64() and whole_numbers.may_be_rounded(values)
 
 
 def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:
@@ -221,22 +247,6 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
         "object like those before: "
         f"{plain(error)}. Mend the line."
     )
-
-
-def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
-    """Raises ``DataError`` for an integer beyond int64 in a float64 field."""
-    for line in body.data.splitlines():
-        try:
-            values = list(values_of(json.loads(line), name)) if line.strip() else []
-        except ValueError:  # a bad line, which is reported when it is read
-            continue
-        for value in values:
-            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-                raise DataError(
-                    f"{file.path}, column '{name}': found the integer "
-                    f"{shorten(str(value), 100)}, expected none beyond int64. "
-                    f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
-                )
 
 
 def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
@@ -312,6 +322,8 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         [only_chunk(column) for column in table.columns], schema=table.schema
     )
     converted = tables.convert(batch, plan)
+    for name, _ in _rounded_integers(data, batch, plan.source):
+        raise tables.ColumnError(name, whole_numbers.ROUNDED)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
         values = column.flatten() if nested.is_list(column.type) else column
         if (

@@ -8,7 +8,7 @@ import re
 import pyarrow as pa
 
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.sources import bad_rows
+from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, LibsvmLayout
 
 # Patterns for a whole token.
@@ -24,7 +24,7 @@ def explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str]:
     label, *tokens = (
         token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line))
     )
-    wrong = _explain_label(label, layout.label)
+    wrong = _explain_label(label, layout)
     if wrong:
         return LABEL, wrong
     if tokens and tokens[0].startswith("qid:"):
@@ -50,7 +50,8 @@ def _plain(line: bytes) -> bytes:
     return line.split(b"#", 1)[0].strip(b" \t\r\n")
 
 
-def _explain_label(label: str, type_: pa.DataType) -> str:
+def _explain_label(label: str, layout: LibsvmLayout) -> str:
+    type_ = layout.label
     if ":" in label:
         return f"found '{label}' in its place, expected a label before the features. Mend the line."
     if "," in label:
@@ -62,6 +63,10 @@ def _explain_label(label: str, type_: pa.DataType) -> str:
         is_number = pa.types.is_integer(type_) and _IS_NUMBER.match(label)
         cure = f"Declare 'types: {{{LABEL}: float32}}'." if is_number else "Mend the line."
         return bad_rows.wrong_value(label, type_, cure)
+    if layout.is_label_exact and type_ == pa.float64():
+        expected = whole_numbers.why_text_refused(label)
+        cure = f"Declare 'types: {{{LABEL}: float64}}' to round it."
+        return bad_rows.wrong_value(label, expected, cure) if expected else ""
     return ""
 
 

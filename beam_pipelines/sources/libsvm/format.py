@@ -152,7 +152,14 @@ class SparseLines(TextFormat):
         base = self.base if option.base is None else option.base
         label = pa.float32() if pa.types.is_float16(label) else label
         return LibsvmLayout(
-            option.name, self.has_fields, has_qid, label, base, option.size, option.fields
+            option.name,
+            self.has_fields,
+            has_qid,
+            label,
+            base,
+            option.size,
+            option.fields,
+            LABEL not in source.types,
         )
 
 

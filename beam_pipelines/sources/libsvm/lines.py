@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from beam_pipelines.core import columns
-from beam_pipelines.sources import bad_rows
+from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.csv.bad_cells import bad_cells
 
 LABEL, QID = "label", "qid"
@@ -43,6 +43,7 @@ class LibsvmLayout(NamedTuple):
       label: type of the label that is read.
       base: the first index in the text; columns count from 0.
       size, fields: numbers of indices and of fields; ``None``: not known, any is taken.
+      is_label_exact: whether a label may be no integer that float64 rounds; unless declared.
     """
 
     name: str
@@ -52,6 +53,7 @@ class LibsvmLayout(NamedTuple):
     base: int
     size: int | None
     fields: int | None
+    is_label_exact: bool
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -186,7 +188,7 @@ def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
     lines = np.frombuffer(tokens.lines, np.uint8).copy()
     labels, positions = tokens.texts(tokens.first)
     lines[positions] = _NEWLINE
-    numbers = [_labels(labels, layout.label)]
+    numbers = [_labels(labels, layout)]
     counts = tokens.number - 1
     rows = tokens.queries()
     if len(rows) and not layout.has_qid:
@@ -216,10 +218,13 @@ class BadLinesError(ValueError):
         self.rows = rows
 
 
-def _labels(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+def _labels(texts: pa.Array, layout: LibsvmLayout) -> pa.Array:
+    type_ = layout.label
     labels = _numbers(texts, _label_pattern(type_), type_)
     if pa.types.is_floating(type_):
         _check(pc.is_finite(labels))
+    if layout.is_label_exact and type_ == pa.float64() and whole_numbers.may_be_rounded(labels):
+        _check(pc.invert(whole_numbers.refused(texts)))
     return labels
 
 
