@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# The size of a dimension, the largest index plus 1, is an int64 in TensorFlow and in schemas.
+MOST_INDEX = (1 << 63) - 2
+
 
 class SparseColumns(NamedTuple):
     """Columns of lists that together are one sparse tensor.

@@ -49,7 +49,11 @@ def plain_row(line: str, base: int, size: int | None, has_fields: bool) -> dict[
             raise ValueError(word)
         numbers = [plain_integer(key) for key in keys]
         numbers[-1] -= base
-        if min(numbers) < 0 or (size is not None and numbers[-1] >= size):
+        if (
+            min(numbers) < 0
+            or max(numbers) == LARGEST
+            or (size is not None and numbers[-1] >= size)
+        ):
             raise ValueError(word)
         if row["keys"] and numbers <= row["keys"][-1]:
             raise ValueError(word)
@@ -114,7 +118,7 @@ ODD = st.sampled_from(
 )  # fmt: skip
 INDICES = st.one_of(
     st.integers(0, 12).map(str),
-    st.sampled_from(["-1", "+1", "01", "x1", "0x1", "", "9" * 19, "1.0"]),
+    st.sampled_from(["-1", "+1", "01", "x1", "0x1", "", "9" * 19, "1.0", str(LARGEST)]),
 )
 
 
@@ -288,6 +292,43 @@ def test_bad_line_is_explained(
         column,
         f"{line} # why",
     )
+
+
+@pytest.mark.parametrize(
+    ("format_", "line", "column", "token", "cure"),
+    [
+        ("libfm", f"1 {LARGEST}:1", "features_index", f"{LARGEST}:1", "an index from 0 to"),
+        (
+            "libsvm",
+            f"1 {LARGEST + 1}:1",
+            "features_index",
+            f"{LARGEST + 1}:1",
+            "an index from 1 to",
+        ),
+        ("libffm", f"1 {LARGEST}:1:1", "features_field", f"{LARGEST}:1:1", "a field from 0 to"),
+        ("libffm", f"1 1:{'9' * 30}:1", "features_index", f"1:{'9' * 30}:1", "an index from 0 to"),
+    ],
+)
+def test_an_index_beyond_a_sparse_tensor_is_a_bad_row(
+    tmp_path: Path, format_: str, line: str, column: str, token: str, cure: str
+) -> None:
+    """Its size, the largest index plus 1, would be no int64."""
+    path = write(tmp_path / "a", f"1\n{line}\n")
+    most = LARGEST if format_ == "libsvm" else LARGEST - 1
+    message = f"line 2, column '{column}': found '{token}', expected {cure} {most}. A tf.Sparse"
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_rows(path, format=format_)
+
+
+@pytest.mark.parametrize(("format_", "base"), [("libsvm", 1), ("libfm", 0)])
+def test_the_largest_index_loads(tmp_path: Path, format_: str, base: int) -> None:
+    """One below the largest int64 is the last index of a tf.SparseTensor."""
+    write(tmp_path / f"rows.{format_}", f"1 {LARGEST - 1 + base}:0.5\n")
+    recipe = RECIPE.format(format=format_, options="", more="").replace("split:", "# split:")
+    convert(tmp_path, recipe)
+    ((features, _),) = loader.load(tmp_path / "out", shuffle=False)
+    assert features["features"].dense_shape.numpy().tolist() == [1, LARGEST]
+    assert dense(features["features"]) == {(0, LARGEST - 1): 0.5}
 
 
 def test_options_that_do_not_fit_are_problems(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import pyarrow as pa
 
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.sparse_columns import MOST_INDEX
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, LibsvmLayout
 
@@ -96,11 +97,12 @@ def _explain_feature(
         )
     keys: list[int] = []
     for text, (column, (low, high)) in zip(texts, expected, strict=True):
-        if not _is_integer(text, _IS_INDEX):
+        if not _IS_INDEX.match(text):
             return (), column, _wrong(token, f"{form} with whole numbers before the value")
-        key = int(text)
-        if key < low or (high is not None and key > high):
-            return (), column, _explain_range(token, key, low, high, column == layout.keys[-1])
+        # Python refuses to parse thousands of digits.
+        key = int(text[:_MOST_DIGITS])
+        if not low <= key <= high or len(text) > _MOST_DIGITS:
+            return (), column, _explain_range(token, key, (low, high), column == layout.keys[-1])
         keys.append(key)
     if not _IS_NUMBER.match(value) or abs(float(value)) >= _INFINITE:
         return (
@@ -111,14 +113,18 @@ def _explain_feature(
     return tuple(keys), "", ""
 
 
-def _explain_range(token: str, found: int, low: int, high: int | None, is_index: bool) -> str:
-    expected = f"at least {low}" if high is None else f"from {low} to {high}"
+def _explain_range(token: str, found: int, bounds: tuple[int, int], is_index: bool) -> str:
+    low, high = bounds
+    is_declared = high < MOST_INDEX
+    expected = f"from {low} to {high}" if is_declared or found > high else f"at least {low}"
     word, option = ("an index", "size") if is_index else ("a field", "fields")
     cure = f"Set 'libsvm: {{{option}: …}}' of the source, or mend the line."
     if found == 0 and low == 1:
         cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
     elif found < low:
         cure = "Mend the line."
+    elif not is_declared:
+        cure = "A tf.SparseTensor has no larger ones. Mend the line."
     return f"found '{shorten(token, 100)}', expected {word} {expected}. {cure}"
 
 

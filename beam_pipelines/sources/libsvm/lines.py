@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from beam_pipelines.core import columns
+from beam_pipelines.core.sparse_columns import MOST_INDEX
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.csv.bad_cells import bad_cells
 
@@ -29,7 +30,7 @@ _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
 
 Integers = npt.NDArray[np.int64]
 # The columns of a feature's keys, and the first and the last number of each.
-Expected = tuple[tuple[str, tuple[int, int | None]], ...]
+Expected = tuple[tuple[str, tuple[int, int]], ...]
 
 
 class LibsvmLayout(NamedTuple):
@@ -66,13 +67,10 @@ class LibsvmLayout(NamedTuple):
         return f"{self.name}_value"
 
     @property
-    def bounds(self) -> tuple[tuple[int, int | None], ...]:
+    def bounds(self) -> tuple[tuple[int, int], ...]:
         """First and last number of each of ``keys`` in the text."""
-        index = (self.base, None if self.size is None else self.base + self.size - 1)
-        return (
-            *([(0, None if self.fields is None else self.fields - 1)] if self.has_fields else []),
-            index,
-        )
+        fields, size = ((number or MOST_INDEX + 1) - 1 for number in (self.fields, self.size))
+        return (*([(0, fields)] if self.has_fields else []), (self.base, self.base + size))
 
     @property
     def schema(self) -> pa.Schema:
@@ -322,9 +320,7 @@ def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[p
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     wrong = ~np.isfinite(values.to_numpy())
     for key, (low, high) in zip(keys, layout.bounds, strict=True):
-        wrong |= key < low
-        if high is not None:
-            wrong |= key > high
+        wrong |= (key < low) | (key > high)
     wrong[1:] |= ~_ascends(keys) & ~_begins_row(offsets)[1:]
     _raise_features(wrong, counts)
     keys[-1] = keys[-1] - layout.base
