@@ -168,7 +168,7 @@ class Source:
         "Whether types are inferred from the beginning of the files or from every row.",
     )
     schema: str | None = recipe_key(
-        read_text, None, "that of the dataset", "Path of the TFMD schema of a `tfrecord` source."
+        read_text, None, "that of the dataset, or inferred", "Path of a `tfrecord` source's schema."
     )
     libsvm: Libsvm = recipe_key(
         section(Libsvm, "a mapping such as {base: 1, size: 1000}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from beam_pipelines.sources.arrow import Arrow
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
@@ -16,6 +18,8 @@ from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
+
+_SHARD_NUMBER = re.compile(r"-[0-9]{5,}-of-[0-9]{5,}\Z")
 
 FORMATS: dict[str, Format] = {
     "csv": Csv((".csv", ".txt"), ","),
@@ -60,11 +64,13 @@ def format_of(plan: SourcePlan) -> Format:
 def format_of_path(path: str) -> str | None:
     """Returns the format that a file's suffix names, or ``None``.
 
-    A compression's suffix after it is ignored.
+    A compression's suffix after it is ignored, and so is the number of a shard: Beam and TFX write
+    ``data_tfrecord-00000-of-00002.gz``, TFDS ``mnist-train.tfrecord-00000-of-00001``.
     """
     path = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
         path = path.removesuffix(suffix)
+    path = _SHARD_NUMBER.sub("", path)
     for name, format_ in FORMATS.items():
         if path.endswith(format_.suffixes):
             return name

@@ -131,7 +131,7 @@ def decode_sequences(
 
     Args:
       records: serialized.
-      layout: the features to decode; others are only checked.
+      layout: the features to decode; others are only checked, or refused if it is closed.
 
     Returns:
       A large_list for each feature of the context, null where the feature is missing or has no
@@ -139,11 +139,14 @@ def decode_sequences(
       without a kind is null.
 
     Raises:
-      WireError: a record is damaged, or a feature holds values of another kind.
+      WireError: a record is damaged, a feature holds values of another kind, or a record has a
+        feature that a closed layout lacks.
     """
     if _native.KERNELS_AVAILABLE:
         array, framed = _array_of(records)
-        batch = _native.parse_examples(array, layout.context, framed, layout.lists)
+        batch = _native.parse_examples(
+            array, layout.context, framed, layout.lists, layout.is_closed
+        )
         if batch is not None:
             number = len(layout.context)
             return list(batch.columns[:number]), list(batch.columns[number:])

@@ -26,10 +26,21 @@ _KIND_FOR_TYPE = {type_: kind for kind, type_ in _TYPE_FOR_KIND.items()}
 
 
 class Layout(NamedTuple):
-    """Features of records: name -> type of values, int64, float32 or large_binary."""
+    """Features of records: name -> type of values, int64, float32 or large_binary.
+
+    If it is closed, a record with any other feature or feature list is an error.
+    """
 
     context: Mapping[str, pa.DataType]
     lists: Mapping[str, pa.DataType]
+    is_closed: bool = False
+
+
+class Kinds(NamedTuple):
+    """Features of some records: name -> type, ``None`` if none has values."""
+
+    context: Mapping[str, pa.DataType | None]
+    lists: Mapping[str, pa.DataType | None]
 
 
 class WireError(ValueError):
@@ -54,6 +65,8 @@ def parse_sequences(
 ) -> tuple[list[pa.Array], list[pa.Array]]:
     """Parses serialized records; see ``decoder.decode_sequences``."""
     messages = _parsed(records)
+    if layout.is_closed:
+        _check_names(messages, layout)
     context: list[pa.Array] = []
     for name, type_ in layout.context.items():
         features = [message.context.entries.get(name) for message in messages]
@@ -71,10 +84,34 @@ def parse_sequences(
     return context, lists
 
 
+def _check_names(messages: Sequence[Any], layout: Layout) -> None:
+    """Raises ``WireError`` for a feature that the layout lacks."""
+    for number, message in enumerate(messages):
+        for word, found, known in (
+            ("feature", message.context.entries, layout.context),
+            ("feature list", message.feature_lists.entries, layout.lists),
+        ):
+            for name in found:
+                if name not in known:
+                    raise WireError(number, name, f"found a {word} that is not expected")
+
+
 def find_layout(records: Iterable[bytes]) -> Layout:
     """Returns the features of records in the order of their names.
 
     A feature has the first kind that it has in a record, bytes if it has none.
+
+    Raises:
+      WireError: a record is damaged.
+    """
+    context, lists = (
+        {name: of[name] or pa.large_binary() for name in sorted(of)} for of in find_kinds(records)
+    )
+    return Layout(context, lists)
+
+
+def find_kinds(records: Iterable[bytes]) -> Kinds:
+    """Returns the features of records, each with its first kind.
 
     Raises:
       WireError: a record is damaged.
@@ -86,10 +123,7 @@ def find_layout(records: Iterable[bytes]) -> Layout:
         for name, steps in message.feature_lists.entries.items():
             found = (step.WhichOneof("kind") for step in steps.feature)
             kinds[1][name] = kinds[1].get(name) or next(filter(None, found), None)
-    context, lists = (
-        {name: _TYPE_FOR_KIND[of[name] or "bytes_list"] for name in sorted(of)} for of in kinds
-    )
-    return Layout(context, lists)
+    return Kinds(*({name: _TYPE_FOR_KIND.get(of[name] or "") for name in of} for of in kinds))
 
 
 def _parsed(records: Iterable[bytes]) -> list[Any]:

@@ -446,7 +446,7 @@ def test_columns_outlive_their_batch() -> None:
     for _ in range(5):
         _native.parse_examples(array, {"i": pa.int64()})
         _native._kernels.parse_examples(
-            array.__arrow_c_array__(), ([b"i"], b"l"), None, False
+            array.__arrow_c_array__(), ([b"i"], b"l"), None, False, False
         )  # a result that nobody imports
     assert column.to_pylist() == [[b"a"]] * 300
     assert values.equals(pa.array(np.full(1_500_000, 7)))
@@ -484,7 +484,7 @@ def test_what_nobody_should_ask_for() -> None:
     """
     assert (
         _native._kernels.parse_examples(
-            pa.array([b""]).__arrow_c_array__(), ([b"i", b"i"], b"ll"), None, False
+            pa.array([b""]).__arrow_c_array__(), ([b"i", b"i"], b"ll"), None, False, False
         )
         is None
     )

@@ -189,6 +189,7 @@ def parse_examples(
     features: Mapping[str, pa.DataType],
     framed: bool = False,
     lists: Mapping[str, pa.DataType] | None = None,
+    is_closed: bool = False,
 ) -> pa.RecordBatch | None:
     """Parses serialized tf.Examples or tf.SequenceExamples, or declines to.
 
@@ -200,6 +201,7 @@ def parse_examples(
       features: name -> type of values: int64, float32 or large_binary.
       framed: whether each record is in its TFRecord frame, whose CRCs ``unframe`` has checked.
       lists: the same for feature lists; ``None``: the records are tf.Examples.
+      is_closed: whether it declines a record with a feature that is not asked for.
 
     Returns:
       n rows. A column for each feature, a large_list: null where the feature is missing or has no
@@ -215,7 +217,7 @@ def parse_examples(
     records.validate()
     wanted = [None if of is None else _names_and_kinds(of) for of in (features, lists)]
     try:
-        pair = _kernels.parse_examples(records.__arrow_c_array__(), *wanted, framed)
+        pair = _kernels.parse_examples(records.__arrow_c_array__(), *wanted, framed, is_closed)
     except TypeError:
         raise TypeError(
             f"records: found {records.type}, expected a binary or string array"

@@ -285,7 +285,7 @@ bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, co
 class Parser {
  public:
   Parser(const Wanted& wanted, int64_t num_rows)
-      : num_rows_(num_rows), is_sequence_(wanted.is_sequence), feature_keys_(wanted.features), list_keys_(wanted.lists),
+      : num_rows_(num_rows), is_sequence_(wanted.is_sequence), is_closed_(wanted.is_closed), feature_keys_(wanted.features), list_keys_(wanted.lists),
         features_(make_builders<ListBuilder>(wanted.features, num_rows)), steps_(make_builders<StepBuilder>(wanted.lists, num_rows)) {
     for (size_t place = 0; place < steps_.size(); ++place) lists_.push_back(std::make_unique<ListBuilder>(ValueKind::kList, num_rows));
   }
@@ -312,7 +312,8 @@ class Parser {
  private:
   __attribute__((noinline)) bool add_features(Message map, int64_t row) {
     const auto add = [&](size_t number, Message feature) { return add_feature(feature, row, features_[number].get()); };
-    return take_map(map, features_.size(), &feature_keys_, add, is_sound);
+    const auto check = [&](Message feature) { return !is_closed_ && is_sound(feature); };
+    return take_map(map, features_.size(), &feature_keys_, add, check);
   }
 
   __attribute__((noinline)) bool add_lists(Message map, int64_t row) {
@@ -329,7 +330,7 @@ class Parser {
       lists.end();
       return true;
     };
-    return take_map(map, lists_.size(), &list_keys_, add, [](Message list) { return take_steps(list, is_sound); });
+    return take_map(map, lists_.size(), &list_keys_, add, [&](Message list) { return !is_closed_ && take_steps(list, is_sound); });
   }
 
   template <typename Take>
@@ -342,7 +343,7 @@ class Parser {
   }
 
   int64_t num_rows_;
-  bool is_sequence_;
+  bool is_sequence_, is_closed_;
   Keys feature_keys_, list_keys_;
   Builders<ListBuilder> features_, lists_;
   Builders<StepBuilder> steps_;

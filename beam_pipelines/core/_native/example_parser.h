@@ -22,7 +22,8 @@ struct WantedFeature {
 // The features of the context, and the feature lists, to read.
 struct Wanted {
   std::vector<WantedFeature> features, lists;
-  bool is_sequence;  // whether records are tf.SequenceExamples, which may have feature lists
+  bool is_sequence;        // whether records are tf.SequenceExamples, which may have feature lists
+  bool is_closed = false;  // whether a record with any other feature or feature list is declined
 };
 
 // A column for each feature. A feature list has a column of lists of steps, and one of all steps.
@@ -38,7 +39,7 @@ struct ExampleColumns {
 // Reads records, each a text; if `framed`, each in its TFRecord frame with checked CRCs.
 //
 // Null are: a missing feature, one without a kind, a missing feature list, a step without a kind.
-// Features that are not wanted are only checked.
+// Features that are not wanted are only checked; if `is_closed`, they are declined.
 //
 // Declines a damaged record, one that no known writer lays out so (a field twice, a map's value
 // before its key, unknown fields), a wanted feature twice in a record, values of another kind, and

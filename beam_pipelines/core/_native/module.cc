@@ -337,10 +337,10 @@ std::unique_ptr<Result> examples_result(int64_t num_rows, const Wanted& wanted, 
 // Takes the features, and the feature lists or None, as names and kinds. Returns a pair of capsules, or None.
 PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
   PyObject *records_pair, *features, *lists;
-  int framed;
-  if (!PyArg_ParseTuple(arguments, "O!O!Op", &PyTuple_Type, &records_pair, &PyTuple_Type, &features, &lists, &framed)) return nullptr;
+  int framed, is_closed;
+  if (!PyArg_ParseTuple(arguments, "O!O!Opp", &PyTuple_Type, &records_pair, &PyTuple_Type, &features, &lists, &framed, &is_closed)) return nullptr;
   Imported records;
-  Wanted wanted{{}, {}, lists != Py_None};
+  Wanted wanted{{}, {}, lists != Py_None, is_closed != 0};
   if (!import_pair(records_pair, &records) || !read_wanted(features, &wanted.features)) return nullptr;
   if (wanted.is_sequence && !read_wanted(lists, &wanted.lists)) return nullptr;
   std::unique_ptr<Result> result;
@@ -361,7 +361,7 @@ PyMethodDef methods[] = {
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
-    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, features, lists, framed) -> a batch, or None: see beam_pipelines.core._native."},
+    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

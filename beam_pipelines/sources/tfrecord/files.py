@@ -33,11 +33,20 @@ def check_compression(source: Source) -> list[Problem]:
 def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
     """Returns the first records in files; empty if there are none."""
     for file in paths:
-        with files.open_read(file.path) as opened:
-            for block in _blocks(source, file, opened):
-                if block:
-                    return block
+        for block in read_blocks(source, file):
+            if block:
+                return block
     return []
+
+
+def read_blocks(source: Source, file: FileInfo) -> Iterator[RecordBlock]:
+    """Yields the records of a file, some MiB at a time.
+
+    Raises:
+      DataError: the file is damaged.
+    """
+    with files.open_read(file.path) as opened:
+        yield from _blocks(source, file, opened)
 
 
 def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:

@@ -1,4 +1,7 @@
-"""TFRecord files of tf.Example or tf.SequenceExample, with a TFMD schema."""
+"""TFRecord files of tf.Example or tf.SequenceExample.
+
+Their TFMD schema is read, or inferred from the records.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,10 @@ from beam_pipelines.sources.format import (
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
+from beam_pipelines.sources.tfrecord.infer import infer_schema
 from beam_pipelines.sources.tfrecord.schema import (
     column_types,
+    may_be_shards,
     most_values_a_step,
     read_schema,
     schema_path,
@@ -46,6 +51,9 @@ from beam_pipelines.tfrecord.decoder import (
 )
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
+# Key of an inferred schema in the metadata of a plan's file schema.
+_INFERRED = b"beam_pipelines.inferred_schema"
+
 
 class TFRecord(Format):
     """Serialized examples.
@@ -53,7 +61,8 @@ class TFRecord(Format):
     A file is one range: records cannot be found from its middle.
     """
 
-    suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib")
+    # The last one is TFX's: data_tfrecord-00000-of-00001.gz.
+    suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib", "data_tfrecord")
     has_arrays = True
     is_compressed = True
 
@@ -64,6 +73,8 @@ class TFRecord(Format):
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         path = schema_path(source, files)
+        if path is None:
+            return _infer(source, files)
         schema = read_schema(source, path)
         sample = first_block(source, files)
         if not sample:
@@ -76,6 +87,14 @@ class TFRecord(Format):
         return tables.contents_of(
             source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
         )
+
+    def pin(
+        self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
+    ) -> Source:
+        """Returns the source with the dataset's types, unless a schema has them."""
+        if source.schema is not None or may_be_shards(source):
+            return source
+        return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -93,6 +112,15 @@ class TFRecord(Format):
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``record`` and 0; see ``Format``."""
         return "record", 0
+
+
+def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:
+    """Returns the columns of records; the file schema keeps the inferred one."""
+    schema, seen, nulls = infer_schema(source, files)
+    found = column_types(schema).with_metadata({_INFERRED: schema.SerializeToString()})
+    contents = tables.contents_of(source, [(files[0], found)], seen)
+    read = tuple(name for name in nulls if name in contents.read_schema.names)
+    return contents._replace(null_columns=read)
 
 
 def _check_schema(
@@ -170,10 +198,13 @@ class _Decoder:
 
 
 class _SequenceDecoder:
-    """Decodes features and feature lists of tf.SequenceExamples that the plan reads."""
+    """Decodes features and feature lists of tf.SequenceExamples that the plan reads.
 
-    def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
-        self._layout = layout_of(schema, names)
+    Without names it decodes all, and refuses records with others.
+    """
+
+    def __init__(self, schema: schema_pb2.Schema, names: list[str] | None) -> None:
+        self._layout = layout_of(schema, names)._replace(is_closed=names is None)
         self.lists = tuple(self._layout.lists)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
@@ -194,7 +225,13 @@ class _SequenceDecoder:
 
 
 def _decoder(plan: SourcePlan) -> _Decoder | _SequenceDecoder:
-    schema = read_schema(plan.source, schema_path(plan.source, [plan.files[0]]))
+    inferred = (plan.file_schema.metadata or {}).get(_INFERRED)
+    if inferred is not None:
+        # As in JSON Lines, a feature that is not listed in 'columns' may come up.
+        names = plan.read_schema.names if plan.source.columns else None
+        return _SequenceDecoder(schema_pb2.Schema.FromString(inferred), names)
+    path = schema_path(plan.source, [plan.files[0]])
+    schema = read_schema(plan.source, path or "")
     return (_SequenceDecoder if feature_lists_of(schema) else _Decoder)(
         schema, plan.read_schema.names
     )
@@ -218,10 +255,7 @@ def _read_block(
                 if isinstance(found.error, tables.ColumnError)
                 else str(found.error)
             )
-            reason = (
-                f"found an example that does not fit the schema ({message}). Mend the "
-                f"record, or {plan.source.schema}."
-            )
+            reason = _reason(plan, column, message)
             shown = shorten(block[found.number].decode(errors="backslashreplace"))
             bad = Rejected(
                 plan.source.name,
@@ -235,6 +269,21 @@ def _read_block(
         else:
             good.append(found)
     yield from cut_rows(combine(good, plan.schema), tuple(rejected))
+
+
+def _reason(plan: SourcePlan, column: str, message: str) -> str:
+    if _INFERRED not in (plan.file_schema.metadata or {}):
+        return (
+            f"found an example that does not fit the schema ({message}). Mend the "
+            f"record, or {plan.source.schema}."
+        )
+    is_list = "feature list" in message  # a declared type makes a feature
+    known = f"declare 'types: {{{column}: …}}', " if column and not is_list else ""
+    return (
+        f"found an example unlike those that the types were inferred from ({message}). Infer "
+        f"from every record with 'infer: full' of the source, {known}name a 'schema', or mend the "
+        "record."
+    )
 
 
 def _decode(

@@ -18,29 +18,26 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo
 
+_SPLITS = "/" + split_folder(EXAMPLES, "")
 _TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")
 
 
-def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
+def schema_path(source: Source, found: Sequence[FileInfo]) -> str | None:
     """Returns the path of the schema.
 
-    It is the recipe's, or that of the dataset whose shards the files are.
+    It is the recipe's, or that of the dataset whose shards the files are. ``None``: the schema is
+    inferred from the records.
 
     Raises:
-      RecipeProblems: there is none, or several.
+      RecipeProblems: the files are shards of raw records.
     """
     if source.schema is not None:
         return source.schema
-    folders = {file.path.rpartition("/" + split_folder(EXAMPLES, ""))[0] for file in found}
+    folders = {file.path.rpartition(_SPLITS)[0] for file in found}
     folder = folders.pop()
     manifest_path = files.join(folder, MANIFEST)
     if folders or not folder or not input_files.exists(manifest_path):
-        message = (
-            "a TFRecord source needs the TFMD schema (schema.pbtxt) of its examples: name it with "
-            "'schema'. The shards of one "
-            f"dataset (with its {MANIFEST}) do without."
-        )
-        raise RecipeProblems([problem(source, "schema", message)])
+        return None
     manifest = json.loads(files.read_bytes(manifest_path))
     if manifest["record"] == "raw":
         message = (
@@ -49,6 +46,11 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
         )
         raise RecipeProblems([problem(source, "format", message)])
     return files.join(folder, *manifest["schema"].split("/"))
+
+
+def may_be_shards(source: Source) -> bool:
+    """Whether a source's paths may name shards, whose dataset has a schema."""
+    return any(_SPLITS in path for path in source.path)
 
 
 def read_schema(source: Source, path: str) -> schema_pb2.Schema:

@@ -319,7 +319,7 @@ void parse_examples(Decisions& decisions) {
   records.data = data.get();
   records.length = static_cast<int64_t>(rows);
   records.limits = {0, static_cast<int64_t>(bytes.size())};
-  native::Wanted wanted{kWanted, {}, is_sequence};
+  native::Wanted wanted{kWanted, {}, is_sequence, rarely(3, decisions)};
   if (is_sequence) wanted.lists = kWanted;
   try {
     const std::optional<native::ExampleColumns> made = native::parse_examples(records, framed, wanted);
