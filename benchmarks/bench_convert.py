@@ -1,15 +1,15 @@
-"""Measures a whole conversion, and the loop people write today beside it, in one run.
+"""Measures a whole conversion, and a tutorial's loop, in one run.
 
-Both are processes of their own, so start-up counts. The loop's speed does not depend on the rows,
-so it gets fewer of them; its rate is given with its start-up and without. Memory is the
-proportional set size (PSS: pages that several processes share are split between them) summed over
-the process and all its descendants, sampled 4 times a second; the peak is the largest sample. CPU
-seconds are user and system time of the same processes, as last seen before each of them ended, or
-as the system counts those that were waited for, whichever is more.
+Each runs in its own process, so start-up counts. The loop's speed does not depend on the rows, so
+it gets fewer of them. The table gives the loop's rate with its start-up and without it. Memory is
+the proportional set size (PSS: processes that share a page split it between them), summed over the
+process and all its descendants, and sampled 4 times a second. The peak is the largest sample. CPU
+seconds are user and system time of the same processes: the last sample before each process ended,
+or the system's count for processes that were waited for, whichever is more.
 
-The two take turns, and the table gives each one's run of median wall time: a machine that is busy
-with something else slows both, but not equally. The load is printed, so that a number taken on a
-busy machine can be told from one that was not.
+The conversion and the loop take turns, and the table gives the run of median wall time of each.
+Other work on the machine slows both, but not equally. The load is printed, so that a reader can
+tell which numbers come from a busy machine.
 
   python benchmarks/bench_convert.py --rows 1000000 --workers 2
 """
@@ -39,8 +39,8 @@ sources: {{clicks: {{path: {path}}}}}
 label: label
 output: {{compression: gzip, shuffle_seed: 7}}
 """
-# What is converted: the table as it is, and with the dearest of all splits, by a hash of every cell
-# of a row.
+# The plain table, and the same table with the most expensive split: by a hash of every cell of a
+# row.
 RECIPE_FOR_NAME = {
     "convert": RECIPE,
     "convert, split by whole row": RECIPE + "split: {{train: 0.9, eval: 0.1}}\n",
@@ -48,7 +48,7 @@ RECIPE_FOR_NAME = {
 
 
 class Measured(NamedTuple):
-    """What one command took.
+    """The cost of one command.
 
     Attributes:
       wall_seconds: from its start to its end.
@@ -64,7 +64,9 @@ class Measured(NamedTuple):
 
 
 def measure(command: list[str], log: pathlib.Path) -> Measured:
-    """Runs a command to its end and watches it; its output goes to ``log`` meanwhile.
+    """Runs a command and samples its memory and CPU time.
+
+    The command writes its output to ``log``.
 
     Raises:
       SystemExit: the command failed.
@@ -90,17 +92,13 @@ def measure(command: list[str], log: pathlib.Path) -> Measured:
 
 
 def ended_cpu_seconds() -> float:
-    """Returns the CPU time of all processes that came of this one, have ended and were waited
-    for.
-    """
+    """Returns the CPU time of all ended and awaited descendants."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) -> int:
-    """Notes the CPU time of each process under ``root`` and returns the sum of their PSS in
-    bytes.
-    """
+    """Notes CPU times under ``root`` and returns the summed PSS in bytes."""
     total = 0
     try:
         processes = [root, *root.children(recursive=True)]
@@ -119,8 +117,9 @@ def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) ->
 def table_rows(
     rows: int, loop: Measured, loop_rows: int, converts: dict[str, Measured]
 ) -> list[list[str]]:
-    """Returns the report's lines: name, rows, wall, rows/s, ratio to the loop without start-up,
-    CPU, memory.
+    """Returns the report's lines.
+
+    The cells are name, rows, wall time, rows/s, ratio to the loop without start-up, CPU and memory.
     """
     report = json.loads(loop.output.splitlines()[-1])
     pure_seconds = report["seconds"]
@@ -151,8 +150,9 @@ def table_rows(
 
 
 def median_run(runs: list[Measured]) -> Measured:
-    """Returns the run whose wall time is the median; of an even number, the slower of the two in
-    the middle.
+    """Returns the run of median wall time.
+
+    Of an even number of runs, it returns the slower of the two in the middle.
     """
     return sorted(runs, key=lambda run: run.wall_seconds)[len(runs) // 2]
 
@@ -175,7 +175,7 @@ def print_table(lines: list[list[str]]) -> None:
 
 
 def main() -> None:
-    """Makes the data if it is not there, measures both, prints the table."""
+    """Makes missing data, measures both, prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

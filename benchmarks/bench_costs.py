@@ -1,10 +1,9 @@
-"""Measures what a row costs, whatever is in it: the constants of
-``beam_pipelines/pipeline/costs.py``.
+"""Measures the fixed cost of a row: the constants of ``pipeline/costs.py``.
 
-Each line is a conversion of the table of ``criteo_like.py`` at two sizes, in one process and one
-thread, with the CPU seconds of both: their difference, divided by the rows between them, is free of
-what it costs to start. Differences between lines give the price of each stage. CPU time, not wall
-time, so that a busy machine says the same.
+Each case converts the table of ``criteo_like.py`` at two sizes, in one process and one thread. The
+difference of the CPU seconds, divided by the difference in rows, leaves out the start-up.
+Differences between cases give the price of each stage. CPU time, unlike wall time, stays the same
+on a busy machine.
 
 With ``--sizes`` it prints the bytes that grow with ranges, chunks and shards instead.
 
@@ -113,7 +112,7 @@ def main() -> None:
 
 
 def write_users(path: pathlib.Path) -> None:
-    """Writes the right side of the joins: every value of one column, and a number for each."""
+    """Writes the joins' right side: one column's values, and numbers."""
     values = criteo_like.make_vocabulary(criteo_like.CATEGORICALS - 1, USERS).values
     lines = [f"{value},{number}" for number, value in enumerate(values)]
     path.write_text("\n".join(["C26,weight", *lines]) + "\n")
@@ -131,8 +130,10 @@ def print_case(case: Case, folder: pathlib.Path, sizes: Sequence[int]) -> None:
 
 
 def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]:
-    """Runs a case in a process of its own and returns its CPU seconds, those of its children too,
-    and the peak of its memory in MB.
+    """Runs a case in its own process.
+
+    Returns:
+      The CPU seconds of the process and its children, and the peak of its memory in MB.
     """
     recipe, output = folder / "costs.yaml", folder / "out-costs"
     sources = (
@@ -149,8 +150,10 @@ def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]
 
 
 def print_sizes(path: pathlib.Path) -> None:
-    """Prints bytes for each range of the job graph, for each chunk, each entry of the shard plan,
-    each shard of the manifest, of an idle process; and the CPU of a block.
+    """Prints the bytes of each thing that grows with the data.
+
+    These are a range of the job graph, a chunk, an entry of the shard plan and a shard of the
+    manifest. It also prints the bytes of an idle process, and the CPU time of a block.
     """
     graphs = {count: graph_bytes(path, count) for count in (1_000, 10_000)}
     print(
@@ -171,7 +174,7 @@ def print_sizes(path: pathlib.Path) -> None:
 
 
 def graph_bytes(path: pathlib.Path, count: int) -> int:
-    """Returns the bytes of the job's graph with that many ranges, of files of 64 ranges each."""
+    """Returns the bytes of a job's graph with 64 ranges a file."""
     plan = make_plan(bare_recipe(str(path)))
     parts = tuple(
         FileInfo(f"gs://bucket/some/folder/part-{number:05d}.csv", 64 * RANGE_BYTES)
@@ -187,9 +190,7 @@ def graph_bytes(path: pathlib.Path, count: int) -> int:
 
 
 def held_bytes(make: Callable[[int], object], count: int = 50_000) -> float:
-    """Returns the bytes of memory that each of so many things holds, as a worker gets them:
-    unpickled.
-    """
+    """Returns the bytes of memory for each of ``count`` objects after unpickling."""
     data = pickle.dumps(make(count))
     tracemalloc.start()
     held = pickle.loads(data)  # noqa: S301 - our own
@@ -220,9 +221,7 @@ def offsets(count: int) -> ShardPlan:
 
 
 def block_secs(path: pathlib.Path, count: int = 500) -> float:
-    """Returns the CPU seconds that a block of one row takes to be packed and unpacked; best of
-    five.
-    """
+    """Returns the least CPU seconds to pack and unpack a one-row block."""
     rows = pa_csv.read_csv(path).to_batches(max_chunksize=count)[0]
     best = math.inf
     for _ in range(5):
@@ -235,7 +234,7 @@ def block_secs(path: pathlib.Path, count: int = 500) -> float:
 
 
 def idle_bytes() -> int:
-    """Returns the resident bytes of a process that has imported what a worker does."""
+    """Returns the resident bytes of a process with a worker's imports."""
     code = (
         "import beam_pipelines.pipeline.convert, resource; "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

@@ -1,13 +1,13 @@
-"""Measures what encodings cost: a conversion with 13 chains of numbers and 26 vocabularies, the
-same without, and tf.Transform, in one run.
+"""Measures the cost of encodings, next to tf.Transform, in one run.
 
-Every encoded number is filled, made a logarithm and standardised; every text gets an id of a
-vocabulary of at most 10,000. Statistics, schema, shuffle, gzip and the serving graph are included,
-and the start of all processes. tf.Transform (``tft_pipeline.py``) does the same encodings and
-writes gzip TFRecords, without statistics and shuffle; because it takes over a millisecond a row, it
-gets fewer rows, and its rate is given without its imports.
+One conversion has 13 chains of numbers and 26 vocabularies, and another one has no encodings. In
+each chain a number is filled, made a logarithm and standardised. Every text gets an id of a
+vocabulary of at most 10,000. Statistics, schema, shuffle, gzip, the serving graph and the start of
+all processes are included. tf.Transform (``tft_pipeline.py``) does the same encodings and writes
+gzip TFRecords, without statistics and shuffle. It takes over a millisecond a row, so it gets fewer
+rows, and its rate leaves out its imports.
 
-The commands take turns; the table gives each one's run of median wall time, as of
+The commands take turns; the table gives the run of median wall time of each, like
 ``bench_convert.py``.
 
   python benchmarks/bench_encode.py --rows 1000000 --workers 2
@@ -46,7 +46,7 @@ def encode_section() -> str:
 
 
 def line(name: str, rows: int, seconds: float, measured: Measured, plain: float) -> str:
-    """Returns one line of the table; ``plain`` is the rate of the conversion without encodings."""
+    """Returns one line of the table; ``plain`` is the rate without encodings."""
     rate = rows / seconds
     cells = [
         name,

@@ -1,11 +1,11 @@
-"""Measures the cost of a million rows on each engine and on Beam's local runner, and prints the
-table of docs/runners.md.
+"""Measures the cost of a million rows on each engine.
 
-Each conversion is a command of its own, at two sizes; clusters run from before the first to behind
-the last one. The difference of their CPU seconds, divided by the rows between them, is free of what
-an engine's start costs; each size is measured several times in turns, and the least counts. CPU
-seconds are those of all processes: the command, the engine's JVMs, workers. Memory is the peak of
-the proportional set size at the larger size, of the JVMs (or Prism) and of all others apart.
+It prints the table of docs/runners.md, which has Beam's local runner too. Each conversion is a
+command of its own, at two sizes. A cluster starts before the first conversion and stops after the
+last one. The difference of the CPU seconds, divided by the difference in rows, leaves out an
+engine's start. Each size is measured several times in turns, and the least counts. CPU seconds are
+the sum over all processes: the command, the engine's JVMs, the workers. Memory is the peak of the
+proportional set size at the larger size, of the JVMs (or Prism) and of all other processes apart.
 
   python benchmarks/bench_engines.py --rows 1000000 --turns 2
 """
@@ -62,8 +62,10 @@ TITLES = {
 
 
 class Usage(NamedTuple):
-    """The cost of one conversion: seconds of CPU and of the clock, and peak bytes of the engine and
-    of all other processes.
+    """The cost of one conversion.
+
+    These are CPU seconds, wall seconds, and the peak bytes of the engine and of all other
+    processes.
     """
 
     cpu_seconds: float
@@ -78,9 +80,7 @@ class Usage(NamedTuple):
 
 @contextlib.contextmanager
 def running(name: str) -> Iterator[tuple[str, ...]]:
-    """Starts a cluster, if it is one, and yields the options that send a conversion to the
-    engine.
-    """
+    """Starts a cluster if need be, and yields the engine's options."""
     if name in STARTED_BY_COMMAND:
         yield STARTED_BY_COMMAND[name]
         return
@@ -117,9 +117,7 @@ def convert(options: tuple[str, ...], recipe: pathlib.Path, output: pathlib.Path
 
 
 def cpu_seconds() -> float:
-    """Returns the CPU time of all processes that came of this one: those that run, and those that
-    were waited for.
-    """
+    """Returns the CPU time of all running and all awaited descendants."""
     total = ended_cpu_seconds()
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -130,9 +128,7 @@ def cpu_seconds() -> float:
 
 
 def sample() -> tuple[int, int]:
-    """Returns the bytes of the engine's processes, and those of all others that came of this
-    one.
-    """
+    """Returns the bytes of the engine's processes and of all other descendants."""
     sizes = {True: 0, False: 0}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

@@ -1,9 +1,9 @@
-"""Measures the native kernels next to the Arrow and numpy kernels that they stand in for, and next
-to tfx-bsl: one thread, one run.
+"""Measures the native kernels next to Arrow, numpy and tfx-bsl.
 
-Rows are those of ``criteo_like.py``. tfx-bsl's encoder wants lists, so that its row counts the
-conversion, and Python frames its records as ``tf.io.TFRecordWriter`` would. Each way is measured
-several times in turn, and the least CPU time counts, because other programs only add to it.
+All run in one thread. The Arrow and numpy kernels are those that the native ones replace. Rows come
+from ``criteo_like.py``. tfx-bsl's encoder wants lists, so its line includes the conversion to
+lists, and Python frames its records like ``tf.io.TFRecordWriter``. Each way is measured several
+times in turn, and the least CPU time counts, because other programs only add to it.
 
   python benchmarks/bench_native.py --rows 60000
 """
@@ -37,7 +37,7 @@ from measuring import print_line
 
 Way = Callable[[], Any]
 ROWS_OF_A_RANGE = 60_000
-ROWS_OF_A_BLOCK = 6_000  # of those that are read from a file at once, 4 MiB
+ROWS_OF_A_BLOCK = 6_000  # of the rows that are read from a file at once, 4 MiB
 
 
 def by_tfx_bsl(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -57,7 +57,7 @@ def by_tfx_bsl(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
 
 
 def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
-    """Returns what is compared; the first way of each is the native one."""
+    """Returns the ways to compare, the native one first."""
     shuffled = np.random.default_rng(1).permutation(len(batch))
     framed = _native.serialize(batch)
     data = data_of(framed)
@@ -129,8 +129,10 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
 
 
 def long_lists(rows: int, values: int = 300) -> pa.RecordBatch:
-    """Returns rows of five lists, of numbers whose varints have one, six and nine bytes, of floats
-    and of texts.
+    """Returns rows of five lists.
+
+    Three lists hold numbers whose varints have one, six and nine bytes, one holds floats and one
+    texts.
     """
     random = np.random.default_rng(0)
     count = rows * values
@@ -150,8 +152,9 @@ def long_lists(rows: int, values: int = 300) -> pa.RecordBatch:
 
 
 def decoders(batch: pa.RecordBatch, columns: int | None = None) -> list[tuple[str, Way]]:
-    """Returns ways to decode a batch's records by a schema of its first columns. tfx-bsl wants a
-    Python object of each record, which it is given.
+    """Returns ways to decode records by a schema of the first columns.
+
+    tfx-bsl takes a list of Python objects, which is made before the clock starts.
     """
     types = {}
     schema = schema_pb2.Schema()
@@ -187,7 +190,7 @@ def parser_of(schema: pa.Schema) -> CsvParser:
 
 
 def csv_of(batch: pa.RecordBatch, quoting: str) -> list[bytes]:
-    """Returns records as CSV, in chunks of about 16 MiB, as ranges are."""
+    """Returns records as CSV, in chunks of about 16 MiB, like ranges."""
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style=quoting)
     bodies = []
     for start in range(0, len(batch), ROWS_OF_A_RANGE):
@@ -205,8 +208,9 @@ def taken(batch: pa.RecordBatch | None) -> pa.RecordBatch:
 
 
 def checked_quotes(parser: CsvParser, body: bytes) -> Any:
-    """Looks for quotes that are never closed, or closed within a cell, as is done before
-    pyarrow.csv parses.
+    """Looks for quotes that are never closed, or closed within a cell.
+
+    A conversion does the same before pyarrow.csv parses.
     """
     return quotes.badly_closed(body, parser.toggles(body), parser.dialect)
 

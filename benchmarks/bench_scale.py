@@ -1,20 +1,23 @@
-"""Measures conversions that are large in one way each: rows, files, columns, a row group, a join's
-key. Shuffle and statistics are on.
+"""Measures conversions that are large in one way each.
+
+They have many rows, files or columns, a large row group, or a frequent join key. Shuffle and
+statistics are on.
 
 Sections, each with its own table:
 
   rows     --rows N …, --format parquet csv: the Criteo-like table in many files. Rates and memory
-  should not depend on the rows. files    --files N: a table in so many files of 1 KB, and the same
-  rows in 10 files. columns  --columns N …: numbers and texts in turn, in Parquet.
-  group    --megabytes N …: a Parquet file that is one row group of so many MB, uncompressed.
+           should not depend on the rows.
+  files    --files N: a table in N files of 1 KB, and the same rows in 10 files.
+  columns  --columns N …: numbers and texts in turn, in Parquet.
+  group    --megabytes N …: a Parquet file of one row group of N MB, uncompressed.
   key      --rows N: a hash join without a frequent key, and with one that has --share of the rows
-  of the left side, or of the right one.
+           of the left side, or of the right one.
 
-Every conversion is a command of its own. Memory is the peak of the proportional set size of all its
-processes, as in bench_convert.py; disk the peak of what lies in the output's ``_temporary``; both
-are sampled. The table of ``rows`` is made of at most --distinct rows: further files are hard links
-to the first ones, so that the input takes their disk space only. Its vocabularies are then those of
-fewer rows.
+Each conversion is a command of its own. Memory is the peak of the proportional set size of all its
+processes, as in bench_convert.py. Disk is the peak size of the output's ``_temporary``. Both are
+sampled. The table of ``rows`` has at most --distinct different rows: further files are hard links
+to the first ones, so that the input takes the disk space of the first ones only. Its vocabularies
+are therefore those of fewer rows.
 
   python benchmarks/bench_scale.py rows --rows 1000000 10000000 --format csv
 """
@@ -46,7 +49,7 @@ COMMAND = str(pathlib.Path(sys.executable).with_name("beam-pipelines"))
 
 
 class Case(NamedTuple):
-    """One conversion: what it is called, how many rows it has, and its recipe."""
+    """One conversion: its name, its number of rows, and its recipe."""
 
     name: str
     rows: int
@@ -54,7 +57,7 @@ class Case(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a conversion took, and the peak bytes of its temporary files."""
+    """The cost of a conversion, with its temporary files' peak bytes."""
 
     measured: bench_convert.Measured
     temporary_bytes: int
@@ -62,8 +65,9 @@ class Usage(NamedTuple):
 
 @contextlib.contextmanager
 def watched(folder: pathlib.Path) -> Iterator[list[int]]:
-    """Samples the disk space of all files in a folder twice a second; the largest sum is the list's
-    only number.
+    """Samples the disk space of a folder twice a second.
+
+    The list that it yields holds one number, the largest sum.
     """
     peak, ended = [0], threading.Event()
 
@@ -81,9 +85,7 @@ def watched(folder: pathlib.Path) -> Iterator[list[int]]:
 
 
 def disk_bytes(folder: pathlib.Path) -> int:
-    """Returns the disk space of the files in a folder and below; of those that are gone meanwhile,
-    none.
-    """
+    """Returns the disk space under a folder; files that vanish count 0."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
@@ -129,8 +131,9 @@ def rows_cases(
 def link_files(
     folder: pathlib.Path, own: pathlib.Path, rows: int, format_: str, distinct: int
 ) -> None:
-    """Makes a folder of files with so many rows in all, links to others from ``distinct`` rows
-    on.
+    """Makes a folder of files with ``rows`` rows in all.
+
+    From ``distinct`` rows on, the files are links to earlier ones.
     """
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
@@ -144,7 +147,7 @@ def link_files(
 
 
 def files_cases(folder: pathlib.Path, files: int) -> Iterator[Case]:
-    """Rows of numbers and texts in tiny files, and the same in ten."""
+    """Yields the same rows in tiny files and in ten files."""
     for number in (10, files):
         own = folder / f"files-{number}-of-{files}"
         if not own.exists():
@@ -158,7 +161,7 @@ def files_cases(folder: pathlib.Path, files: int) -> Iterator[Case]:
 
 
 def write_tiny(own: pathlib.Path, parts: int, files: int) -> None:
-    """Writes ``parts`` times 20 rows as so many files, a thousand a folder."""
+    """Writes ``parts`` files of 20 rows, a thousand files a folder."""
     rng = np.random.default_rng(3)
     header = ",".join(f"c{number}" for number in range(TINY_CELLS)) + "\n"
     for number in range(files):
@@ -172,7 +175,10 @@ def write_tiny(own: pathlib.Path, parts: int, files: int) -> None:
 
 
 def columns_cases(folder: pathlib.Path, counts: list[int], cells: int) -> Iterator[Case]:
-    """The same number of cells in more and more columns, numbers and texts in turn."""
+    """Yields tables of equal size with more and more columns.
+
+    Numbers and texts take turns.
+    """
     for count in counts:
         rows = max(1, cells // count)
         path = folder / f"columns-{count}-{rows}.parquet"
@@ -189,7 +195,12 @@ def columns_cases(folder: pathlib.Path, counts: list[int], cells: int) -> Iterat
 
 
 def group_cases(folder: pathlib.Path, sizes: list[int]) -> Iterator[Case]:
-    """One row group of so many megabytes as Arrow data: ten numbers a row that do not compress."""
+    """Yields files of one row group each.
+
+    The sizes are megabytes of Arrow data.
+
+    A row has ten numbers, which do not compress.
+    """
     for size in sizes:
         rows = size * 1_000_000 // 80
         path = folder / f"group-{size}.parquet"
@@ -203,8 +214,11 @@ def group_cases(folder: pathlib.Path, sizes: list[int]) -> Iterator[Case]:
 
 
 def key_cases(folder: pathlib.Path, rows: int, share: float) -> Iterator[Case]:
-    """Clicks of users, joined by hash with a table of a quarter as many users; one user may have
-    many rows on either side.
+    """Yields hash joins of clicks with users.
+
+    The table has a quarter as many users as clicks.
+
+    One user may have many rows on either side.
     """
     for name, left, right in (
         ("no hot key", 0.0, 0.0),
@@ -224,7 +238,7 @@ def key_cases(folder: pathlib.Path, rows: int, share: float) -> Iterator[Case]:
 
 
 def write_tables(own: pathlib.Path, rows: int, left: float, right: float) -> None:
-    """Writes clicks and users, with shares of the rows that one user has."""
+    """Writes clicks and users; one user has a share of the rows."""
     own.mkdir(parents=True)
     rng = np.random.default_rng(8)
     clicks, users = rng.integers(0, rows // 4, rows), np.arange(rows // 4)
@@ -251,9 +265,7 @@ SECTIONS: dict[str, Callable[[argparse.Namespace, pathlib.Path], Iterator[Case]]
 
 
 def main() -> None:
-    """Makes the data that is not there, measures, prints a line for each conversion when it is
-    done.
-    """
+    """Makes missing data, measures, prints a line after each conversion."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,16 +1,14 @@
-"""Measures every stage alone, one thread in one process, and beside them the whole and the loop
-people write today.
+"""Measures every stage alone, in one thread of one process.
 
-Each stage works on all rows of the table of ``criteo_like.py``, cut into chunks as a conversion
-cuts them; what it needs is made before the clock starts. The table gives the repeat of least wall
-time; where its CPU time is another, the machine was busy with something else, or the stage waited.
-What needs a fresh process (imports, start-up, the whole, the loop) is watched as by
-``bench_convert.py``.
+A whole conversion and a tutorial's loop are measured next to the stages. Each stage works on all
+rows of the table of ``criteo_like.py``, cut into chunks like those of a conversion. Its input is
+made before the clock starts. The table gives the repeat of least wall time. If its CPU time is
+another, the machine was busy with something else, or the stage waited. Commands that need a fresh
+process (imports, start-up, the whole, the loop) are measured like those of ``bench_convert.py``.
 
   python benchmarks/bench_stages.py --rows 200000
   python benchmarks/bench_stages.py --only serialize frame compress
-  python benchmarks/bench_stages.py --only convert --repeats 1   # minutes: one process or two, by
-  size
+  python benchmarks/bench_stages.py --only convert --repeats 1   # minutes
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ stages = Stages()
     ("scan for quotes, none there", "plan"), ("scan for quotes, every text quoted", "quoted_plan")
 )
 def scan(clicks: Clicks, which: str) -> Work:
-    """What each range does to the quote automaton."""
+    """Finds each range's effect on the quote automaton."""
     plan: SourcePlan = getattr(clicks, which)
     return Work(
         lambda: [read.scan_range(plan, byte_range) for byte_range in plan.ranges],
@@ -105,7 +103,7 @@ def read_chunks(clicks: Clicks, which: str) -> Work:
     ("read by bare pyarrow, types inferred, blocks of 1 MiB", False, 1),
 )
 def read_bare(clicks: Clicks, types_given: bool, mebibytes: int) -> Work:
-    """What anyone gets from ``pyarrow.csv``."""
+    """Reads with ``pyarrow.csv`` alone."""
     types = {field.name: field.type for field in clicks.plan.read_schema} if types_given else None
     read_options = pa_csv.ReadOptions(use_threads=False, block_size=mebibytes * MIB)
     convert_options = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
@@ -152,7 +150,7 @@ def each_chunk(
 
 @stages.add(("index the right side of a join, 100,000 keys",))
 def index(_: Clicks) -> Work:
-    """What each worker process does once."""
+    """Builds the index, which each worker process does once."""
     right = right_side()
     return Work(lambda: index_right(right), right.num_rows, right.nbytes)
 
@@ -176,7 +174,7 @@ def join(clicks: Clicks) -> Work:
 
 
 def right_side() -> pa.Table:
-    """Returns a table with all values of one column, and a number for each."""
+    """Returns a table of one column's values, with a number for each."""
     values = criteo_like.make_vocabulary(
         criteo_like.CATEGORICALS - 1, criteo_like.LARGEST_VOCABULARY
     ).values
@@ -197,7 +195,7 @@ def select_rows(clicks: Clicks) -> Work:
 
 @stages.add(("hash of the whole row", None), ("hash of one text column", COLUMN_OF_JOIN))
 def hash_rows(clicks: Clicks, column: str | None) -> Work:
-    """What decides the split."""
+    """Computes the hashes that decide the split."""
     names = [column] if column else clicks.plan.schema.names
     arrays = [[chunk.batch.column(name) for name in names] for chunk in clicks.chunks]
     size = sum(array.nbytes for columns in arrays for array in columns)
@@ -214,13 +212,13 @@ def split_rows(clicks: Clicks, by: tuple[str, ...]) -> Work:
 
 @stages.add(("statistics",))
 def statistics(clicks: Clicks) -> Work:
-    """Of each chunk."""
+    """Computes the statistics of each chunk."""
     return each_chunk(clicks, lambda chunk: TableStatistics.of(chunk.batch))
 
 
 @stages.add(("statistics, merged",))
 def merge_statistics(clicks: Clicks) -> Work:
-    """Of all chunks together."""
+    """Merges the statistics of all chunks."""
     parts = [TableStatistics.of(chunk.batch) for chunk in clicks.chunks]
     return Work(
         lambda: TableStatistics.merged(parts), clicks.rows, 0, lambda _: f"{len(parts)} chunks"
@@ -265,8 +263,9 @@ def serialize_by_tfx_bsl(clicks: Clicks, converts: bool, encodes: bool) -> Work:
 
 
 def in_large_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Makes of each value a list of one, of each null a null, and of texts bytes with wide
-    offsets.
+    """Turns each value into a list of one value.
+
+    A null stays a null. Texts become bytes with 64-bit offsets.
     """
     arrays = []
     for array in batch.columns:
@@ -338,7 +337,10 @@ def ratio_to(size: int) -> Callable[[Any], str]:
 
 @stages.add(("keep", None), ("keep, with lz4", "lz4"))
 def keep(clicks: Clicks, codec: str | None) -> Work:
-    """Rows as Arrow streams: as they wait on a local disk, and on another storage."""
+    """Writes rows as Arrow streams, their form on a storage.
+
+    A local disk gets them uncompressed, another storage compressed.
+    """
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
     batches = [chunk.batch for chunk in clicks.chunks]
     return Work(
@@ -348,7 +350,7 @@ def keep(clicks: Clicks, codec: str | None) -> Work:
 
 @stages.add(("unpack, permute, serialize, frame",))
 def write(clicks: Clicks) -> Work:
-    """What a shard's writer does before it compresses."""
+    """Does a shard writer's work before the compression."""
     return Work(
         clicks.write, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard)
     )
@@ -414,9 +416,7 @@ def parse(clicks: Clicks) -> Work:
     ("estimate the shard size, a tenth of the rows", True, 0.1),
 )
 def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
-    """A sample of ``sample.SAMPLE_BYTES`` of the source, held against all of these rows
-    compressed.
-    """
+    """Compresses a sample of ``sample.SAMPLE_BYTES``, and all of these rows."""
     chunks = [
         chunk._replace(batch=chunk.batch.slice(0, int(chunk.batch.num_rows * part)))
         for chunk in clicks.chunks
@@ -443,7 +443,7 @@ def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
 
 
 def main() -> None:
-    """Measures what was asked for and prints a Markdown table, line by line."""
+    """Measures the chosen stages and prints a Markdown table, line by line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,15 +1,14 @@
-"""Measures statistics: their rate from Arrow batches and from CSV, by kind of column, and the
-memory they hold.
+"""Measures statistics: their rate by kind of column, and their memory.
 
-Rates from Arrow are those of one thread. ``value_counts``, Arrow's own kernel, is measured in the
-same run, so that rates of different machines compare: the table is held against 200,000 rows/s
-where it takes 13 ns a value. The whole command is held against TFDV's 9,200 rows/s from CSV on 2
-cores, where the loop that people write does 6,500: what the loop does in the same run scales that.
-CPU time is measured, except of the command and the loop.
+Rates are from Arrow batches, in one thread, and from CSV. ``value_counts``, Arrow's own kernel, is
+measured in the same run, so that rates of different machines compare: the table's target is 200,000
+rows/s where ``value_counts`` takes 13 ns a value. The whole command's target is TFDV's 9,200 rows/s
+from CSV on 2 cores, where a tutorial's loop does 6,500. The loop's rate in the same run scales this
+target. Times are CPU time, except those of the command and the loop.
 
-  python benchmarks/bench_statistics.py                       # all but memory, some minutes
-  python benchmarks/bench_statistics.py --only memory         # 20M distinct values, 5,000 columns:
-  some minutes python benchmarks/bench_statistics.py --only memory --distinct 100000000
+  python benchmarks/bench_statistics.py   # all but memory, some minutes
+  python benchmarks/bench_statistics.py --only memory   # 20M distinct values, 5,000 columns
+  python benchmarks/bench_statistics.py --only memory --distinct 100000000
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def merged(parts: Iterator[TableStatistics]) -> TableStatistics:
 
 
 def table_rates(rows: int, repeats: int) -> None:
-    """Prints the rate of the whole table from Arrow batches, with the merges and the proto."""
+    """Prints the table's rate from Arrow batches, with merges and the proto."""
     batches = [
         batch
         for chunk in criteo_like.chunks(rows, seed=7)
@@ -97,7 +96,7 @@ def table_rates(rows: int, repeats: int) -> None:
 
 
 def kind_rates(repeats: int) -> None:
-    """Prints what a value of each kind costs, beside ``value_counts``."""
+    """Prints the cost of a value of each kind, next to ``value_counts``."""
     generator, size = np.random.default_rng(7), BATCH_ROWS
     vocabularies = [criteo_like.make_vocabulary(0, number) for number in (100, 100_000)]
     counts = np.floor(generator.lognormal(3, 2, size)).astype(np.int64)
@@ -140,7 +139,7 @@ def kind_rates(repeats: int) -> None:
 
 
 def command_rate(rows: int, loop_rows: int, repeats: int, folder: pathlib.Path) -> None:
-    """Prints the rate of ``describe`` from CSV, and of the loop in the same run."""
+    """Prints the rate of ``describe`` from CSV, next to the loop's."""
     data = folder / f"clicks-{rows}.csv"
     if not data.exists():
         criteo_like.write(data, rows, seed=7)
@@ -176,9 +175,7 @@ def command_rate(rows: int, loop_rows: int, repeats: int, folder: pathlib.Path) 
 
 
 def memory(distinct: int) -> None:
-    """Prints what a process holds at most, for a column of many distinct values and for many
-    columns.
-    """
+    """Prints a process's peak for many distinct values and for many columns."""
     print(
         "| peak RSS while merging, MB | before | after | accumulators, pickled "
         "|\n|---|---:|---:|---:|"
@@ -189,7 +186,7 @@ def memory(distinct: int) -> None:
 
 
 def _print_memory(name: str, parts: Callable[[], Iterator[TableStatistics]]) -> None:
-    """Measures in a process of its own, because a peak does not fall again."""
+    """Measures in its own process, because a peak does not fall again."""
     sys.stdout.flush()
     child = os.fork()
     if not child:
@@ -223,7 +220,7 @@ def _distinct_floats(distinct: int) -> Iterator[TableStatistics]:
 
 
 def _wide_parts() -> Iterator[TableStatistics]:
-    """Enough ranges for two full levels of the tree, in each of which every value is new."""
+    """Yields ranges for two full tree levels; every value is new."""
     generator = np.random.default_rng(7)
     for _ in range(300):
         numbers = generator.integers(0, 1 << 62, (WIDE_COLUMNS, WIDE_ROWS))

@@ -1,4 +1,4 @@
-"""The table of ``criteo_like.py`` at every point of a conversion, for stages to start from."""
+"""The table of ``criteo_like.py`` at every point of a conversion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OUTPUT = Output(num_shards=SHARDS, shuffle_seed=7)
 
 
 class Clicks:
-    """The table; each point is made when it is first asked for, and kept.
+    """The table; each point is made on its first use, and kept.
 
     Attributes:
       folder: for files.
@@ -65,7 +65,7 @@ class Clicks:
 
     @functools.cached_property
     def chunks(self) -> list[Chunk]:
-        """What the reader makes."""
+        """The reader's chunks."""
         return read_chunks(self.plan)
 
     @functools.cached_property
@@ -105,7 +105,7 @@ class Clicks:
 
     @functools.cached_property
     def blocks(self) -> list[list[bytes]]:
-        """For each shard the packed rows that chunks send to it: of each its only block."""
+        """The packed rows that each shard gets, as one block a chunk."""
         payloads = [message.payloads for message in self.scatter()]
         return [
             [bytes(sent[shard][0]) for sent in payloads if shard in sent] for shard in range(SHARDS)
@@ -136,7 +136,7 @@ class Clicks:
         ]
 
     def write(self) -> list[pa.LargeBinaryArray]:
-        """Unpacks each shard's blocks, brings its rows in order, and serializes and frames them."""
+        """Unpacks and orders each shard's rows, then serializes and frames them."""
         return [
             framed_records(batch, shuffle.written_order(OUTPUT, shard, 0, batch.num_rows), None)
             for shard, blocks in enumerate(self.blocks)

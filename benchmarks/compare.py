@@ -1,25 +1,23 @@
-"""Runs this package and everything else that turns tables into TFRecords, side by side, on the same
-files, and prints who takes how long.
+"""Compares this package with other tools that turn tables into TFRecords.
 
-Each contender is a process of its own, its start-up counted, on the same cores, with its input in
-the page cache. They take turns; a line is the run of median wall time. Memory is the peak of the
-proportional set size over all processes of a run, and CPU seconds are theirs too
-(bench_convert.py). What a contender wrote is read back once, by TensorFlow, and counted.
+Each contender is a process of its own, and its start-up counts. All run on the same cores, with
+their input in the page cache. They take turns; a line is the run of median wall time. Memory is the
+peak of the proportional set size over all processes of a run, and CPU seconds are theirs too
+(bench_convert.py). TensorFlow reads each contender's output once and counts it.
 
 The table has a section for each job: CSV or Parquet in, gzip or no compression, with and without
-statistics and schema, with and without encodings. A contender takes part in what it can do, and the
-others are named with the reason. Slow ones get fewer rows (--few_rows, --rows_of); ours is measured
-on as many, too. Three ratios say how many times as fast ours is: on the same rows, start-ups
-counted on both sides; the same with ours at gzip level 6, which is what TensorFlow, TFX and Hadoop
-write; and ours at full size, start-up counted, beside a peer whose start-up is not, by its own
-clock.
+statistics and schema, with and without encodings. A contender takes part in the jobs that it can
+do; the table names the others with the reason. Slow ones get fewer rows (--few_rows, --rows_of);
+ours is measured on as many, too. Three ratios say how many times as fast ours is: on the same rows,
+with the start-ups of both sides; the same with ours at gzip level 6, the level of TensorFlow, TFX
+and Hadoop; and ours at full size with its start-up, against a peer's own clock without start-up.
 
-Other parts: 'ideal' (wall time beside the sum of the kernels, measured alone), 'scaling' (1 and 2
+Other parts: 'ideal' (wall time next to the sum of the kernels, measured alone), 'scaling' (1 and 2
 workers), 'start' (until the first batch), 'memory' (peaks of two sizes).
 
-  python benchmarks/compare.py --install                       # environments of peers, in
-  .bench/peers python benchmarks/compare.py --list                          # who takes part in what
-  python benchmarks/compare.py                                 # everything: hours
+  python benchmarks/compare.py --install   # environments of peers, in .bench/peers
+  python benchmarks/compare.py --list      # contenders of each job
+  python benchmarks/compare.py             # everything: hours
   python benchmarks/compare.py --jobs "csv to gzip" --peers loop spark --repeats 1
   python benchmarks/compare.py --parts ideal scaling start memory
 """
@@ -71,11 +69,11 @@ class Entry(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What an entry took.
+    """The outcome of an entry.
 
     Attributes:
       runs: one for each repeat; none if it failed.
-      counted: what ``count_records.py`` found in its output, or nothing if it writes no records.
+      counted: the counts of ``count_records.py`` in its output, or nothing if it writes no records.
       failure: where it says why it failed, or an empty text.
     """
 
@@ -90,7 +88,7 @@ class Result(NamedTuple):
 
     @property
     def report(self) -> dict[str, Any]:
-        """What a peer says last: ``seconds``, by its own clock, without imports."""
+        """A peer's last line: ``seconds``, by its own clock, without imports."""
         said: dict[str, Any] = json.loads(
             [line for line in self.median.output.splitlines() if line.startswith("{")][-1]
         )
@@ -121,7 +119,7 @@ def values_in(path: pathlib.Path) -> int:
 
 
 def entries_of(job: Job, chosen: Sequence[Contender], arguments: argparse.Namespace) -> list[Entry]:
-    """Returns who takes part, on how many rows; ours is there in every size that a peer has."""
+    """Returns the contenders and their rows; ours runs at every peer's size."""
     sizes = {FULL: arguments.rows, FEW: min(arguments.few_rows, arguments.rows)}
     own_rows = dict(arguments.rows_of)
     able = [
@@ -139,7 +137,7 @@ def entries_of(job: Job, chosen: Sequence[Contender], arguments: argparse.Namesp
 
 
 def run_job(job: Job, entries: Sequence[Entry], arguments: argparse.Namespace) -> Results:
-    """Lets everybody run in turns; who failed or takes long runs only once."""
+    """Runs all entries in turns; failed or long ones run only once."""
     results = {entry: Result([], {}, "") for entry in entries}
     for repeat in range(arguments.repeats):
         for entry, result in results.items():
@@ -152,7 +150,7 @@ def run_job(job: Job, entries: Sequence[Entry], arguments: argparse.Namespace) -
 def run_once(
     job: Job, entry: Entry, before: Result, arguments: argparse.Namespace, is_first: bool
 ) -> Result:
-    """Runs one entry once more, and reads back what it wrote the first time."""
+    """Runs an entry once more, and reads its first output back."""
     data = data_file(arguments.folder, entry.rows, job.source)
     output = arguments.folder / "compare" / entry.contender.key
     log = output.with_suffix(".log")
@@ -238,8 +236,9 @@ def line(job: Job, entry: Entry, results: Results, arguments: argparse.Namespace
 
 
 def ratios(entry: Entry, results: Results, full_rows: int) -> list[str]:
-    """Returns how many times as fast ours is, in the three ways that the header names; empty where
-    there is nothing to compare.
+    """Returns the module's three ratios of our speed to a peer's.
+
+    A ratio without a counterpart is empty.
     """
     if entry.contender.is_ours:
         return ["", "", ""]
@@ -263,7 +262,7 @@ def ratios(entry: Entry, results: Results, full_rows: int) -> list[str]:
 
 
 def rows_out(counted: dict[str, Any], job: Job, entry: Entry, folder: pathlib.Path) -> str:
-    """Says what came out: rows, and what is not as in the input."""
+    """Returns the rows of the output, and its differences from the input."""
     cells = [f"{counted['rows']:,}"]
     if counted["rows"] != entry.rows:
         cells.append(f"{entry.rows - counted['rows']:,} LOST")
@@ -291,7 +290,7 @@ def print_absent(job: Job, chosen: Sequence[Contender]) -> None:
 
 
 def print_table(arguments: argparse.Namespace, chosen: Sequence[Contender]) -> None:
-    """Measures and prints all sections that were asked for; with --list, only who takes part."""
+    """Measures and prints all chosen sections; with --list, only the contenders."""
     for job in JOBS:
         if not any(fnmatch.fnmatchcase(job.name, pattern) for pattern in arguments.jobs):
             continue
@@ -312,8 +311,10 @@ def print_table(arguments: argparse.Namespace, chosen: Sequence[Contender]) -> N
 
 
 def print_extrapolated(results: Results, large_rows: int) -> None:
-    """Prints how long TFX, if it took part, would take for more rows: its start once, and its own
-    seconds for each row.
+    """Prints how long TFX would take for more rows.
+
+    The estimate is its start-up once, and its own seconds for each row. It needs TFX among the
+    results.
     """
     for (contender, rows), result in results.items():
         if contender.key == "tfx" and result.runs:

@@ -1,8 +1,8 @@
-"""Who takes part in ``compare.py``: what each can do, how it is started, and what it needs.
+"""Contenders of ``compare.py``: their jobs, commands and requirements.
 
 A contender gets a file and a folder, and is a process of its own. The programs of peers
-(``peers/``) all take the same options, and print as their last line, as JSON, the ``seconds`` that
-they took without imports and without the start of an engine.
+(``peers/``) all take the same options. Their last line is JSON with the ``seconds`` that they took
+without imports and without the start of an engine.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ FULL, FEW = "full", "few"  # kinds of sizes
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A part of the table: what is to be done.
+    """A part of the table: one task for the contenders.
 
     Attributes:
-      source: suffix of the file that is read, ``csv`` or ``parquet``.
-      compression: ``gzip`` or ``none``, of the records; an empty text: no records are asked for,
-        only statistics and a schema.
-      statistics: whether statistics and a schema are asked for, as TFDV and TFX have them.
+      source: suffix of the input file, ``csv`` or ``parquet``.
+      compression: ``gzip`` or ``none``, of the records; empty if the job has no records, only
+        statistics and a schema.
+      statistics: whether the job includes statistics and a schema, like those of TFDV and TFX.
       encodings: whether numbers are filled, made logarithms and standardised, and texts get ids of
         vocabularies of at most 10,000.
     """
@@ -40,7 +40,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """How the job is called, and chosen by ``--jobs``."""
+        """The job's name, by which ``--jobs`` chooses it."""
         target = {"gzip": "gzip", "none": "no compression", "": "no records"}[self.compression]
         asked = [name for name in ("statistics", "encodings") if getattr(self, name)]
         return ", ".join([f"{self.source} to {target}", *asked])
@@ -60,10 +60,10 @@ JOBS = (
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where things are.
+    """Paths and resources of a comparison.
 
     Attributes:
-      peers: folder of environments of their own.
+      peers: folder of the peers' environments.
       cores: how many cores, workers or threads a contender is told to use.
       tfx: command that is Python with TFX and TFDV, or nothing.
     """
@@ -75,13 +75,13 @@ class Places:
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """Someone who takes part.
+    """A tool that takes part.
 
     Attributes:
       key: short name, as on the command line.
       title: as in the table.
-      about: what is to be known beside the numbers, how it shuffles above all.
-      gzip: at which level it compresses.
+      about: notes on the numbers, above all how it shuffles.
+      gzip: its compression level.
       cannot: for a job, the reason why it takes no part, or an empty text.
       command: its start, for a job, an input file, rows of it, and a folder for its output.
       rows: for a job, which of the sizes it gets.
@@ -106,8 +106,9 @@ class Contender:
 
 
 def only(**allowed: tuple[object, ...]) -> Callable[[Job], str]:
-    """Returns what says why a job is none of those that a contender can do: ``source=("csv",)``
-    allows CSV only.
+    """Returns a function that says why a contender cannot do a job.
+
+    ``source=("csv",)`` allows CSV only.
     """
     reasons: Mapping[str, Callable[[Job], str]] = {
         "source": lambda job: f"does not read {job.source}",

@@ -1,8 +1,7 @@
-"""Reads TFRecord files of tf.Examples with TensorFlow and tfx-bsl, which are nobody's here, and
-counts what is in them.
+"""Counts tf.Examples in TFRecord files with TensorFlow and tfx-bsl.
 
-Prints as JSON the ``rows``, the names of the ``columns`` and the ``values`` that are there (not
-null, over all columns).
+Neither reader belongs to a contender. Prints as JSON the ``rows``, the names of the ``columns`` and
+the number of ``values`` (not null, over all columns).
 
   python benchmarks/count_records.py .bench/compare/ours --pattern 'examples/**/*.tfrecord*'
 """
@@ -27,7 +26,7 @@ BATCH_ROWS = 4096
 
 
 def count(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
-    """Counts over all files; a file that is damaged is an error of TensorFlow's."""
+    """Counts over all files; TensorFlow raises an error for a damaged one."""
     decoder = ExamplesToRecordBatchDecoder()
     rows, values, columns = 0, 0, set()
     for path in paths:
@@ -48,7 +47,10 @@ def count(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
 
 
 def is_list(column: object) -> bool:
-    """Whether a column has values: one whose features are all empty has no type but null."""
+    """Whether a column has values.
+
+    A column whose features are all empty has no type but null.
+    """
     return not pc.all(pc.is_null(column)).as_py()
 
 
@@ -61,7 +63,7 @@ def main() -> None:
     parser.add_argument("--pattern", default="**/*", help="of the record files in the folder")
     arguments = parser.parse_args()
     found = (path for path in arguments.folder.glob(arguments.pattern) if path.is_file())
-    # Hadoop and TFDS put files that hold no records beside those that do.
+    # Hadoop and TFDS put files without records next to those with records.
     aside = (".json", ".crc", ".txt", ".pbtxt")
     print(
         json.dumps(

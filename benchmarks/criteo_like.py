@@ -1,7 +1,8 @@
-"""Generates a table like Criteo's click logs: a label, 13 integers, 26 hexadecimal categoricals.
+"""Generates a table like Criteo's click logs.
 
-The same seed, rows and version of numpy give the same table, whatever the format. Chunks are drawn,
-written and forgotten, so memory does not grow with the rows.
+A row has a label, 13 integers and 26 hexadecimal categoricals. The same seed, rows and version of
+numpy give the same table in every format. Chunks are drawn, written and dropped, so memory does not
+grow with the rows.
 
   python benchmarks/criteo_like.py --rows 1000000 --output .bench/clicks.csv
 """
@@ -46,7 +47,7 @@ class Vocabulary(NamedTuple):
 
 
 def make_vocabulary(column: int, size: int) -> Vocabulary:
-    """Returns a vocabulary whose frequencies follow Zipf's law, cut off at its size."""
+    """Returns a vocabulary whose frequencies follow Zipf's law up to its size."""
     # An odd factor permutes the 32-bit numbers (Knuth's multiplicative hash): no value comes twice.
     numbers = (np.arange(size, dtype=np.uint64) * 2_654_435_761 + column * 97_003_337) % (1 << 32)
     weights = np.arange(1, size + 1) ** -ZIPF_EXPONENT
@@ -77,8 +78,9 @@ def make_chunk(rng: np.random.Generator, rows: int, vocabularies: list[Vocabular
 
 
 def write(path: pathlib.Path, rows: int, seed: int) -> None:
-    """Writes the table as the path's suffix says: ``.csv`` or ``.parquet``. The file appears when
-    it is complete.
+    """Writes the table as ``.csv`` or ``.parquet``, by the path's suffix.
+
+    The file appears when it is complete.
     """
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
-"""Measures what the kernels of a conversion cost alone: each in one thread, on all rows of one
-table, with nothing else around it.
+"""Measures the kernels of a conversion, each alone in one thread.
+
+Each one works on all rows of one table.
 
   python benchmarks/ideal.py --rows 1000000
 
@@ -34,7 +35,7 @@ def compressed(framed: list[pa.LargeBinaryArray], level: int) -> int:
 
 
 def kernels(clicks: Clicks) -> dict[str, Callable[[], Any]]:
-    """Returns what is measured, by name; what a kernel starts from is made here."""
+    """Returns the kernels to measure, by name, and prepares their input."""
     types = {field.name: field.type for field in clicks.plan.read_schema}
     read = pa_csv.ReadOptions(use_threads=False, block_size=16 * MIB)
     convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)

@@ -1,5 +1,6 @@
-"""Makes the environments of the peers of ``compare.py``, by pip and Maven: versions stand in
-``peers/<name>.txt`` and here.
+"""Makes the environments of the peers of ``compare.py`` with pip and Maven.
+
+``peers/<name>.txt`` and this file hold the versions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES = ("ray", "tfds", "spark")
 CONNECTOR = "com.linkedin.sparktfrecord:spark-tfrecord_2.12:0.7.0"
-# What the stand-in for the connector is compiled with.
+# Compile-time dependencies of the connector's replacement.
 STAND_IN = (
     "org.tensorflow:tensorflow-hadoop:1.15.0",
     "org.tensorflow:proto:1.15.0",
@@ -47,7 +48,7 @@ def install(folder: pathlib.Path, names: Sequence[str]) -> None:
 
 
 def install_jars(environment: pathlib.Path) -> None:
-    """Fetches the connector, or, where Maven does not have it, builds what stands in for it."""
+    """Fetches the connector; if Maven does not have it, builds its replacement."""
     jars = environment / "jars"
     if not fetch(CONNECTOR, jars):
         print(

@@ -1,5 +1,6 @@
-"""What ``compare.py`` measures of ours alone: how near it comes to its kernels, how it scales, how
-soon it starts, how much memory it takes.
+"""The measurements of ``compare.py`` that concern our conversion only.
+
+They are its distance from the kernels' time, its scaling, its start and its memory.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contenders import COMMAND, HERE, Job, recipe_text
 from measuring import print_line
 
 GZIP = Job("csv", "gzip", statistics=True)
-# By our levels of gzip: what it is called, and the kernel of ideal.py.
+# By our levels of gzip: the name, and the kernel of ideal.py.
 KERNEL_FOR_LEVEL = {None: ("our default", "gzip"), 6: ("gzip 6", "gzip 6")}
 BEFORE_COMPRESSION = ("parse", "statistics", "serialize")
 DataFile = Callable[[pathlib.Path, int, str], pathlib.Path]
@@ -30,8 +31,9 @@ POLL_SECONDS = 0.002
 def convert(
     folder: pathlib.Path, data: pathlib.Path, workers: int, level: int | None = None, *more: str
 ) -> list[str]:
-    """Returns the command that converts a table with statistics, shuffled, to gzip, into a new
-    folder.
+    """Returns the command that converts a table to shuffled gzip records.
+
+    It computes statistics and writes into a new folder.
     """
     output = folder / "compare" / "ours"
     shutil.rmtree(output, ignore_errors=True)
@@ -57,8 +59,9 @@ def warm(path: pathlib.Path) -> None:
 
 
 def run_once(arguments: argparse.Namespace, data: pathlib.Path, *options: object) -> Measured:
-    """Converts once, with the file in the page cache; ``options`` are those of ``convert`` after
-    the file.
+    """Converts once, with the file in the page cache.
+
+    ``options`` are those of ``convert`` after the file.
     """
     warm(data)
     command = convert(arguments.folder, data, *options)  # type: ignore[arg-type]
@@ -72,8 +75,9 @@ def print_header(*cells: str) -> None:
 
 
 def ideal(arguments: argparse.Namespace, data_file: DataFile) -> None:
-    """Prints wall time beside the kernels' time divided by the cores; the source parsed once, as we
-    do, and twice, as a design without kept rows would.
+    """Prints wall time next to the kernels' time divided by the cores.
+
+    The source counts once, as in our conversion, and twice, as in a design without kept rows.
     """
     data = data_file(arguments.folder, arguments.rows, "csv")
     runs: dict[int | None, list[Measured]] = {level: [] for level in KERNEL_FOR_LEVEL}
@@ -123,12 +127,15 @@ def ideal(arguments: argparse.Namespace, data_file: DataFile) -> None:
 
 
 def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
-    """Prints rows a second with one worker and with all, from the difference of two sizes.
+    """Prints rows a second with one worker and with all.
+
+    The rate is the difference of the rows of two sizes, divided by that of their seconds.
 
     Each gets as many cores as it has workers: a worker alone would use a second one for its
-    threads. What does not grow with the rows, start-up and end, is the same in both and drops out;
-    nothing has to be known of when one ends and the other begins. The larger size has several times
-    the rows of the smaller, because the errors of both add up in the difference.
+    threads. Start-up and end do not grow with the rows. They are the same in both sizes and drop
+    out of the difference, so nothing has to know when one ends and the other begins. The larger
+    size has several times the rows of the smaller, because the errors of both add up in the
+    difference.
     """
     available = sorted(os.sched_getaffinity(0))
     small, large = arguments.scaling_rows
@@ -161,9 +168,7 @@ def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
 
 
 def start(arguments: argparse.Namespace, data_file: DataFile) -> None:
-    """Prints how long it takes from the start of the command until the first worker has noted its
-    first batch.
-    """
+    """Prints the time from the command's start to a worker's first batch."""
     data = data_file(arguments.folder, arguments.rows, "csv")
     modes = {
         mode: [f"--direct_running_mode={mode}"] if mode else []
@@ -195,8 +200,10 @@ def start(arguments: argparse.Namespace, data_file: DataFile) -> None:
 
 
 def first_batch(command: Sequence[str], folder: pathlib.Path) -> float:
-    """Starts a conversion, waits for the first note of progress
-    (beam_pipelines/runners/progress.py) and then for the end.
+    """Starts a conversion; returns the seconds until its first progress note.
+
+    The note is that of beam_pipelines/runners/progress.py. The function waits for the end of the
+    conversion.
 
     Raises:
       SystemExit: the conversion failed.
@@ -219,7 +226,7 @@ def first_batch(command: Sequence[str], folder: pathlib.Path) -> float:
 
 
 def has_note(folder: pathlib.Path) -> bool:
-    """Whether a worker has noted something."""
+    """Whether a worker has noted progress."""
     try:
         return any(entry.stat().st_size for entry in os.scandir(folder))
     except FileNotFoundError:
@@ -227,7 +234,10 @@ def has_note(folder: pathlib.Path) -> bool:
 
 
 def memory(arguments: argparse.Namespace, data_file: DataFile) -> None:
-    """Prints the peak over all processes at two sizes: it must not grow with the rows."""
+    """Prints the peak memory of all processes at two sizes.
+
+    It must not grow with the rows.
+    """
     runs: dict[int, list[Measured]] = {arguments.rows: [], arguments.large_rows: []}
     for rows, found in runs.items():
         repeats = arguments.repeats if rows == arguments.rows else 1

@@ -1,4 +1,4 @@
-"""Clocks for stages: what a stage is, how it is measured, and how it is printed."""
+"""Defines, measures and prints the stages of a benchmark."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Work(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Something to measure.
+    """A stage to measure.
 
     Attributes:
       name: a line's title, by whose beginning the stage is chosen.
-      prepare: makes ready what is not to be measured.
+      prepare: makes the input before the clock starts.
       on_demand: whether it is measured only when it is asked for.
     """
 
@@ -51,8 +51,9 @@ class Stages(list[Stage]):
     def add(
         self, *cases: tuple[Any, ...], on_demand: bool = False
     ) -> Callable[[Callable[..., Work]], None]:
-        """Makes a function one stage for each case: the stage's name, then the function's arguments
-        after the table.
+        """Makes a function one stage for each case.
+
+        A case holds the stage's name, then the function's arguments after the table.
         """
 
         def register(prepare: Callable[..., Work]) -> None:
@@ -62,8 +63,9 @@ class Stages(list[Stage]):
         return register
 
     def chosen(self, only: Sequence[str]) -> list[Stage]:
-        """Returns the stages whose names begin with one of the texts; without any, all that are not
-        on demand.
+        """Returns the stages whose names begin with one of the texts.
+
+        Without texts, it returns all stages that are not on demand.
 
         Raises:
           SystemExit: there are none.
@@ -96,7 +98,7 @@ class Timed:
 
 
 def measure(work: Work) -> Timed:
-    """Does the work once. A command has been measured already, over all its processes."""
+    """Does the work once. A command has its measurements already."""
     start, cpu = time.perf_counter(), cpu_seconds()
     result = work.run()
     if isinstance(result, Measured):
@@ -111,8 +113,9 @@ def cpu_seconds() -> float:
 
 
 def best_of(repeats: int, work: Work) -> Timed:
-    """Returns the repeat of least wall time; only one result is in memory at a time, beside the
-    best.
+    """Returns the repeat of least wall time.
+
+    Only one result is in memory at a time, next to the best one.
     """
     best = measure(work)
     for _ in range(repeats - 1):

@@ -1,6 +1,4 @@
-"""What needs processes of its own: start-up, the whole conversion, and the loop people write
-today.
-"""
+"""Stages with their own processes: start-up, a whole conversion, the loop."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ def command(clicks: Clicks, arguments: Sequence[str], rows: int = 0, size_bytes:
     ("start: one element, two worker processes", [sys.executable, "-c", RUN_PIPELINE, "2", "1"]),
 )
 def start(clicks: Clicks, arguments: list[str]) -> Work:
-    """What it costs to begin."""
+    """Measures the start-up."""
     return command(clicks, arguments)
 
 
@@ -124,5 +122,8 @@ CONVERSIONS = [(size, workers) for size in (16, 32, 64, 128, 256) for workers in
     on_demand=True,
 )
 def convert(clicks: Clicks, mebibytes: int, workers: int) -> Work:
-    """From which size on two processes are worth their start (runners.THREADS_BYTES)."""
+    """Finds the size from which two processes are worth their start.
+
+    The constant is runners.THREADS_BYTES.
+    """
     return convert_command(clicks, mebibytes * MIB // ROW_BYTES, workers)

@@ -1,8 +1,8 @@
-"""The same encodings as ``bench_encode.py`` by tf.Transform, as its guide shows it: CSV in, gzip
-TFRecords and a transform_fn out.
+"""The encodings of ``bench_encode.py`` with tf.Transform, as in its guide.
 
-Runs on Beam's local runner in one process, which is tf.Transform's quickest way for so few rows.
-Prints the seconds without imports as a line of JSON.
+It reads CSV and writes gzip TFRecords and a transform_fn. It runs on Beam's local runner in one
+process, which is tf.Transform's quickest way for so few rows. Prints the seconds without imports as
+a line of JSON.
 
   python benchmarks/tft_pipeline.py --input .bench/clicks-20000.csv --output .bench/tft
 """

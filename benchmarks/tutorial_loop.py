@@ -1,8 +1,8 @@
-"""The loop people write today: csv.DictReader → tf.train.Example → tf.io.TFRecordWriter with GZIP.
+"""The loop of tutorials: csv.DictReader → tf.train.Example → TFRecordWriter.
 
-It is what tutorials show, on the table of ``criteo_like.py``: no schema, no statistics, no shuffle,
-one file, one process. It is not slowed down on purpose: a feature is made once for each value that
-is there, and nothing else.
+It converts the table of ``criteo_like.py`` with GZIP: no schema, no statistics, no shuffle, one
+file, one process. It is not slowed down on purpose: it makes a feature once for each value that is
+not missing, and nothing else.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import time
 
 
 def main() -> None:
-    """Converts some rows and prints, as JSON, how many and how long the loop took (imports not
-    counted).
+    """Converts some rows and prints, as JSON, their number and the seconds.
+
+    Imports do not count.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,13 +1,12 @@
-"""Runs a command that submits a job to Dataflow, with a storage and a Dataflow of its own on this
-machine instead of Google's.
+"""Runs a command that submits a job to Dataflow, against local servers.
 
     python dataflow/dry_run.py [--data gs://bucket/folder=FOLDER]… -- beam-pipelines convert …
     --runner=DataflowRunner --no_wait_until_finish
 
-The storage is gcp-storage-emulator, in memory. Dataflow is a server here that speaks its
-``jobs.create``, keeps what it receives, and starts no worker. So everything that the launcher does
-is done: planning, translation of the whole pipeline, staging, submission.
-``run_dataflow.sh --dry-run`` calls this; then it prints what was received.
+The storage is gcp-storage-emulator, in memory. Dataflow is a server in this process that speaks its
+``jobs.create``, keeps what it receives, and starts no worker. So the launcher does all its work:
+planning, translation of the whole pipeline, staging, submission. ``run_dataflow.sh --dry-run``
+calls this module, which then prints the received job.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ JOB_ID = "2000-01-01_dry-run"
 
 
 class Dataflow(http.server.ThreadingHTTPServer):
-    """Answers as Dataflow's REST interface does, and as the server that hands out tokens for
-    credentials.
+    """Serves Dataflow's REST interface, and tokens for credentials.
 
     Attributes:
       received: bodies of the requests that create a job, as they came.
@@ -49,9 +47,7 @@ class Dataflow(http.server.ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address. Beam speaks REST, rather than gRPC, to a Dataflow that is called
-        localhost.
-        """
+        """The address; for the host localhost, Beam speaks REST rather than gRPC."""
         return f"http://localhost:{self.server_port}"
 
 
@@ -85,7 +81,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing: what matters is printed at the end."""
+        """Prints nothing; the summary at the end has all that matters."""
 
 
 class Cloud(NamedTuple):
@@ -130,9 +126,7 @@ def emulated_cloud() -> Iterator[Cloud]:
 
 
 def _service_account(token_url: str) -> dict[str, str]:
-    """Returns credentials of a service account that nobody knows but the server that hands out its
-    tokens.
-    """
+    """Returns credentials of a service account that only the token server knows."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return {
@@ -144,8 +138,12 @@ def _service_account(token_url: str) -> dict[str, str]:
 
 
 def put_files(client: storage.Client, url: str, folder: pathlib.Path) -> int:
-    """Puts the files of a folder under a ``gs://`` URL, makes the bucket if need be, and returns
-    how many they were.
+    """Puts the files of a folder under a ``gs://`` URL.
+
+    It makes the bucket if need be.
+
+    Returns:
+      The number of files.
     """
     bucket_name, _, prefix = url.removeprefix("gs://").partition("/")
     bucket = client.lookup_bucket(bucket_name) or client.create_bucket(bucket_name)
@@ -157,8 +155,9 @@ def put_files(client: storage.Client, url: str, folder: pathlib.Path) -> int:
 
 
 def read_url(client: storage.Client, url: str) -> bytes:
-    """Returns the content of an object, named by a ``gs://`` URL or as Dataflow names it,
-    ``storage.googleapis.com/…``.
+    """Returns the content of an object.
+
+    The name is a ``gs://`` URL, or Dataflow's form of it, ``storage.googleapis.com/…``.
     """
     bucket_name, _, name = (
         url.removeprefix("gs://").removeprefix("storage.googleapis.com/").partition("/")
@@ -167,7 +166,7 @@ def read_url(client: storage.Client, url: str) -> bytes:
 
 
 def describe(cloud: Cloud) -> list[str]:
-    """Returns lines about the job that was received, and reads everything that was staged for it.
+    """Returns lines about the received job, and reads all its staged files.
 
     Raises:
       ValueError: there is not one job, or it names something that is not there.
@@ -199,8 +198,10 @@ def describe(cloud: Cloud) -> list[str]:
 
 
 def main() -> int:
-    """Runs the command and prints what came of it. Returns its exit status, or 1 if the job is not
-    whole.
+    """Runs the command and prints the received job.
+
+    Returns:
+      The command's exit status, or 1 if the job is not whole.
     """
     parser = argparse.ArgumentParser(
         description="Runs a command with a storage and a Dataflow on this machine."
@@ -249,7 +250,10 @@ def main() -> int:
 
 
 def _buckets(command: list[str]) -> list[str]:
-    """Returns the buckets that the command's arguments name, which a dry run has to have."""
+    """Returns the buckets in the command's arguments.
+
+    A dry run has to make them.
+    """
     values = [argument.partition("=")[2] or argument for argument in command]
     return sorted({value[5:].split("/")[0] for value in values if value.startswith("gs://")})
 

@@ -1,8 +1,8 @@
-"""What a Flex Template starts: turns the template's parameters (metadata.json) into our command
-line, and runs it.
+"""The start of a Flex Template: runs our command line.
 
-Dataflow's launcher gives every parameter as ``--name=value``, and Beam's options beside them, among
-which ``--template_location``: the job is written there, and Dataflow starts it.
+It turns the template's parameters (metadata.json) into arguments. Dataflow's launcher gives every
+parameter as ``--name=value``, and Beam's options too. One of these is ``--template_location``: the
+job is written there, and Dataflow starts it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What several test modules share."""
+"""Fixtures and hooks that several test modules share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def repository() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def flights_data() -> pathlib.Path:
-    """The folder with the five flights tables, put there by the example's own script."""
+    """The folder of the flights tables, made by the example's script."""
     folder = REPOSITORY / ".demo" / "flights-data"
     script = REPOSITORY / "examples" / "flights" / "get_data.py"
     subprocess.run(
@@ -41,9 +41,7 @@ def flights_data() -> pathlib.Path:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["native", "arrow"])
 def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs the tests of a module twice: with the C++ kernels, and as where they could not be
-    built.
-    """
+    """Runs a module's tests twice: with the C++ kernels and without them."""
     before = _native.KERNELS_AVAILABLE
     if request.param and not before:
         pytest.skip("the C++ kernels are not built")
@@ -53,7 +51,8 @@ def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """Names bytes by their length: what is in them may have a time in it, and workers have to agree
-    on the names of tests.
+    """Names bytes by their length.
+
+    Bytes may contain a time, and all pytest workers must agree on the names of tests.
     """
     return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None

@@ -1,5 +1,6 @@
-"""The options that programs of peers share, and the line that they end with. It needs nothing but
-Python: peers live in environments of their own.
+"""The shared options of the peers' programs, and their last line.
+
+It needs only Python, because peers have environments of their own.
 """
 
 from __future__ import annotations

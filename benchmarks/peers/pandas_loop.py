@@ -1,8 +1,7 @@
-"""A loop over a shuffled pandas DataFrame: what people write once the table has to be shuffled or
-encoded.
+"""A loop over a shuffled pandas DataFrame.
 
-Encodings are vectorised, as pandas offers them; the records are made row by row, because there is
-no other way. One process, one file.
+This is the common way to shuffle or encode a table by hand. Encodings are vectorised, as pandas
+offers them. The records are made row by row, because there is no other way. One process, one file.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import tensorflow as tf
 
 
 def encoded(table: pd.DataFrame) -> pd.DataFrame:
-    """Fills, takes logarithms and standardises numbers; gives texts ids by frequency, others -1."""
+    """Fills, takes logarithms, standardises; gives texts ids by frequency, others -1."""
     columns = {options.LABEL: table[options.LABEL]}
     for name in options.INTEGERS:
         values = np.log1p(table[name].fillna(0).to_numpy(np.float32))

@@ -1,10 +1,9 @@
-"""Ray Data: ``read_csv`` or ``read_parquet``, ``random_shuffle``, its own preprocessors,
-``write_tfrecords``.
+"""Ray Data: its readers, shuffle, preprocessors and ``write_tfrecords``.
 
-Types are given, which saves Ray the guess, and could not be left to it: a block whose texts all
-look like numbers would get another type than the rest. ``write_tfrecords`` writes an integer column
-without nulls and floats; nulls go through pyarrow as they are. The clock starts when the cluster of
-this machine has.
+The readers are ``read_csv`` and ``read_parquet``, the shuffle is ``random_shuffle``. Types are
+given, because Ray's guess depends on the block: a block whose texts all look like numbers would get
+another type than the rest. ``write_tfrecords`` writes an integer column without nulls and floats;
+nulls go through pyarrow as they are. The clock starts after the start of the machine's cluster.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ def logarithms(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def encoded(table: ray.data.Dataset) -> ray.data.Dataset:
-    """Fills, takes logarithms, standardises; gives each text an id of an unlimited vocabulary,
-    which is all that Ray has.
+    """Fills, takes logarithms, standardises; gives texts ids of a vocabulary.
+
+    The vocabulary is unlimited, because Ray has no other.
     """
     filled = SimpleImputer(options.INTEGERS, strategy="constant", fill_value=0).fit_transform(table)
     chain = Chain(

@@ -1,9 +1,8 @@
-"""PySpark: reads with a given schema, shuffles by ``orderBy(rand())``, writes with the
-spark-tfrecord connector.
+"""PySpark: a typed read, a shuffle and the TFRecord connector.
 
-Where Maven does not have the connector, ``spark/WriteExamples.java`` stands in for it: rows become
-tf.Examples in the JVM either way. The types are given, which saves Spark a read. The clock starts
-when the session is there.
+The shuffle is ``orderBy(rand())``. Where Maven does not have spark-tfrecord,
+``spark/WriteExamples.java`` replaces it: rows become tf.Examples in the JVM either way. The types
+are given, which saves Spark a read. The clock starts after the start of the session.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ GZIP = "org.apache.hadoop.io.compress.GzipCodec"
 
 
 def encoded(table: DataFrame) -> DataFrame:
-    """Fills, takes logarithms and standardises numbers; gives each text an id of an unlimited
-    vocabulary, which is all that Spark ML has.
+    """Fills, takes logarithms and standardises numbers; gives texts ids.
+
+    The vocabularies are unlimited, because Spark ML has no others.
     """
     logarithms = {
         name: functions.log1p(functions.coalesce(name, functions.lit(0)))

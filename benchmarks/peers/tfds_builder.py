@@ -1,7 +1,7 @@
-"""TensorFlow Datasets: a ``GeneratorBasedBuilder`` as its guide shows it, with ``csv.DictReader``.
+"""TensorFlow Datasets: the guide's ``GeneratorBasedBuilder``, with ``csv.DictReader``.
 
-Missing values are what TFDS has for them: ``optional`` features. It shuffles by a hash of each
-example's key and writes TFRecords without compression.
+Missing values are TFDS's ``optional`` features. It shuffles by a hash of each example's key and
+writes TFRecords without compression.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class Clicks(tfds.core.GeneratorBasedBuilder):
     """The table."""
 
     VERSION = tfds.core.Version("1.0.0")
-    # A builder makes itself again from its class and folder, so that where the table lies is the
-    # class's.
+    # TFDS makes a builder again from its class and folder, so the class holds the table's path.
     TABLE = pathlib.Path()
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -44,7 +43,7 @@ class Clicks(tfds.core.GeneratorBasedBuilder):
 
 
 def rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """Yields each row as a dictionary, with None where there is no value."""
+    """Yields each row as a dictionary, with None for a missing value."""
     if path.suffix == ".parquet":
         for batch in pq.ParquetFile(path).iter_batches():
             yield from batch.to_pylist()

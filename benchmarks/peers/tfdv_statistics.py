@@ -1,5 +1,6 @@
-"""TFDV: statistics of a CSV file and a schema inferred from them, as its guide shows it. Writes no
-records.
+"""TFDV: statistics of a CSV file, and an inferred schema.
+
+It follows TFDV's guide and writes no records.
 """
 
 from __future__ import annotations

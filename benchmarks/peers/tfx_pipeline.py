@@ -1,8 +1,8 @@
-"""TFX: CsvExampleGen, and as asked for StatisticsGen, SchemaGen and Transform, as its tutorials
-wire them; LocalDagRunner, metadata in SQLite.
+"""TFX: CsvExampleGen, and optionally StatisticsGen, SchemaGen and Transform.
 
-Parquet goes through its own Parquet executor. One split instead of two, as everybody else has one.
-The records are moved to ``records`` at the end, after the clock has stopped.
+Its tutorials wire them in this way; it uses LocalDagRunner and metadata in SQLite. Parquet goes
+through its own Parquet executor. It writes one split instead of two, like the other contenders. The
+records are moved to ``records`` at the end, after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 def components(
     folder: pathlib.Path, suffix: str, statistics: bool, encodings: bool
 ) -> list[tfx.types.BaseComponent]:
-    """Returns what the pipeline is made of; a transform needs the schema, and so the statistics."""
+    """Returns the pipeline's components.
+
+    A transform needs the schema, and so the statistics.
+    """
     split = tfx.proto.SplitConfig(
         splits=[tfx.proto.SplitConfig.Split(name="train", hash_buckets=1)]
     )

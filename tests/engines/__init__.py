@@ -1,3 +1,1 @@
-"""One suite for all of Beam's runners: what each of them writes is, to the byte, what Beam's local
-runner writes.
-"""
+"""Checks that every Beam runner writes the bytes of Beam's local runner."""

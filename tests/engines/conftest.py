@@ -1,4 +1,4 @@
-"""Starts each engine once, shows its logs where a test fails, and says why an engine is skipped."""
+"""Starts each engine once, shows its logs for failures, and explains skips."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Conversion -> what Beam's local runner makes of it in one thread; made once, when it is asked
-    for.
+    """Maps a conversion to the dataset of Beam's local runner.
+
+    It runs in one thread. Each dataset is made once, on its first use.
     """
     folder = tmp_path_factory.mktemp("references")
 
@@ -82,8 +83,9 @@ def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignores what worker threads say in their last moment, when the engine ends that they were
-    connected to.
+    """Ignores the last errors of worker threads.
+
+    They come when the engine that the threads are connected to ends.
     """
     for item in items:
         if "engine" in getattr(item, "fixturenames", ()):

@@ -1,5 +1,6 @@
-"""Small data and the conversions that every runner makes of them: between them, every way that rows
-can go.
+"""Small data and the conversions that every runner makes of them.
+
+Together the conversions cover every way that rows can take.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from beam_pipelines.pipeline.run_options import RunOptions
 ROWS = 3_000
 # Cuts the visits into several ranges, so that there is something to distribute.
 RANGE_BYTES = 20_000
-# Timings, and when and by what the dataset was made, are what two runs may differ in.
+# Two runs may differ in timings, and in the manifest's note on when and with what they ran.
 TIMINGS = "timings"
 
 SOURCES = """
@@ -110,7 +111,7 @@ class Conversion(NamedTuple):
     """
 
     recipe: str
-    arguments: dict[str, Any] = {}  # noqa: RUF012 - nobody writes into it
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 CONVERSIONS = {
@@ -126,8 +127,9 @@ CONVERSIONS = {
 
 
 def write_data(folder: Path, rows: int = ROWS) -> None:
-    """Writes a table of visits with multi-line cells, quotes and nulls, and two tables that lack
-    some of its keys.
+    """Writes a table of visits and two tables for joins.
+
+    The visits have multi-line cells, quotes and nulls. The other tables lack some of their keys.
     """
     rng = random.Random(1)
     comments = [
@@ -183,7 +185,7 @@ def describe(data: Path, output: Path, options: Sequence[str]) -> None:
 
 
 def append(data: Path, output: Path, options: Sequence[str]) -> None:
-    """Converts one part of the visits, and appends another one, on a runner."""
+    """Converts one part of the visits and appends another one."""
     (data / "parts").mkdir(parents=True, exist_ok=True)
     lines = (data / "visits.csv").read_bytes().splitlines(keepends=True)
     plain = [line for line in lines[1:] if line.count(b",") == 4 and b'"' not in line]
@@ -207,8 +209,9 @@ def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Returns path -> content of all files of a dataset or description; of JSON without the
-    timings.
+    """Returns path -> content of all files of a dataset or description.
+
+    JSON comes without the timings.
     """
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
@@ -228,7 +231,10 @@ def _timeless(value: Any) -> Any:
 
 
 def assert_same(found: Path, expected: Path) -> None:
-    """Holds two folders to the same files with the same bytes, and names the files that differ."""
+    """Checks that two folders hold the same files and bytes.
+
+    It names the files that differ.
+    """
     one, other = contents(found), contents(expected)
     assert list(one) == list(other)
     differing = [name for name in one if one[name] != other[name]]

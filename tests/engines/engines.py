@@ -1,8 +1,8 @@
-"""Starts real engines on this machine and ends them: Prism, Flink's and Spark's job servers, a
-Flink cluster, pools of workers.
+"""Starts real engines on this machine and ends them.
 
-``make prism flink-jars spark-jars`` puts what they need under ``.engines``. As a program this
-module starts a Flink cluster and keeps it until it is interrupted: ``make flink``.
+These are Prism, the job servers of Flink and Spark, clusters of both, and pools of workers. ``make
+prism flink-jars spark-jars`` puts their files under ``.engines``. As a program this module starts a
+Flink cluster and keeps it until it is interrupted: ``make flink``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPARK_JOB_SERVER = ENGINES / "spark-job-server" / "spark-job-server.jar"
 START_WORKER = Path(__file__).resolve().parent / "start_worker.py"
 START_SECS = 120
 
-# What Spark, and Flink's serializers, look into that Java 17 keeps closed.
+# Java 17 closes these packages, which Spark, and Flink's serializers, look into.
 OPENED = (
     "lang",
     "lang.invoke",
@@ -86,7 +86,10 @@ io.tmp.dirs: {folder}
 
 
 class Missing(Exception):  # noqa: N818 - a reason to skip, no error
-    """Something that an engine needs is not installed. The text says what, and what to do."""
+    """A requirement of an engine is not installed.
+
+    The text names it, and says what to do.
+    """
 
 
 class Engine(NamedTuple):
@@ -94,7 +97,7 @@ class Engine(NamedTuple):
 
     Attributes:
       name: as the tests' markers name it.
-      options: what sends a conversion to it, and only the engine is in them: no path, no recipe.
+      options: send a conversion to it, and name only the engine: no path, no recipe.
       folder: where its logs are.
       cluster: what else a test can do with it, if it is a cluster.
     """
@@ -122,7 +125,7 @@ def _need(path: Path, program: str, target: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback interface that nobody listens on."""
+    """Returns free ports of the loopback interface."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for opened in sockets:
@@ -131,7 +134,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class _Server:
-    """A process of ours, with all that it starts in a group of its own."""
+    """A server process, whose children share its own process group."""
 
     def __init__(
         self, command: Sequence[str | Path], log: Path, path_first: Path | None = None
@@ -183,7 +186,10 @@ class _Server:
 def _serving(
     command: Sequence[str | Path], log: Path, port: int, path_first: Path | None = None
 ) -> Iterator[None]:
-    """Runs a server until the block ends, which begins when the port answers."""
+    """Runs a server until the block ends.
+
+    The block begins when the port answers.
+    """
     server = _Server(command, log, path_first)
     try:
         server.wait_for(lambda: _answers(port), log.stem)
@@ -232,7 +238,7 @@ def prism(folder: Path) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def flink(folder: Path) -> Iterator[Engine]:
-    """The Flink that Beam's job server has in itself, with workers that are threads of ours."""
+    """The Flink inside Beam's job server, with workers in our threads."""
     _need(FLINK_JOB_SERVER, "java", "flink-jars")
     ports = free_ports(3)
     command = _job_server(FLINK_JOB_SERVER, ["--flink-master", "[local]"], folder, ports)
@@ -247,7 +253,7 @@ def flink(folder: Path) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def spark(folder: Path) -> Iterator[Engine]:
-    """The Spark that Beam's job server has in itself, with workers that are threads of ours."""
+    """The Spark inside Beam's job server, with workers in our threads."""
     _need(SPARK_JOB_SERVER, "java", "spark-jars")
     ports = free_ports(3)
     command = _job_server(SPARK_JOB_SERVER, ["--spark-master-url", "local[2]"], folder, ports)
@@ -292,7 +298,7 @@ def worker_pool(
 
 
 class FlinkCluster:
-    """One JobManager, TaskManagers in processes of their own, and where to ask them."""
+    """A JobManager, TaskManagers in their own processes, and the address for queries."""
 
     def __init__(self, folder: Path) -> None:
         rpc, self.rest = free_ports(2)
@@ -350,8 +356,9 @@ class FlinkCluster:
 
 @contextlib.contextmanager
 def flink_cluster(folder: Path) -> Iterator[Engine]:
-    """A Flink cluster of one JobManager and two TaskManagers, a job server for it, and worker
-    processes that they start.
+    """A Flink cluster of one JobManager and two TaskManagers.
+
+    It comes with a job server, and its TaskManagers start the worker processes.
     """
     _need(FLINK_JOB_SERVER, "java", "flink-jars")
     _need(FLINK_CLUSTER, "java", "flink-jars")
@@ -376,10 +383,10 @@ def flink_cluster(folder: Path) -> Iterator[Engine]:
 
 
 def _processes(folder: Path) -> tuple[str, ...]:
-    """Returns the options that let an engine start worker processes on its machine.
+    """Returns the options for worker processes on the engine's machine.
 
-    One pool for several TaskManagers will not do: they number their workers alike, and the first
-    that is done stops the other's.
+    Several TaskManagers cannot share a pool: they number their workers alike, and the first one
+    that ends stops the other's workers.
     """
     starter = folder / "start_worker.sh"
     worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} "$@" >>{folder}/workers.log 2>&1'
@@ -393,8 +400,9 @@ def _processes(folder: Path) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def spark_cluster(folder: Path) -> Iterator[Engine]:
-    """A standalone cluster of Spark with two workers of one core, a job server for it, and worker
-    processes that executors start.
+    """A standalone Spark cluster with two workers of one core.
+
+    It comes with a job server, and its executors start the worker processes.
     """
     _need(SPARK_JOB_SERVER, "java", "spark-jars")
     home = folder / "spark"
@@ -473,7 +481,7 @@ STARTERS = {
 
 
 def main() -> None:
-    """Starts a Flink cluster, prints what to convert with, and ends it when interrupted."""
+    """Starts a Flink cluster, prints the options, and ends it when interrupted."""
     folder = Path(tempfile.mkdtemp(prefix="flink-cluster-"))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

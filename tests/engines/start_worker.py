@@ -1,7 +1,7 @@
-"""Starts one Python worker for an engine: the command of ``--environment_type PROCESS``, as Beam's
-containers have one of their own.
+"""Starts one Python worker for an engine: the command of ``--environment_type PROCESS``.
 
-The engine says who the worker is and where to ask for the rest.
+Beam's containers have such a command of their own. The engine tells the worker its name and the
+address for everything else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from google.protobuf import json_format
 
 
 def main() -> None:
-    """Asks the engine where it listens, and works for it until it ends the connection."""
+    """Asks the engine for its address, and works for it.
+
+    It ends with the connection.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--id", required=True)
     parser.add_argument("--provision_endpoint", required=True)

@@ -1,5 +1,6 @@
-"""The commands that docs/runners.md shows for engines that the command starts itself; and what is
-left when they end.
+"""The commands of docs/runners.md that start an engine of their own.
+
+The tests also check what the commands leave when they end.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ WAIT_SECS = 120
 
 
 def options_of(name: str) -> Sequence[str]:
-    """Returns the options for an engine that the command starts, or skips the test."""
+    """Returns the engine's options, or skips the test.
+
+    The command starts the engine.
+    """
     needed, options = COMMANDS[name]
     if not needed.exists():
         pytest.skip(f"{name}: {needed.name} is not there.")
@@ -68,8 +72,9 @@ def test_one_command(name: str, data: Path, tmp_path: Path) -> None:
 
 
 class Command:
-    """A conversion in a process of its own, with a temporary folder of its own, which knows what it
-    has left.
+    """A conversion in its own process, with its own temporary folder.
+
+    It knows what it has left behind.
     """
 
     def __init__(self, folder: Path, rows: Sequence[str], options: Sequence[str]) -> None:
@@ -85,7 +90,10 @@ class Command:
         )
 
     def wait_for_chunks(self) -> None:
-        """Waits until the first read has stored a chunk: the job is in its middle."""
+        """Waits until the first read has stored a chunk.
+
+        The job is then in its middle.
+        """
         end = time.monotonic() + WAIT_SECS
         while not list((self.output / "_temporary" / "kept").glob("*")):
             assert self.process.poll() is None, self.process.communicate()
@@ -98,8 +106,9 @@ class Command:
         return self.process.returncode, printed
 
     def left(self) -> tuple[list[str], list[str]]:
-        """Returns the processes that the command has started and left, and what it left in the
-        temporary folder.
+        """Returns the remains of a command.
+
+        These are processes that it started, and files in the temporary folder.
         """
         processes = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -118,7 +127,10 @@ ROWS = [f"{number},{number % 97},text of row {number}" for number in range(300_0
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_success_leaves_nothing(name: str, tmp_path: Path) -> None:
-    """No process, no temporary file and no word is left of a conversion with --quiet."""
+    """A conversion with --quiet prints nothing and leaves nothing.
+
+    No process and no temporary file remains.
+    """
     command = Command(tmp_path, ROWS, options_of(name))
     assert command.end() == (0, "")
     assert command.left() == ([], [])
@@ -127,8 +139,9 @@ def test_success_leaves_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
-    """A bad row in the last range gives one line, and leaves no process, no temporary file and no
-    dataset.
+    """A bad row in the last range gives a one-line error.
+
+    It leaves no process, no temporary file and no dataset.
     """
     command = Command(tmp_path, [*ROWS, "1,2"], options_of(name))
     status, printed = command.end()
@@ -142,8 +155,9 @@ def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", ENGINES)
 def test_interruption_leaves_nothing(name: str, number: signal.Signals, tmp_path: Path) -> None:
-    """A signal in the middle of the job gives one line, and leaves no process, no temporary file
-    and no dataset.
+    """A signal in the middle of the job gives a one-line error.
+
+    It leaves no process, no temporary file and no dataset.
     """
     command = Command(tmp_path, ROWS, options_of(name))
     command.wait_for_chunks()

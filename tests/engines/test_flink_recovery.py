@@ -1,5 +1,6 @@
-"""A Flink cluster that loses a TaskManager in the middle of a conversion recovers, and the dataset
-is what it would have been.
+"""A Flink cluster that loses a TaskManager in mid-conversion recovers.
+
+The dataset is the same as without the loss.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def first_found(look: Callable[[], Any], running: Future[None]) -> Any:
 
 
 def conversion_of(cluster: FlinkCluster, before: set[str]) -> str | None:
-    """Returns the new job that is a conversion; the job that asks the workers for their versions
-    runs before it.
+    """Returns the new job that is a conversion.
+
+    The job that asks the workers for their versions runs before it.
     """
     for job in cluster.ask("/jobs")["jobs"]:
         if job["id"] not in before:
@@ -46,7 +48,10 @@ def conversion_of(cluster: FlinkCluster, before: set[str]) -> str | None:
 
 
 def busy_task_manager(cluster: FlinkCluster, job: str) -> str | None:
-    """Returns the TaskManager of a task that runs, once a quarter of the job's stages are done."""
+    """Returns the TaskManager of a running task.
+
+    It waits until a quarter of the job's stages are done.
+    """
     vertices = cluster.ask(f"/jobs/{job}")["vertices"]
     if sum(vertex["status"] == "FINISHED" for vertex in vertices) < len(vertices) / 4:
         return None
@@ -62,8 +67,9 @@ def busy_task_manager(cluster: FlinkCluster, job: str) -> str | None:
     "engine", [pytest.param("flink_cluster", marks=pytest.mark.flink_cluster)], indirect=True
 )
 def test_a_lost_task_manager(engine: Engine, tmp_path: Path) -> None:
-    """A TaskManager that runs a task is killed: Flink starts its tasks again on the other one, and
-    every byte is as without it.
+    """A dataset is the same although a busy TaskManager is killed.
+
+    Flink starts its tasks again on the other one.
     """
     cluster = engine.cluster
     assert cluster is not None

@@ -1,5 +1,7 @@
-"""Every runner writes the same bytes: examples, statistics, schema, anomalies, transform graph,
-report and manifest.
+"""Every runner writes the same bytes.
+
+These are the bytes of examples, statistics, schema, anomalies, transform graph, report and
+manifest.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ pytestmark = pytest.mark.runners
 def test_conversions(
     name: str, engine: Engine, data: Path, reference: Reference, tmp_path: Path
 ) -> None:
-    """Joins, shuffles, sink options, statistics and encodings give what Beam's local runner gives,
-    and it can be verified.
+    """Every runner writes the bytes of Beam's local runner, and they verify.
+
+    The conversions have joins, shuffles, sink options, statistics and encodings.
     """
     conversions.convert(name, data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference(name))
@@ -34,19 +37,22 @@ def test_conversions(
 
 
 def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
-    """New data by the encodings of a dataset are the same on every runner."""
+    """Every runner transforms new data with a dataset's encodings alike."""
     conversions.transform(reference("everything"), data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference("transform"))
 
 
 def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
-    """What is learned without writing examples is the same on every runner."""
+    """``describe``, which writes no examples, gives the same on every runner."""
     conversions.describe(data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference("describe"))
 
 
 def test_append(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
-    """A second generation, by the encodings of the first one, is the same on every runner."""
+    """Every runner appends the same second generation.
+
+    It uses the encodings of the first one.
+    """
     expected = reference("append")
     conversions.append(data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", expected)
@@ -60,8 +66,9 @@ def test_resume(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Shards that a run has finished on this machine are taken over by one on any runner, and it
-    gives what one run gives.
+    """Any runner resumes the shards that a local run has finished.
+
+    The dataset is that of a single run.
     """
     with monkeypatch.context() as patch:
         patch.setattr(commit, "check_written", _refuse)
@@ -77,8 +84,10 @@ def test_resume(
 
 
 def inodes_of_shards(folder: Path) -> set[int]:
-    """Returns what tells the files of the shards in a dataset, or in its temporary folder, from
-    others that take their names.
+    """Returns the identity of each shard's file.
+
+    The shards are in a dataset, or in its temporary folder. The identity differs for another file
+    of the same name.
     """
     found = [path for path in folder.rglob("*-of-*") if path.parent.parent.name == "examples"]
     return {path.stat().st_ino for path in found}
@@ -89,7 +98,7 @@ def _refuse(*_: object) -> None:
 
 
 def test_errors(engine: Engine, tmp_path: Path) -> None:
-    """A bad row is reported in the same words on every runner, and nothing is left behind."""
+    """Every runner reports a bad row alike and leaves nothing."""
     rows = [f"{number},x" for number in range(5_000)]
     rows[4_321] = "4321,x,y"
     (tmp_path / "d.csv").write_text("a,b\n" + "\n".join(rows) + "\n")

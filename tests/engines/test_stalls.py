@@ -1,4 +1,4 @@
-"""A job that makes no progress says what it waits for, and is cancelled by Ctrl-C."""
+"""A job without progress says what it waits for; Ctrl-C cancels it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_SECS = 200
     "engine", [pytest.param("flink_cluster", marks=pytest.mark.flink_cluster)], indirect=True
 )
 def test_a_job_without_slots(engine: Engine, data: Path, tmp_path: Path) -> None:
-    """A job for twice as many slots as there are names the slots after a minute."""
+    """A job with too few slots names the slots after a minute."""
     assert engine.cluster
     (tmp_path / "recipe.yaml").write_text(
         conversions.RAW.replace("visits.csv", str(data / "visits.csv"))

@@ -1,5 +1,6 @@
-"""Workers without our package, or with other versions, are found by a job of one step, before the
-one that takes hours.
+"""A one-step job finds workers without our package or versions.
+
+It runs before the job that takes hours.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def options_of(engine: Engine, environment: tuple[str, ...]) -> list[str]:
 
 @pytest.mark.parametrize("engine", [ENGINES[0], FLINK_WAITS], indirect=True)
 def test_workers_without_our_package(engine: Engine, data: Path, tmp_path: Path) -> None:
-    """A Python that has Beam and all the rest but not us is named as what it is, and nothing was
-    begun.
+    """A worker's Python with Beam but without our package is named.
+
+    Nothing has begun at that point.
     """
     venv.create(tmp_path / "venv")
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
@@ -59,7 +61,7 @@ def test_workers_without_our_package(engine: Engine, data: Path, tmp_path: Path)
 def test_workers_with_other_versions(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker compares its own versions with those that it is sent, and says both."""
+    """A worker compares its versions with the launcher's, and reports both."""
     here = version_check.versions()
     with engines.worker_pool(tmp_path) as environment:
         options = pipeline_options(options_of(engine, environment), 1)

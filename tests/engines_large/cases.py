@@ -1,5 +1,4 @@
-"""The cases of the suite: how their tables are made, their recipes, and the commands that convert
-them.
+"""The cases of the suite: their tables, recipes and commands.
 
 ``BEAM_PIPELINES_LARGE_ROWS`` sets the number of rows, 1,000,000 by default.
 """
@@ -81,8 +80,8 @@ class Made(NamedTuple):
     """A case that is ready to be converted.
 
     Attributes:
-      recipe: its file, with the data beside it.
-      expected: what Beam's local runner made of it.
+      recipe: its file, next to the data.
+      expected: the dataset of Beam's local runner.
     """
 
     recipe: Path
@@ -97,8 +96,9 @@ def run(recipe: Path, output: Path, options: Sequence[str] = ()) -> None:
 
 
 def clicks(rows: int) -> pa.Table:
-    """Returns a table like Criteo's click logs, as ``benchmarks/criteo_like.py`` draws it: 40
-    columns, 260 bytes a row as CSV.
+    """Returns a table like Criteo's click logs from ``benchmarks/criteo_like.py``.
+
+    It has 40 columns; a row has 260 bytes as CSV.
     """
     sys.path.insert(0, str(REPOSITORY / "benchmarks"))
     try:
@@ -199,7 +199,7 @@ WRITERS: dict[str, Callable[[Path], str]] = {
 
 
 def make(name: str, folder: Path) -> Made:
-    """Writes the tables and the recipe of a case, and converts them on Beam's local runner."""
+    """Writes a case's tables and recipe, and converts them locally."""
     folder.mkdir(parents=True)
     made = Made(folder / "recipe.yaml", folder / "expected")
     made.recipe.write_text(WRITERS[name](folder))
@@ -208,8 +208,9 @@ def make(name: str, folder: Path) -> Made:
 
 
 def convert(name: str, made: Made, output: Path, options: Sequence[str]) -> None:
-    """Converts a case with the options of a runner; of ``append`` first one part, and then the
-    other.
+    """Converts a case with the options of a runner.
+
+    It converts ``append`` in two parts.
     """
     second = made.recipe.parent / "parts" / "1.csv"
     second.unlink(missing_ok=True)

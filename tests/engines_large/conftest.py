@@ -1,5 +1,6 @@
-"""Starts each engine once, with the fixtures of the small suite, and makes tables and references
-when they are asked for.
+"""Starts each engine once, with the fixtures of the small suite.
+
+Tables and references are made on their first use.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A job for Dataflow at a real size: the graph that is submitted, and what it makes when Prism runs
-it from the bytes that were received.
+"""A job for Dataflow at a real size.
+
+The tests check the submitted graph, and the dataset that Prism makes from the received bytes.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ FLAGS = (
 
 @pytest.fixture
 def cloud(made: Callable[[str], cases.Made]) -> Iterator[Cloud]:
-    """Servers that speak the interfaces of Dataflow and of Google's storage, with the clicks in the
-    bucket ``data``.
+    """Servers for the interfaces of Dataflow and of Google's storage.
+
+    The clicks are in the bucket ``data``.
     """
     with emulated_cloud() as cloud, mock.patch.dict(os.environ, cloud.environment):
         put_files(cloud.storage, "gs://data", made("clicks_csv").recipe.parent)
@@ -52,8 +54,9 @@ def cloud(made: Callable[[str], cases.Made]) -> Iterator[Cloud]:
 def test_the_staged_job_at_its_size(
     engine: Engine, cloud: Cloud, made: Callable[[str], cases.Made], tmp_path: Path
 ) -> None:
-    """The graph is far below Dataflow's limit, its steps are those whose elements are measured, and
-    Prism makes the local bytes of it.
+    """The submitted graph is small, and Prism makes the local bytes.
+
+    It is far below Dataflow's limit, and its steps are those whose elements are measured.
     """
     arguments = ["--output=gs://jobs/out", *FLAGS, f"--dataflow_endpoint={cloud.dataflow.url}"]
     assert main_module.run(["convert", "gs://data/recipe.yaml", *arguments]) == 0

@@ -1,5 +1,6 @@
-"""At real sizes every engine writes the bytes of Beam's local runner, with the commands that
-docs/runners.md shows.
+"""At real sizes every engine writes the bytes of Beam's local runner.
+
+The commands are those of docs/runners.md.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.engines_large
 
 @pytest.mark.parametrize("name", cases.WRITERS)
 def test_conversions(name: str, engine: Engine, made: Make, tmp_path: Path) -> None:
-    """Tables of a million rows, joins, groups, encodings, images and an append are, byte for byte,
-    as on one machine.
+    """Every engine writes the local bytes at a million rows.
+
+    The cases are tables, joins, groups, encodings, images and an append.
     """
     case = made(name)
     cases.convert(name, case, tmp_path / "out", engine.options)
@@ -33,8 +35,9 @@ def test_conversions(name: str, engine: Engine, made: Make, tmp_path: Path) -> N
 
 
 def test_resume(engine: Engine, made: Make, tmp_path: Path) -> None:
-    """A run that was killed on one machine is resumed on an engine, which writes the shards that
-    are missing.
+    """An engine resumes a run that was killed on one machine.
+
+    It writes the missing shards only.
     """
     case, output = made("clicks_csv"), tmp_path / "out"
     command = [*cases.CONVERT, str(case.recipe), "--output", str(output), "--quiet"]

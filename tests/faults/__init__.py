@@ -1,3 +1,4 @@
-"""Breaks conversions on purpose, and looks at what is left: docs/reliability.md has the
-outcomes.
+"""Breaks conversions on purpose, and checks what remains.
+
+docs/reliability.md has the outcomes.
 """

@@ -1,6 +1,4 @@
-"""What the tests with faults share: the workshop, and what an undisturbed conversion gives and
-takes.
-"""
+"""Fixtures of the tests with faults: the workshop and undisturbed conversions."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ ROWS = 150_000
 
 @dataclasses.dataclass(frozen=True)
 class Undisturbed:
-    """What conversions give: the folder of a dataset, what is in it, and how many seconds it takes
-    in processes and in threads.
+    """Undisturbed conversions: the dataset's folder, its contents, and their seconds.
+
+    The seconds are those in processes and in threads.
     """
 
     folder: pathlib.Path
@@ -39,8 +38,9 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 @pytest.fixture(scope="session")
 def reference(workshop: Workshop) -> dict[bool, Undisturbed]:
-    """Converts without disturbance, in processes and in threads: without encodings, and with
-    them.
+    """Converts without disturbance, in processes and in threads.
+
+    It converts without encodings and with them.
     """
     return {encodes: _undisturbed(workshop, encodes) for encodes in (False, True)}
 

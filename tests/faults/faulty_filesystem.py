@@ -1,8 +1,7 @@
-"""A filesystem of Beam's that fails, or stalls, on the n-th open, read, write, close, rename,
-delete or listing.
+"""A Beam filesystem that fails, or stalls, at the n-th operation.
 
-``faulty:///some/path`` is the local ``/some/path``. Operations are counted over all processes of a
-run.
+Operations are open, read, write, close, rename, delete and listing. ``faulty:///some/path`` is the
+local ``/some/path``. Operations are counted over all processes of a run.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _faults: list[dict[str, Any]] = []
 
 
 def use(faults: list[dict[str, Any]]) -> None:
-    """Lets faults happen in this process and its forks.
+    """Installs faults in this process and its forks.
 
     The keys of a fault are: ``operation``; ``number`` of the first that is hit, from 0; ``times``,
-    how many are hit; ``stall_secs``, for how long they stall; 0: they fail; ``counter``, a file.
+    how many are hit; ``stall_secs``, for how long they stall (0: they fail); ``counter``, a file.
     """
     _faults[:] = faults
 
@@ -46,8 +45,9 @@ def _meet(operation: str, path: str) -> None:
 
 
 class _File:
-    """A local file whose reads, writes and closing are counted; whatever else is asked of it, it
-    does itself.
+    """A local file whose reads, writes and closing are counted.
+
+    It forwards everything else to the file.
     """
 
     def __init__(self, file: Any, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Starts conversions that are going to be broken, and looks at what they leave."""
+"""Starts conversions for a test to break, and checks their remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.resume import KEPT
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# How many moments each sweep tries; the complete one: 100.
+# The number of moments that each sweep tries; the complete one: 100.
 MOMENTS = int(os.environ.get("FAULT_MOMENTS", "100"))
 SEED = int(os.environ.get("FAULT_SEED", "7"))
 PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
@@ -53,7 +53,9 @@ ENCODE = "encode:\n  site: vocabulary\n  seconds: z_score\n"
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit status (negative: the signal), what it printed, and how long it
+    """The end of a command.
+
+    It holds the exit status (negative: the signal), the output, and the seconds that the command
     and its processes took.
     """
 
@@ -74,7 +76,10 @@ class Run:
         self.pid, self._notes, self._started = pid, notes, started
 
     def processes(self) -> list[psutil.Process]:
-        """Returns all processes of the command that live, wherever they hang in the tree by now."""
+        """Returns all living processes of the command.
+
+        They may hang anywhere in the tree.
+        """
         found = []
         for pid in psutil.pids():
             with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess, PermissionError):
@@ -86,7 +91,7 @@ class Run:
         return found
 
     def is_running(self) -> bool:
-        """Whether the command has not ended."""
+        """Whether the command still runs."""
         return not (self._notes / "ended").exists()
 
     def secs(self) -> float:
@@ -94,8 +99,10 @@ class Run:
         return time.monotonic() - self._started
 
     def signal(self, number: int, everybody: bool = False) -> float:
-        """Sends a signal to the command, or to its whole process group as a terminal does. Returns
-        when.
+        """Sends a signal to the command or its process group.
+
+        Returns:
+          When it was sent.
         """
         at = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
@@ -103,7 +110,10 @@ class Run:
         return at
 
     def wait(self, timeout: float = 120) -> Ended:
-        """Waits for the command's own end; one that hangs is killed, and fails the test."""
+        """Waits for the command's own end.
+
+        It kills a hanging command and fails the test.
+        """
         deadline = time.monotonic() + timeout
         while self.is_running() and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -125,7 +135,7 @@ class Run:
                 process.kill()
 
     def left_processes(self, timeout: float = 20) -> list[str]:
-        """Returns the command lines of its processes that are still there after a while."""
+        """Returns the command lines of its processes that remain after a while."""
         deadline = time.monotonic() + timeout
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -133,7 +143,7 @@ class Run:
 
 
 class Workshop:
-    """A folder with the data, and the process that starts commands on them."""
+    """A folder with data, and the process that starts commands."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -219,14 +229,16 @@ class Workshop:
     def place(
         self, name: str, *, encodes: bool = True, rows: int = 0, input_: str = ""
     ) -> pathlib.Path:
-        """Makes an empty folder with a recipe, whose data are shared or, with ``rows``, its own.
+        """Makes an empty folder with a recipe.
+
+        The data are shared, or with ``rows`` the folder's own.
 
         Args:
           name: of the folder.
           encodes: whether there is anything to fit, and with it a serving graph, which takes most
             of the time.
           rows: of visits.
-          input_: where the recipe has the data, if not in their own folder.
+          input_: the data's path in the recipe, if it is not their own folder.
         """
         folder = self.folder / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -243,7 +255,10 @@ class Workshop:
 
 
 def make_data(folder: pathlib.Path, rows: int) -> None:
-    """Writes a table of visits in several files, a few of its rows bad, and one of users."""
+    """Writes a table of visits in several files, and one of users.
+
+    A few of the visits are bad rows.
+    """
     rng = random.Random(11)
     for number in range(FILES):
         lines = ["user,day,seconds,site,comment"]
@@ -260,7 +275,10 @@ def make_data(folder: pathlib.Path, rows: int) -> None:
 
 
 def dataset(folder: pathlib.Path) -> dict[str, str]:
-    """Returns file -> SHA-256 of everything in a dataset; of its manifest without timings."""
+    """Returns file -> SHA-256 of everything in a dataset.
+
+    The manifest's hash leaves out its timings.
+    """
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -272,7 +290,7 @@ def dataset(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _timeless(manifest: Any) -> Any:
-    """Returns a manifest, or a part of one, without what tells when and where it was made."""
+    """Returns a manifest, or a part, without its timings and directory."""
     if isinstance(manifest, dict):
         return {
             key: _timeless(value)
@@ -283,8 +301,10 @@ def _timeless(manifest: Any) -> Any:
 
 
 def check_all_or_nothing(output: pathlib.Path, expected: dict[str, str]) -> bool:
-    """Checks that there is no dataset, or the whole one, which verifies. Returns whether there is
-    one.
+    """Checks that there is no dataset, or a whole one, which verifies.
+
+    Returns:
+      Whether there is one.
     """
     if not (output / "dataset.json").exists():
         return False
@@ -306,11 +326,11 @@ def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
 
 
 def check_clean(folder: pathlib.Path, has_failed: bool = False) -> None:
-    """Checks that nothing temporary is left: in the output, nor in the system's temporary folder.
+    """Checks that the output and the system's temporary folder are clean.
 
     Args:
       folder: of the run.
-      has_failed: whether finished shards may lie there, for ``--resume``.
+      has_failed: whether finished shards may remain there, for ``--resume``.
     """
     left = list((folder / "temporary").rglob("*"))
     if (folder / "out").exists():
@@ -343,8 +363,9 @@ def check_error(ended: Ended, *parts: str, status: int = 1) -> None:
 def check_next_run(
     workshop: Workshop, folder: pathlib.Path, expected: dict[str, str], *options: str
 ) -> None:
-    """Checks that the next run into an output succeeds, gives the same bytes, and leaves nothing
-    temporary, whatever lay there.
+    """Checks that the next run succeeds with the same bytes.
+
+    It leaves nothing temporary, whatever was there before.
     """
     again = workshop.convert(folder, *(options or THREADS), "--overwrite").wait()
     assert again.status == 0, again.err
@@ -358,20 +379,24 @@ def moments(count: int, least: int = 1) -> range:
 
 
 def random_of(name: str, number: int) -> random.Random:
-    """Returns the chance of one moment of a test: the same in every run, unless ``FAULT_SEED`` says
-    otherwise.
+    """Returns the random generator for one moment of a test.
+
+    It is the same in every run, unless ``FAULT_SEED`` says otherwise.
     """
     return random.Random(f"{SEED} {name} {number}")
 
 
 def sleep_until(moment: float, is_over: Callable[[], bool]) -> None:
-    """Sleeps until a moment of the monotonic clock, or until something is over."""
+    """Sleeps until a moment of the monotonic clock or an end."""
     while time.monotonic() < moment and not is_over():
         time.sleep(0.002)
 
 
 def slowdown() -> float:
-    """Returns how much longer than alone a busy loop takes on this machine now, at least 1."""
+    """Returns how much longer than alone a busy loop takes now.
+
+    The factor is at least 1.
+    """
     wall, cpu = time.monotonic(), time.process_time()
     while time.process_time() - cpu < 0.05:
         pass

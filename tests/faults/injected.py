@@ -1,9 +1,8 @@
-"""Faults inside a command: what happens at the n-th of some operations, in whichever of its
-processes that is.
+"""Faults inside a command, at the n-th of some operations.
 
-Python reports what it does with files to audit hooks before it does it, so that the product runs as
-it is. Operations are counted over all processes of a run, by the length of a file to which each of
-them appends a byte.
+Any of the command's processes may reach it. Python reports operations on files to audit hooks
+before it does them, so the product runs unchanged. Operations are counted over all processes of a
+run, by the length of a file to which each of them appends a byte.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir")
 
 
 def install(faults: list[dict[str, Any]]) -> None:
-    """Makes the faults of a request happen.
+    """Installs the faults of a request.
 
-    Of a fault that is ``at`` a place, the keys are: ``at``, a part of a path; ``number``, which
-    operation on a path with it is meant, from 0; ``changes``, whether reading does not count;
-    ``do``, the name of a function here, with its ``arguments``; ``counter``, a file. Other faults
-    are the filesystem's own.
+    A fault ``at`` a place has these keys: ``at``, a part of a path; ``number``, the number of the
+    operation on a path with it; ``changes``, whether reading does not count; ``do``, the name of a
+    function here, with its ``arguments``; ``counter``, a file. Other faults are the filesystem's
+    own.
     """
     faulty_filesystem.use([fault for fault in faults if "at" not in fault])
     for fault in faults:
@@ -69,7 +68,7 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 def count(counter: str) -> int:
-    """Returns how often this was called with a file before, by any process."""
+    """Returns how often any process has called this with a file before."""
     descriptor = os.open(counter, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(descriptor, b".")

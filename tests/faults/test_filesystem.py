@@ -1,8 +1,8 @@
-"""A storage, through a filesystem of Beam's, that fails or stalls at the n-th of each of its
-operations.
+"""A storage that fails or stalls at its n-th operation.
 
-Beam's local runner does not retry: a failure is a clean error, wherever it comes, and never a part
-of a dataset. (Engines that do retry are tested with their own faults, in tests/engines.)
+Each kind of operation is counted apart. The storage is a filesystem of Beam's. Beam's local runner
+does not retry: a failure gives a clean error, wherever it comes, and never a part of a dataset.
+(Engines that retry are tested with their own faults, in tests/engines.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fault(operation: str, number: int, times: int = 1, stall_secs: float = 0) ->
 
 @pytest.fixture(scope="module")
 def expected(workshop: Workshop) -> dict[str, str]:
-    """What an undisturbed conversion in that storage gives."""
+    """The result of an undisturbed conversion in that storage."""
     folder = _place(workshop)
     ended = workshop.start(folder, *_arguments(folder), *ONE).wait()
     assert ended.status == 0, ended.err
@@ -45,8 +45,9 @@ def expected(workshop: Workshop) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def counts(workshop: Workshop, expected: dict[str, str]) -> dict[str, int]:
-    """How many operations of each kind a conversion does; a fault that is never reached counts
-    them.
+    """The number of operations of each kind in a conversion.
+
+    A fault that is never reached counts them.
     """
     found = {}
     folder = _place(workshop)
@@ -71,7 +72,10 @@ def _arguments(folder: pathlib.Path) -> tuple[str, ...]:
 
 
 def _place(workshop: Workshop) -> pathlib.Path:
-    """Makes a folder with the recipe, always the same one: its paths are in the manifest."""
+    """Makes a folder with the recipe.
+
+    It is always the same folder, because its paths are in the manifest.
+    """
     folder = workshop.place("storage", encodes=False, rows=ROWS)
     recipe = (folder / "recipe.yaml").read_text().replace(f'"{folder}', f'"{SCHEME}://{folder}')
     (folder / "recipe.yaml").write_text(recipe)
@@ -87,8 +91,10 @@ def test_an_operation_that_fails(
     expected: dict[str, str],
     counts: dict[str, int],
 ) -> None:
-    """Once, or from then on: a clean error that says what the storage said, or success, never a
-    part; and the next run is as ever.
+    """A failing operation gives a clean error or success, never a part.
+
+    It fails once, or from then on. The error contains the storage's message, and the next run
+    succeeds.
     """
     rng = random_of(operation, number)
     folder = _place(workshop)

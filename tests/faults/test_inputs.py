@@ -1,5 +1,6 @@
-"""Input files that change, shrink, grow or vanish while a run is at work: the run fails, and its
-error names the file.
+"""Input files that change, shrink, grow or vanish during a run.
+
+The run fails, and its error names the file.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ PLANNED, READING = ("_temporary", 0), ("_temporary/kept/", 2)
 def test_an_input_file_that_changes(
     how: str, name: str, when: tuple[str, int], workshop: Workshop
 ) -> None:
-    """Whichever file it is, whatever happens to it, before it is read or after: no dataset, and an
-    error with its name.
+    """A changed input file gives no dataset and is named.
+
+    This holds for every file and every change, before the read and after it.
     """
     folder = workshop.place("changing", encodes=False, rows=2_000)
     fault = {
@@ -43,7 +45,10 @@ def test_an_input_file_that_changes(
 
 
 def test_it_works_again_when_the_files_are_back(workshop: Workshop) -> None:
-    """After such an error, with the files as they were, the next run is like any other."""
+    """The next run succeeds when the files are back.
+
+    It follows such an error.
+    """
     folder = workshop.place("back", encodes=False, rows=2_000)
     shutil.copytree(folder, folder / "copy")
     assert workshop.convert(folder, *ONE).wait().status == 0

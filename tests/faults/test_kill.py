@@ -1,5 +1,6 @@
-"""SIGKILL at any moment, of the command or of one of its processes: no dataset or the whole one,
-and the next run is as if nothing had been.
+"""SIGKILL at any moment, of any process of the command.
+
+There is no dataset or the whole one, and the next run is like any other.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ pytestmark = pytest.mark.faults
 def test_killed_at_some_moment(
     number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """Whoever is killed, and whenever: no dataset or the whole one, nobody goes on or hangs, and
-    the next run is byte-identical and clean.
+    """A kill at any moment leaves no dataset or the whole one.
+
+    This holds for every process. None goes on or hangs, and the next run is byte-identical and
+    clean.
     """
     rng = random_of("kill", number)
     encodes, overwrites, kills_launcher = number % 5 == 0, rng.random() < 0.5, number % 2 == 0
@@ -68,8 +71,9 @@ def test_killed_at_some_moment(
 
 
 def _kill_another(run: Run, rng: random.Random) -> None:
-    """Kills a process of the run that is not the command itself: a worker, a worker's client, their
-    server, or who builds the graph.
+    """Kills a process of the run other than the command itself.
+
+    It is a worker, a worker's client, their server, or the builder of the graph.
     """
     others = [process for process in run.processes() if process.pid != run.pid]
     if others:
@@ -79,8 +83,9 @@ def _kill_another(run: Run, rng: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def small(workshop: Workshop) -> tuple[dict[str, str], int]:
-    """What a small conversion over an earlier dataset gives, and how many times it changes
-    something in its output.
+    """A small conversion over an earlier dataset.
+
+    The fixture holds its dataset and the number of its changes in the output.
     """
     folder = workshop.place("committing", encodes=False, rows=2_000)
     for _ in range(2):
@@ -97,8 +102,9 @@ def _kill_at(number: int) -> dict[str, object]:
 def test_killed_before_each_change_of_the_commit(
     number: int, workshop: Workshop, small: tuple[dict[str, str], int]
 ) -> None:
-    """Killed right before the last, the last but one, ... of its changes, a run that overwrites
-    leaves one whole dataset, or none.
+    """A run that overwrites leaves one whole dataset or none when killed.
+
+    The kill comes right before the last change, the last but one, and so on.
     """
     expected, changes = small
     folder = workshop.place("committing", encodes=False, rows=2_000)

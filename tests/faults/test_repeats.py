@@ -1,4 +1,4 @@
-"""Work that is done twice, as engines do: the dataset is the same."""
+"""Work that an engine does twice gives the same dataset."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def test_every_bundle_is_run_again(
     workshop: Workshop,
     reference: dict[bool, Undisturbed],
 ) -> None:
-    """Each bundle, the commit's too, runs once for nothing, or three times, before it counts: the
-    same bytes come out.
+    """Bundles that run several times give the same bytes.
+
+    Each bundle, the commit's too, runs once or three times in vain before it counts.
     """
     folder = workshop.place("repeated", encodes=encodes)
     ended = workshop.convert(folder, *options, f"--direct_runner_bundle_repeat={times}").wait()

@@ -1,5 +1,6 @@
-"""Ctrl-C and SIGTERM at any moment: a clean stop within seconds, and nothing temporary is left, not
-even until the next run.
+"""Ctrl-C and SIGTERM at any moment give a clean stop within seconds.
+
+Nothing temporary is left, not even until the next run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.faults
 MOST_SECS = 5
 LINE = "error: interrupted; nothing was committed."
 COMPLETE = "error: interrupted; out was complete already, and stays."
-# What a terminal does, what a polite `kill` does, and what a container's end does.
+# The signals of a terminal, of a polite `kill`, and of a container's end.
 WAYS = (
     *(
         (signal.SIGINT, True),
@@ -49,8 +50,9 @@ WAYS = (
 def test_stopped_at_some_moment(
     number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """Within five seconds the command has ended with status 130 and one line; no process, no
-    temporary file, no part of a dataset is left.
+    """A stopped command ends within five seconds with one line.
+
+    Its status is 130. No process, no temporary file and no part of a dataset is left.
     """
     rng = random_of("stop", number)
     signal_, everybody = WAYS[number % len(WAYS)]
@@ -83,8 +85,9 @@ def test_stopped_at_some_moment(
 
 
 def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
-    """Who interrupts a run while it tidies up behind its commit hears that there is a dataset; and
-    there is.
+    """An interruption after the commit reports the complete dataset.
+
+    The command tidies up at that moment, and the dataset is there.
     """
     whole, late = (workshop.place(name, encodes=False, rows=2_000) for name in ("whole", "late"))
     fault = {"at": "out/", "number": 10**9, "changes": True, "do": "interrupt_here"}
@@ -102,8 +105,9 @@ def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
 def test_only_the_command_is_interrupted(
     workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """Ctrl-C reaches the workers before the command may have ended them: by themselves they do
-    nothing, so that none of them has a word to say.
+    """Workers that get Ctrl-C print nothing.
+
+    Ctrl-C may reach them before the command has ended them. They do nothing by themselves.
     """
     expected, folder = reference[False], workshop.place("deaf", encodes=False)
     run = workshop.convert(folder, *PROCESSES)
