@@ -1,5 +1,6 @@
-"""Disks that are full, folders that may not be written, files that may not be read: one clean line,
-and nothing is left but what was there.
+"""Full disks, read-only folders and unreadable files give a clean error.
+
+The error is one line, and nothing is left but earlier files.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ def convert_on(
 def test_a_disk_that_fills_up(
     number: int, disk: pathlib.Path, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """However much room there is, the run succeeds or says that there was too little; an earlier
-    dataset stays, and with room it works.
+    """A run on a small disk succeeds or reports too little room.
+
+    This holds for every size. An earlier dataset stays, and the run succeeds with more room.
     """
     rng, expected = random_of("full", number), reference[False]
     needed = (
@@ -105,7 +107,7 @@ def test_a_disk_that_may_not_be_written(
     workshop: Workshop,
     reference: dict[bool, Undisturbed],
 ) -> None:
-    """A read-only filesystem is named at once, and the dataset that is there stays."""
+    """A read-only filesystem is named at once, and an earlier dataset stays."""
     if has_earlier:
         shutil.copytree(reference[False].folder, disk / "out")
     resize(disk, "ro")
@@ -120,7 +122,7 @@ def test_a_disk_that_may_not_be_written(
 def test_an_output_without_permission(
     has_earlier: bool, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """An output that may not be written is named with the reason, and stays as it is."""
+    """A read-only output is named with the reason and stays unchanged."""
     folder = workshop.place("closed", encodes=False)
     if has_earlier:
         workshop.fill(folder, reference[False].folder)
@@ -139,7 +141,7 @@ def test_an_output_without_permission(
 def test_a_part_of_a_dataset_without_permission(
     part: str, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """An earlier dataset with a folder that may not be changed is replaced whole or not at all."""
+    """A dataset with a read-only folder is replaced whole or stays."""
     folder = workshop.place("part", encodes=False)
     workshop.fill(folder, reference[False].folder)
     (folder / "out" / part).chmod(0o500)
@@ -156,7 +158,7 @@ def test_a_part_of_a_dataset_without_permission(
 @needs_root
 @pytest.mark.parametrize("name", ["visits-0.csv", "visits-3.csv", "users.csv"])
 def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
-    """An input file that may not be read is named, with the reason."""
+    """An unreadable input file is named, with the reason."""
     folder = workshop.place("unreadable", encodes=False, rows=2_000)
     (folder / name).chmod(0)
     ended = workshop.convert(folder, *ONE, obeys_permissions=True).wait()
@@ -170,8 +172,9 @@ def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
 def test_a_temporary_folder_without_permission(
     options: tuple[str, ...], workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """Where the system's temporary folder may not be written, Python takes another one, and the run
-    succeeds; or the error names it.
+    """A read-only temporary folder of the system is replaced or named.
+
+    Python takes another one and the run succeeds, or the error names it.
     """
     folder = workshop.place("untidy", encodes=False)
     (folder / "temporary").mkdir(mode=0o500)
@@ -186,7 +189,10 @@ def test_a_temporary_folder_without_permission(
 def test_a_temporary_folder_that_is_full(
     workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """A full temporary folder of the system does no harm to an output elsewhere, or is named."""
+    """A full temporary folder is harmless or named.
+
+    The output is elsewhere.
+    """
     folder = workshop.place("small", encodes=False)
     with small_disk(folder, "16k") as disk:
         (disk / "filling").write_bytes(bytes(8192))

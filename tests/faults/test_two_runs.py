@@ -1,5 +1,6 @@
-"""Two runs into one output at once: one wins, the other says so, and the dataset is one run's and
-whole.
+"""One of two runs into an output wins; the other says so.
+
+The dataset is whole and belongs to one run.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ pytestmark = pytest.mark.faults
 def test_two_runs_at_once(
     number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
-    """The one that comes second ends at once, with status 2 and a line that names the output; or
-    both succeed, one after the other.
+    """The second run ends at once and names the output.
+
+    Its status is 2. Or both succeed, one after the other.
     """
     rng, expected = random_of("two", number), reference[False]
     folder = workshop.place("two", encodes=False)

@@ -1,4 +1,7 @@
-"""Writes docs/api.md from the docstrings of the public names: ``python -m tests.support.api_page``."""
+"""Writes docs/api.md from the docstrings of the public names.
+
+Run it with ``python -m tests.support.api_page``.
+"""
 
 from __future__ import annotations
 

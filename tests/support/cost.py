@@ -1,5 +1,6 @@
-"""What work costs, as a test may rely on it: the least of several goes, since chance only ever
-adds.
+"""Measures CPU time in a way that a test may rely on.
+
+The least of several measurements counts, because other programs only add time.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def cpu_seconds(work: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def least_cpu_seconds(work: Callable[[], Result], enough: float) -> tuple[float, Result]:
-    """Returns the least CPU seconds of some goes, no more of them than it takes to get below
-    `enough`, and what the last one returned.
+    """Returns the least CPU seconds of some goes, and the last result.
+
+    It stops as soon as it gets below `enough`.
     """
     least = float("inf")
     for _ in range(GOES):
@@ -43,8 +45,10 @@ def least_cpu_seconds(work: Callable[[], Result], enough: float) -> tuple[float,
 
 
 def least_ratio(much: Callable[[], object], little: Callable[[], object], enough: float) -> float:
-    """Returns how many times more CPU time `much` takes than `little`, each at its least in goes by
-    turns, no more than it takes to get below `enough`.
+    """Returns how many times more CPU time `much` takes than `little`.
+
+    The goes take turns, and the least of each counts. It stops as soon as the ratio is below
+    `enough`.
     """
     most, least = float("inf"), float("inf")
     for _ in range(GOES):

@@ -1,9 +1,9 @@
-"""Measures what crosses an engine: the elements that Flink and Spark would materialize, while
-Beam's local runner runs them.
+"""Measures the elements that Flink and Spark would materialize.
 
-Flink and Spark fuse steps greedily (``GreedyPipelineFuser`` of Beam's Java runners). A step with
-side inputs begins a stage of its own, and so do a GroupByKey, a Flatten and a Reshuffle: their main
-inputs cross the engine, and so do the elements of side inputs.
+Beam's local runner runs the steps meanwhile. Flink and Spark fuse steps greedily
+(``GreedyPipelineFuser`` of Beam's Java runners). A step with side inputs begins a stage of its own,
+and so do a GroupByKey, a Flatten and a Reshuffle: their main inputs cross the engine, and so do the
+elements of side inputs.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ class _Measure(beam.DoFn):
 
 @contextlib.contextmanager
 def measured(folder: Path) -> Iterator[dict[str, int]]:
-    """Measures what crosses in the body. Gives step -> bytes of its largest element, complete when
-    the body is done.
+    """Measures the crossing elements in the body.
+
+    It yields step -> bytes of its largest element, which is complete when the body is done.
     """
     folder.mkdir()
     apply = beam.Pipeline.apply

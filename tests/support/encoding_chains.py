@@ -1,5 +1,6 @@
-"""Fits chains of encodings to a few rows and runs both of their faces, without a pipeline around
-them.
+"""Fits chains of encodings to a few rows, without a pipeline.
+
+It runs both of their faces: Arrow and TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ Step = str | Mapping[str, Any]
 
 
 def declared(step: Step) -> Encoding:
-    """The encoding that a step of a recipe declares: ``kind``, ``{kind: VALUE}`` or
-    ``{kind: {name: value, …}}``.
+    """Returns the encoding that a step of a recipe declares.
+
+    The step is ``kind``, ``{kind: VALUE}`` or ``{kind: {name: value, …}}``.
     """
     if isinstance(step, str):
         return ENCODING_FOR_KIND[step].of({})
@@ -30,7 +32,10 @@ def declared(step: Step) -> Encoding:
 def analyze(
     encoding: Encoding, array: pa.Array, target: pa.Array | None = None, weights: Any = None
 ) -> Any:
-    """An encoding's analysis of rows in two batches; keyed sums are merged in two partitions."""
+    """Returns an encoding's analysis of rows in two batches.
+
+    Keyed sums are merged in two partitions.
+    """
     analyzer = encoding.analyzer
     if analyzer is None:
         return None
@@ -75,7 +80,7 @@ def fit_chain(
     target: pa.Array | None = None,
     weights: Any = None,
 ) -> tuple[list[Fitted], Feature]:
-    """Fits the steps of a chain one after the other, each to what those before it make of the rows.
+    """Fits a chain's steps, each to the output of those before it.
 
     Args:
       chain: as a recipe has it.
@@ -85,7 +90,7 @@ def fit_chain(
       target, weights: of the rows.
 
     Returns:
-      The fitted steps, and what is known of what they make.
+      The fitted steps, and what is known of their output.
     """
     fitted: list[Fitted] = []
     known, data = tuple(features), tuple(arrays)
@@ -116,8 +121,9 @@ def apply_chain(fitted: Sequence[Fitted], *arrays: pa.Array) -> pa.Array:
 def graph_of(
     fitted: Sequence[Fitted], types: Sequence[pa.DataType]
 ) -> Callable[..., tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-    """The TensorFlow face of a chain, traced once: takes arrays, returns the number of values of
-    each row, and all values.
+    """Returns the TensorFlow face of a chain, traced once.
+
+    It takes arrays and returns the number of values of each row, and all values.
     """
     import tensorflow as tf
 
@@ -160,8 +166,9 @@ def _dtype(type_: pa.DataType) -> Any:
 
 
 def parsed(array: pa.Array) -> tuple[list[int], list[Any]]:
-    """A feature as a parser of examples sees it: the number of values of each row, none where it is
-    null, and all values.
+    """Returns a feature in the form of an example parser's output.
+
+    This is the number of values of each row, 0 where it is null, and all values.
     """
     rows = [
         [] if row is None else row if isinstance(row, list) else [row] for row in array.to_pylist()

@@ -1,8 +1,7 @@
-"""What the flights recipe has to produce, computed with pandas alone: nothing here comes from
-``beam_pipelines``.
+"""Expected results of the flights recipe, computed with pandas alone.
 
-The recipe's joins, filter, derivation and dropped columns are written out a second time, by hand;
-``examples/flights/recipe.yaml`` is not read.
+It uses nothing from ``beam_pipelines``. The recipe's joins, filter, derivation and dropped columns
+are written out a second time, by hand; ``examples/flights/recipe.yaml`` is not read.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ IDENTITY = ["year", "month", "day", "carrier", "flight", "origin", "sched_dep_ti
 
 
 class Expected(NamedTuple):
-    """What has to come out.
+    """The expected results.
 
     Attributes:
       rows_read: source -> rows.
       unmatched: per join, in the recipe's order: the right table, and how many flights found no row
         in it.
-      filtered: flights that the filter leaves out.
+      filtered: number of flights that the filter drops.
       examples: all examples of all splits as a table, ordered by ``IDENTITY``.
     """
 

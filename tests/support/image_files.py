@@ -1,5 +1,6 @@
-"""Image files as people have them: digits of scikit-learn in class folders and its photographs, in
-every format, and files that are none.
+"""Image files for tests, in every format.
+
+They are scikit-learn's digits in class folders and its photographs, and files that are no images.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""CIFAR and IDX files as they are handed out, written from small pictures: the digits that
-scikit-learn has.
+"""CIFAR and IDX files in their published layout, from small pictures.
+
+The pictures are scikit-learn's digits.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E
 
 
 def digits(count: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns scikit-learn's digits, repeated as needed, as uint8[count, side, side] and their
-    labels.
+    """Returns scikit-learn's digits, repeated as needed, and their labels.
+
+    The digits are uint8[count, side, side].
     """
     from sklearn.datasets import load_digits
 
@@ -78,13 +80,17 @@ def colour_digits(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def planes(pictures: np.ndarray) -> np.ndarray:
-    """Returns pictures [n, 32, 32, 3] as CIFAR keeps them, uint8[n, 3072]: red, green, blue."""
+    """Returns pictures in CIFAR's layout: uint8[n, 3072], red, green, blue.
+
+    The pictures are [n, 32, 32, 3].
+    """
     return np.ascontiguousarray(pictures.transpose(0, 3, 1, 2)).reshape(len(pictures), -1)
 
 
 class _Python2Pickler(pickle._Pickler):
-    """Writes protocol 2 as Python 2 did, in which the batches were pickled: all texts are byte
-    strings, numpy's core is ``numpy.core``.
+    """Writes protocol 2 like Python 2, which pickled the batches.
+
+    All texts are byte strings, and numpy's core is ``numpy.core``.
     """
 
     dispatch: ClassVar[dict] = dict(pickle._Pickler.dispatch)
@@ -145,7 +151,10 @@ def cifar10_meta() -> bytes:
 def cifar100_batch(
     pictures: np.ndarray, fine: Sequence[int], title: str = "training batch 1 of 1"
 ) -> bytes:
-    """Returns a pickled batch of CIFAR-100; a picture of fine class n is of coarse class n % 20."""
+    """Returns a pickled batch of CIFAR-100.
+
+    A picture of fine class n is of coarse class n % 20.
+    """
     return pickled(
         {
             "filenames": filenames(fine),
@@ -163,8 +172,9 @@ def cifar100_meta() -> bytes:
 
 
 def records(pictures: np.ndarray, *labels: np.ndarray) -> bytes:
-    """Returns a batch of the binary version: the labels of a picture, a byte each, and its
-    planes.
+    """Returns a batch of the binary version.
+
+    A picture has its labels, a byte each, and its planes.
     """
     columns = [np.asarray(label, np.uint8)[:, None] for label in labels]
     return np.concatenate([*columns, planes(pictures)], axis=1).tobytes()
@@ -231,8 +241,10 @@ def idx(values: Any, code: int = 0x08) -> bytes:
 def write_mnist(
     folder: Path, train: int, test: int, compressed: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Writes MNIST's four files from scikit-learn's digits, and returns all pictures and labels,
-    those of ``train`` first.
+    """Writes MNIST's four files from scikit-learn's digits.
+
+    Returns:
+      All pictures and labels, those of ``train`` first.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures, labels = digits(train + test, 28)

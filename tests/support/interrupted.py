@@ -1,4 +1,4 @@
-"""Runs a command and kills it in the middle, as a machine that goes away does."""
+"""Runs a command and kills it in the middle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 
 def run_until(command: list[str], line: str) -> str:
-    """Starts a command, kills it as soon as it prints a line, and returns what it has printed."""
+    """Kills a command at its first line and returns its output."""
     printed = []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}

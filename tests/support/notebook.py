@@ -1,4 +1,7 @@
-"""Runs the code cells of a notebook: ``python -m tests.support.notebook NOTEBOOK`` stores outputs."""
+"""Runs the code cells of a notebook.
+
+``python -m tests.support.notebook NOTEBOOK`` stores their outputs.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from typing import Any
 
 
 def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Runs all code cells in one namespace and returns their outputs, as Jupyter stores them.
+    """Runs all code cells in one namespace and returns their outputs.
 
-    A cell's output is what it prints, then the value of its last expression as text, and as HTML if
-    it has ``_repr_html_``.
+    Jupyter stores the outputs in the same form. A cell's output is its printed text, then the value
+    of its last expression as text, and as HTML if it has ``_repr_html_``.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
     return [

@@ -1,5 +1,6 @@
-"""Object stores on this machine for tests: moto speaks S3's interface, gcp-storage-emulator that of
-Google's storage.
+"""Object stores on this machine for tests.
+
+moto speaks S3's interface, gcp-storage-emulator that of Google's storage.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class S3Objects(NamedTuple):
         return [item["Key"] for page in pages for item in page.get("Contents", [])]
 
     def by_time(self, prefix: str) -> list[str]:
-        """Lists them in the order in which they were written, of which the interface tells the
-        second only.
+        """Lists the uploads in the order in which they were written.
+
+        The interface gives times to the second only.
         """
         keys = s3_backends["123456789012"]["aws"].buckets["store"].keys
         return sorted(self.names(prefix), key=lambda name: keys[name].last_modified)
@@ -87,7 +89,7 @@ class GoogleObjects(NamedTuple):
 
 @contextlib.contextmanager
 def s3_store() -> Iterator[Store]:
-    """Starts moto's S3, with credentials in the environment, as users have them there."""
+    """Starts moto's S3, with credentials in the environment, where users have them."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()

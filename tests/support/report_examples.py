@@ -1,5 +1,6 @@
-"""Reports to look at: one of everything, full of names and values that try to break out of the
-page.
+"""Writes reports to look at.
+
+They show every kind of column, and are full of names and values that try to break out of the page.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def png(width: int = 2, height: int = 2) -> bytes:
 
 
 def batch_of_everything(rows: int = 60) -> pa.RecordBatch:
-    """Returns a column of every type, and of everything that is hard to draw."""
+    """Returns a column of every type and of everything hard to draw."""
     generator = np.random.default_rng(1)
     return pa.record_batch(
         {

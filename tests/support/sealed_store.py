@@ -1,5 +1,6 @@
-"""A storage whose URLs carry credentials, ``sealed://user:password@host/path?token=…``, and that
-opens nothing without them.
+"""A storage whose URLs carry credentials and that opens nothing without them.
+
+A URL is ``sealed://user:password@host/path?token=…``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ SCHEME = "sealed"
 PASSWORD = "sentinel-pass-55d1"  # noqa: S105
 TOKEN = "sentinel-token-8a3e"  # noqa: S105
 URL = f"{SCHEME}://reader:{PASSWORD}@host"
-# Where the files lie.
+# The folder of the files.
 folder = ""
 
 
 class SealedFileSystem(FileSystem):
-    """Files of a local folder, for those who have the password in front and the token behind."""
+    """Files of a local folder that open with credentials only.
+
+    A URL needs the password in front and the token at the end.
+    """
 
     @classmethod
     def scheme(cls) -> str:
@@ -95,5 +99,8 @@ def url(name: str) -> str:
 
 
 def is_known() -> bool:
-    """Whether Beam knows the storage, which it does once this module is imported."""
+    """Whether Beam knows the storage.
+
+    Beam knows it once this module is imported.
+    """
     return isinstance(FileSystems.get_filesystem(f"{URL}/a"), SealedFileSystem)
