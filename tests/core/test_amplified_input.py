@@ -31,7 +31,10 @@ def measured(repository: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def test_repeated_patterns_cost_little(repository: pathlib.Path) -> None:
-    """Every pattern takes at most ten times its size and a constant of memory, and some seconds."""
+    """Each pattern costs little memory and time.
+
+    The limits are ten times its size and a constant of memory, and some seconds.
+    """
     found = measured(repository)
     assert list(found) == NAMES
     for what, cost in found.items():
@@ -51,5 +54,8 @@ def test_repeated_patterns_cost_little(repository: pathlib.Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_explained(repository: pathlib.Path, what: str, words: str) -> None:
-    """What claims to be larger than it is, or is nested without end, is refused with the reason."""
+    """Input that cannot be read is refused with the reason.
+
+    It claims to be larger than it is, or is nested without end.
+    """
     assert words in measured(repository)[what]["why"]

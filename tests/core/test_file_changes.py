@@ -1,4 +1,4 @@
-"""core/files.py: what else its users do not show."""
+"""core/files.py: behaviour that the tests of its callers do not show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""core/files.py: what else its users do not show."""
+"""core/files.py: behaviour that the tests of its callers do not show."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from beam_pipelines.core.errors import DataError
 def test_a_name_that_is_no_text(
     tmp_path: Path, pattern: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file whose name is not UTF-8 could not be named in any output: it is named in an error, as
-    far as that goes.
+    """A file whose name is not UTF-8 gives an error.
+
+    No output could name the file. The error names it with escaped bytes.
     """
     path = os.fsencode(tmp_path) + b"/x\xff.csv"
     with open(path, "wb") as file:
@@ -47,8 +48,9 @@ def test_names(path: str, name: str) -> None:
 def test_threads_of_an_interrupted_run_make_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is removed at the end of a run that was interrupted is not made anew by its threads; the
-    main thread may.
+    """Threads of an interrupted run do not make removed folders again.
+
+    The main thread may still make one.
     """
     monkeypatch.setattr(files, "has_raised", lambda: True)
 

@@ -29,7 +29,7 @@ from beam_pipelines.core.formatting import show_number, show_share, show_spread,
     ],
 )
 def test_numbers(value: float, shown: str) -> None:
-    """Numbers have thousands separators, and four digits or so where they are not whole."""
+    """Numbers have thousands separators, and about four digits if not whole."""
     assert show_number(value) == shown
 
 

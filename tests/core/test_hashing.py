@@ -1,5 +1,6 @@
-"""Tests of core/hashing.py against its definition in plain Python, and against vectors that must
-never change.
+"""core/hashing.py against its definition in plain Python.
+
+Fixed vectors check that the hashes never change.
 """
 
 from __future__ import annotations
@@ -101,7 +102,10 @@ TYPED_VALUES = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(TYPED_VALUES, st.integers(0, 12), st.integers(0, 12), st.integers(0, MASK))
 def test_hash_column_is_as_defined(typed, start, length, seed):
-    """Every type, with nulls, in slices and with any seed, hashes as the definition says."""
+    """The hash of a column equals its definition.
+
+    This holds for every type, with nulls, in slices and with any seed.
+    """
     kind, values = typed
     array = pa.array(values, kind).slice(start, length)
     assert hashing.hash_column(array, seed).tolist() == [
@@ -146,7 +150,7 @@ def test_hash_of_a_value_never_changes(kind, value, pinned):
 
 
 def test_hash_of_a_row_never_changes():
-    """A row's hash is the one that datasets were split by before, with and without a seed."""
+    """A row's hash never changes, with and without a seed."""
     arrays = [pa.array([1]), pa.array(["a"]), pa.array([None], pa.float64())]
     assert hashing.hash_rows(arrays).tolist() == [0xB559A40C89D896C1]
     assert hashing.hash_rows(arrays, 7).tolist() == [0x96AF79EC563E1859]
@@ -163,7 +167,7 @@ def test_text_and_bytes_hash_alike():
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 1 << 20])
 def test_hash_does_not_depend_on_blocks(monkeypatch, block_bytes):
-    """However many rows or bytes are hashed at a time, the hash is the same."""
+    """The hash is the same for every block size."""
     values = ["x" * (7 * number % 83) for number in range(50)] + [None]
     monkeypatch.setattr(hashing, "_BLOCK_ROWS", 7)
     monkeypatch.setattr(hashing, "_BLOCK_BYTES", block_bytes)
@@ -172,8 +176,9 @@ def test_hash_does_not_depend_on_blocks(monkeypatch, block_bytes):
 
 
 def test_hash_spreads_evenly():
-    """Neighbouring numbers and texts fill 64 buckets evenly (chi-square with 63 degrees of freedom,
-    0.999 quantile).
+    """Neighbouring numbers and texts fill 64 buckets evenly.
+
+    The limit is the 0.999 quantile of chi-square with 63 degrees of freedom.
     """
     numbers = pa.array(np.arange(100_000))
     for array in (numbers, numbers.cast(pa.string()), pa.array(np.arange(100_000) / 4)):

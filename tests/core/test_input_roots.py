@@ -1,5 +1,6 @@
-"""``--input_root``: what lies below it is read, and nothing else, whatever a recipe names and
-wherever links lead.
+"""``--input_root``: a command reads files below it, and no others.
+
+This holds for every name in a recipe and for every link.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """A folder that may be read and one beside it, whose name begins alike, with the same files in
-    both.
+    """Two folders with the same files, one of them a readable root.
+
+    The other one's name begins like the root's.
     """
     inside, outside = tmp_path / "data", tmp_path / "data-secret"
     for folder in (inside, outside):
@@ -65,7 +67,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def plan(text: str, directory: Path, *roots: Path | str) -> None:
-    """Plans a recipe that lies in a folder."""
+    """Plans a recipe in a folder."""
     make_plan(
         parse_recipe(f"name: t\n{text}", "recipe.yaml", str(directory)),
         input_roots=[str(root) for root in roots],
@@ -73,8 +75,9 @@ def plan(text: str, directory: Path, *roots: Path | str) -> None:
 
 
 def refused(text: str, directory: Path, *roots: Path | str) -> list[str]:
-    """Returns the problems of a recipe as ``path: message``, each of which has to be about a
-    root.
+    """Returns the problems of a recipe as ``path: message``.
+
+    Each of them has to be about a root.
     """
     with pytest.raises(RecipeProblems) as error:
         plan(text, directory, *roots)
@@ -102,7 +105,7 @@ GOOD = {
 
 @pytest.mark.parametrize("case", GOOD)
 def test_below_the_root(folders: tuple[Path, Path], case: str) -> None:
-    """Everything that a recipe can name is read if it lies below the root, or below another one."""
+    """Every file of a recipe is read below one of the roots."""
     inside, outside = folders
     plan(GOOD[case], inside, inside)
     plan(GOOD[case], inside, outside, inside.parent)
@@ -110,7 +113,10 @@ def test_below_the_root(folders: tuple[Path, Path], case: str) -> None:
 
 @pytest.mark.parametrize("case", GOOD)
 def test_outside_of_the_root(folders: tuple[Path, Path], case: str) -> None:
-    """The same recipe is refused where it lies outside, and the error names the part of it."""
+    """A recipe outside of the root is refused.
+
+    The error names the part of the recipe.
+    """
     inside, outside = folders
     found = refused(GOOD[case], outside, inside)
     assert {path.split(".")[0] for path in found} <= {"sources", "schema", "preprocessing_fn"}
@@ -147,7 +153,7 @@ NAMED = {
 
 @pytest.mark.parametrize("case", NAMED)
 def test_paths_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
-    """Each way to name a file outside is refused, and tells nothing of whether it is there."""
+    """A name outside is refused without a hint on its existence."""
     inside, outside = folders
     text, where = NAMED[case]
     assert refused(text.replace("OUT", str(outside)), inside, inside) == [where]
@@ -169,7 +175,10 @@ LINKS = {
 
 @pytest.mark.parametrize("case", LINKS)
 def test_links_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
-    """A link within the root is followed before it is judged; one that stays inside is fine."""
+    """A link within the root is followed before the check.
+
+    A link that stays inside passes.
+    """
     inside, outside = folders
     name, text = LINKS[case]
     (inside / name).rename(inside / "moved")
@@ -181,8 +190,9 @@ def test_links_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
 
 
 def test_a_manifest_that_leads_out(folders: tuple[Path, Path]) -> None:
-    """A path that stands in data, the schema in a dataset's manifest, is judged like those of the
-    recipe.
+    """A path in data is checked like the recipe's paths.
+
+    The path is that of the schema in a dataset's manifest.
     """
     inside, _ = folders
     manifest = {"record": "example", "schema": "../../data-secret/schema.pbtxt"}
@@ -217,7 +227,7 @@ def test_urls(path: str, root: str, is_below: bool) -> None:
 
 
 def test_only_while_a_plan_is_made(folders: tuple[Path, Path]) -> None:
-    """What a process opens for itself, such as its output, is not restricted."""
+    """A process's own files, such as its output, are not restricted."""
     inside, outside = folders
     plan("sources: {t: a.csv}", inside, inside)
     with files.open_read(str(outside / "a.csv")) as file:
@@ -241,8 +251,9 @@ def test_commands(
     capsys: pytest.CaptureFixture[str],
     command: str,
 ) -> None:
-    """Every command that opens a recipe's files takes the option, and refuses with the recipe's
-    line and status 2.
+    """Every command that opens a recipe's files takes the option.
+
+    It refuses with the recipe's line and status 2.
     """
     inside, outside = folders
     monkeypatch.chdir(inside.parent)

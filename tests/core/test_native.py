@@ -1,4 +1,4 @@
-"""The native serializer gives the bytes of TensorFlow and of the kernels that it stands in for."""
+"""The native serializer gives the bytes of TensorFlow and Python's serializer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def indices_into(draw: st.DrawFn, dictionary: pa.Array, length: int) -> pa.Dicti
 
 @st.composite
 def leaves(draw: st.DrawFn, kind: pa.DataType, length: int, nulls: bool) -> pa.Array:
-    """Draws values of a kind that is no list, plain or as a dictionary, sometimes as a slice."""
+    """Draws values of a kind that is no list.
+
+    They are plain or in a dictionary, and sometimes a slice.
+    """
     values = st.none() | VALUES[kind] if nulls else VALUES[kind]
     before = draw(st.integers(0, 3))
     if draw(st.booleans()) or not (nulls or length):
@@ -115,8 +118,9 @@ def lists_of(draw: st.DrawFn, kind: pa.DataType, length: int, null_values: bool)
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
-    """Draws batches of every type, and which columns can be feature lists; often slices of longer
-    ones.
+    """Draws batches of every type, often slices of longer ones.
+
+    It also draws the columns that can be feature lists.
     """
     rows = draw(st.integers(0, 5))
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
@@ -174,8 +178,9 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
 def test_bytes_equal_tensorflow(
     drawn: tuple[pa.RecordBatch, list[str]], data: st.DataObject
 ) -> None:
-    """Each selected row has exactly the bytes that TensorFlow writes with deterministic=True,
-    framed or not.
+    """Each selected row has the bytes of TensorFlow with deterministic=True.
+
+    This holds with framing and without it.
     """
     batch, lists = drawn
     expected = by_tensorflow(batch, lists)
@@ -199,7 +204,7 @@ def test_bytes_equal_tensorflow(
 
 
 def test_features_are_in_order_of_their_names_bytes() -> None:
-    """A name stands before the longer ones that it begins; beyond ASCII, UTF-8 decides."""
+    """A feature's name precedes its extensions; names are ordered by UTF-8."""
     names = ["I10", "z", "I1", "", "é", "I", "\U00010000", "\uffff", "a\0b"]
     batch = pa.RecordBatch.from_arrays([pa.array([1])] * len(names), names)
     (record,) = _native.serialize(batch, framed=False).to_pylist()
@@ -218,16 +223,18 @@ def batch_of(array: pa.Array) -> pa.RecordBatch:
 
 
 def texts_with_offsets(offsets: list[int]) -> pa.Array:
-    """Returns an array of texts over four bytes, with any offsets between the first and the
-    last.
+    """Returns an array of texts over four bytes.
+
+    The offsets between the first and the last are arbitrary.
     """
     buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(b"abcd")]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
 
 def lists_with_offsets(offsets: list[int]) -> pa.Array:
-    """Returns an array of lists over four numbers, with any offsets between the first and the
-    last.
+    """Returns an array of lists over four numbers.
+
+    The offsets between the first and the last are arbitrary.
     """
     buffers = [None, pa.py_buffer(np.array(offsets, np.int32))]
     return pa.Array.from_buffers(
@@ -273,8 +280,9 @@ def lists_with_offsets(offsets: list[int]) -> pa.Array:
 def test_buffers_that_contradict_themselves_are_refused(
     array: pa.Array, message: str | None, in_order: bool
 ) -> None:
-    """Offsets and indices that point nowhere are errors that name the row, in order of the rows and
-    in any order.
+    """Offsets and indices out of range are errors that name the row.
+
+    This holds for rows in order and in any order.
     """
     rows = None if in_order else np.arange(len(array))
     if message is None:
@@ -300,8 +308,9 @@ def test_rows_that_are_not_there_are_refused(rows: Any, message: str) -> None:
 
 @pytest.mark.parametrize("lists", [(), ("x",)])
 def test_a_record_of_over_two_gib_is_refused(lists: tuple[str, ...]) -> None:
-    """What protobuf could not read is not written, and takes no memory: a list of one text, 3,000
-    times a MiB.
+    """A record of over two GiB is refused without taking memory.
+
+    protobuf could not read it. The record is a list of one text of a MiB, 3,000 times.
     """
     texts = pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(3000, np.int32)), pa.array(["x" * (1 << 20)])
@@ -337,9 +346,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 
 def test_results_stay_when_others_are_made() -> None:
-    """Memory is used again only when nobody looks at it any more: large results that are kept do
-    not change.
-    """
+    """A kept result does not change when other results reuse memory."""
     batch = pa.RecordBatch.from_pydict(
         {"i": list(range(50_000)), "s": [f"text {number}" for number in range(50_000)]}
     )
@@ -353,8 +360,9 @@ def test_results_stay_when_others_are_made() -> None:
 
 
 def test_rows_whose_lengths_differ_widely() -> None:
-    """A row's length takes one to four bytes, from row to row, and long names and texts leave the
-    short way.
+    """Rows have the right bytes when their lengths differ widely.
+
+    A length takes one to four bytes, and long names and texts leave the short path.
     """
     values = [b"x" * size for size in (0, 100, 130, 20_000, 1, 3_000_000, 5, 127, 128)]
     batch = pa.RecordBatch.from_arrays([pa.array(values), pa.array([1] * 9)], ["text", "n" * 300])
@@ -370,8 +378,9 @@ def test_rows_whose_lengths_differ_widely() -> None:
 
 @pytest.mark.parametrize("there", [False, True], ids=["not built", "built elsewhere"])
 def test_kernels_that_cannot_be_loaded_are_spoken_of(tmp_path: Path, there: bool) -> None:
-    """What was built for another system is not passed over in silence; what was not built is, as
-    the installation has said so.
+    """Kernels built for another system give a message; missing ones do not.
+
+    The installation has already reported missing ones.
     """
     package = tmp_path / "beam_pipelines"
     shutil.copytree(

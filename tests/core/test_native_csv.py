@@ -1,5 +1,6 @@
-"""The CSV kernel: what it parses is what pyarrow.csv parses; what it declines is unusual; what is
-common it takes.
+"""The CSV kernel parses to the result of pyarrow.csv, or declines.
+
+It takes common input and declines unusual input.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def natively(
     dialect: Dialect = COMMAS,
     places: Sequence[int] | None = None,
 ) -> tuple[CsvParser, pa.RecordBatch | None]:
-    """Parses with the kernel; returns the parser, too. ``places`` are the columns to read, in
-    order.
+    """Parses with the kernel; returns the parser, too.
+
+    ``places`` are the columns to read, in order.
     """
     names = tuple(f"c{place}" for place in range(len(types)))
     wanted = range(len(types)) if places is None else places
@@ -75,7 +77,7 @@ def natively(
 
 
 def check_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
-    """Checks that two batches are equal, zeros and what is no number bit by bit."""
+    """Checks that two batches are equal, zeros and NaN bit by bit."""
     found.validate(full=True)
     assert found.schema == expected.schema
     assert found.num_rows == expected.num_rows
@@ -106,8 +108,9 @@ def row_texts(
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_equals_pyarrow_or_is_declined(data: st.DataObject) -> None:
-    """Cells of every type and of none, quotes, line ends, damage: pyarrow.csv gives the same batch,
-    or the kernel declines.
+    """pyarrow.csv gives the same batch, or the kernel declines.
+
+    The cells are of every type and of none, with quotes, line ends and damage.
     """
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))
     delimiter, quote = data.draw(
@@ -154,7 +157,10 @@ def test_equals_pyarrow_or_is_declined(data: st.DataObject) -> None:
 
 
 def text_of(value: Any) -> str:
-    """Writes a value as people write it into CSV files, each byte as a character."""
+    """Writes a value in a usual form of CSV files.
+
+    Each byte becomes a character.
+    """
     if value is None:
         return ""
     if isinstance(value, bytes):
@@ -195,8 +201,9 @@ COMMON = {
 def test_what_is_common_is_not_declined(
     data: st.DataObject, end: str, quoting: Any, times: int
 ) -> None:
-    """Values of every type, written by Python's csv module, come back as they were: the kernel
-    takes them all.
+    """The kernel takes every common value and returns it unchanged.
+
+    Python's csv module writes the values, which are of every type.
     """
     types = data.draw(st.lists(st.sampled_from(list(COMMON)), min_size=2, max_size=6))
     rows = (
@@ -254,8 +261,10 @@ def test_what_is_common_is_not_declined(
 def test_edges_that_are_taken(
     records: bytes, types: list[pa.DataType], nulls: tuple[str, ...]
 ) -> None:
-    """Line ends of both kinds, none at the end, blank ones after it, quotes, spaces around numbers:
-    taken, as pyarrow.csv takes them.
+    """The kernel takes edge cases with the result of pyarrow.csv.
+
+    These are both kinds of line ends, a missing last one, blank lines at the end, quotes, and
+    spaces around numbers.
     """
     parser, found = natively(records, types, nulls)
     assert found is not None
@@ -307,7 +316,7 @@ def test_edges_that_are_taken(
     ],
 )
 def test_what_is_unusual_is_declined(records: bytes, type_: pa.DataType) -> None:
-    """What is ragged, badly quoted, of no or of a doubtful value is left to pyarrow.csv."""
+    """The kernel declines ragged or badly quoted records and doubtful values."""
     assert natively(records, [type_])[1] is None
 
 
@@ -315,8 +324,9 @@ def test_what_is_unusual_is_declined(records: bytes, type_: pa.DataType) -> None
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["newline", "return"])
 def test_cells_across_blocks(length: int, quoted: bool, end: bytes) -> None:
-    """Wherever in the blocks of 64 bytes quotes, delimiters and line ends lie, and however many,
-    the cells are the same.
+    """Cells do not depend on positions of quotes, delimiters and line ends.
+
+    The kernel works in blocks of 64 bytes.
     """
     rows = []
     for row in range(300):
@@ -337,8 +347,9 @@ def test_cells_across_blocks(length: int, quoted: bool, end: bytes) -> None:
 
 
 def test_buffers_grow() -> None:
-    """A column that is empty in the first records and long in the others, and the other way round,
-    comes out whole.
+    """A column that suddenly gets longer is complete.
+
+    It is empty in the first records and long in the others, or the other way round.
     """
     first = [["", "y" * 100, str(row)] for row in range(3_000)]
     rows = first + [["x" * (row % 997), "", ""] for row in range(3_000)]
@@ -356,8 +367,9 @@ def test_buffers_grow() -> None:
     st.integers(0, 10**22) | st.integers(0, 1 << 64) | st.integers(0, 1 << 54), st.integers(-40, 30)
 )
 def test_numbers_are_the_nearest(mantissa: int, exponent: int) -> None:
-    """Digits and an exponent become the float64 and the float32 that are nearest, of two the even
-    one, by exact arithmetic.
+    """Digits with an exponent become the nearest float64 and float32.
+
+    Of two nearest ones it is the even one, by exact arithmetic.
     """
     exact = Fraction(mantissa) * Fraction(10) ** exponent
     _, found = natively(
@@ -385,8 +397,9 @@ def test_numbers_are_the_nearest(mantissa: int, exponent: int) -> None:
 
 @given(st.integers(1, 1 << 23), st.integers(-60, 60), st.sampled_from([-1, 0, 1]))
 def test_numbers_between_two_floats(significand: int, exponent: int, near: int) -> None:
-    """Exactly between two float32, and a last digit to either side of it, the right one is
-    taken.
+    """A number exactly between two float32 values is rounded correctly.
+
+    So are its neighbours in the last digit.
     """
     middle = (Fraction(2 * ((1 << 23) + significand - 1) + 1) * Fraction(2) ** exponent) / 2
     digits = 120
@@ -403,8 +416,10 @@ def test_numbers_between_two_floats(significand: int, exponent: int, near: int) 
     st.sampled_from(b',\n\r"a'),
 )
 def test_quotes_are_followed(text: str, before: int, previous: int) -> None:
-    """Across blocks of 64 bytes, the state after some text is for each state before it that of
-    numpy's automaton, which other tests hold to be right.
+    """The kernel's state transitions equal those of numpy's automaton.
+
+    This holds across blocks of 64 bytes and for each state before the text. Other tests check
+    numpy's automaton.
     """
     data = b"x" * before + text.encode()
     found = _native.quote_transition(data, previous, ord(","), ord('"'))
@@ -419,15 +434,16 @@ def test_quotes_are_followed(text: str, before: int, previous: int) -> None:
     ("line_bytes", "is_taken"), [(None, True), (12, True), (11, True), (10, False), (9, False)]
 )
 def test_long_lines_are_declined(line_bytes: int | None, is_taken: bool) -> None:
-    """A record that comes near the limit of a line is declined, wherever it is."""
+    """The kernel declines a record near the limit of a line."""
     parser, _ = natively(b"a,b\n", [pa.string(), pa.string()])
     for records in (b"12345,7890\n1,2\n", b"1,2\n" * 5_000 + b"12345,7890", b'"23456,",0\n'):
         assert (parser.parse_natively(records, line_bytes) is not None) == is_taken
 
 
 def test_csv_is_read_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of common values is not read by pyarrow.csv once its types are known; without the
-    kernels it is, with the same result.
+    """The kernel alone reads common values once their types are known.
+
+    pyarrow.csv reads it without the kernels, with the same result.
     """
     path = tmp_path / "a.csv"
     path.write_text(
@@ -455,7 +471,10 @@ def test_csv_is_read_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_kernels_or_columns_it_declines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No extension, no column to read, a type that the kernel does not know: pyarrow.csv reads."""
+    """The kernel declines without the extension or without columns.
+
+    It also declines for a type that it does not know. pyarrow.csv reads then.
+    """
     arguments: Any = (
         ("a", "b"),
         pa.schema([("a", pa.int64())]),
@@ -473,8 +492,9 @@ def test_without_kernels_or_columns_it_declines(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_places_and_types_are_checked() -> None:
-    """A column that the records do not have, or a type without a name, is an error of the
-    caller.
+    """A column out of range or an unknown type is an error.
+
+    The type has no name for the kernel.
     """
     for wanted in ([(2, "l")], [(-1, "l")], [(0, "w:3")]):
         with pytest.raises(ValueError, match="no such place or type"):

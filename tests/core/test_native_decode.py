@@ -1,5 +1,6 @@
-"""The kernel that parses tf.Examples: what it takes has the values of tfx-bsl and of protobuf; what
-is damaged or odd it declines; what is common it takes.
+"""The kernel that parses tf.Examples has the values of tfx-bsl and protobuf.
+
+It takes common records and declines damaged or odd ones.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ def natively(records: Sequence[bytes], types: dict[str, pa.DataType]) -> pa.Reco
 
 
 def check_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
-    """Checks that two batches have the same types and values, floats bit by bit."""
+    """Checks that two batches have the same types and values.
+
+    Floats are compared bit by bit.
+    """
     found.validate(full=True)
     assert found.schema.equals(expected.schema, check_metadata=True)
     assert found.num_rows == expected.num_rows
@@ -96,8 +100,10 @@ def check_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
 
 
 def check(records: Sequence[bytes], types: dict[str, pa.DataType]) -> bool:
-    """Checks that the kernel declines, or does what tfx-bsl does. Returns whether it has not
-    declined.
+    """Checks that the kernel declines, or gives the result of tfx-bsl.
+
+    Returns:
+      Whether it has not declined.
     """
     found = natively(records, types)
     if found is not None:
@@ -212,8 +218,10 @@ DECLINED = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_takes_what_writers_write(name: str) -> None:
-    """Every layout of numbers, absent kinds and values, other features and any order of keys is
-    taken, with the values of tfx-bsl.
+    """The kernel takes every usual layout with the values of tfx-bsl.
+
+    The records have every layout of numbers, absent kinds and values, other features, and any order
+    of keys.
     """
     assert check([TAKEN[name]], TYPES)
     assert check([TAKEN["packed-integers"], TAKEN[name], TAKEN["bytes"], TAKEN[name]], TYPES)
@@ -222,8 +230,9 @@ def test_takes_what_writers_write(name: str) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("behind", [0, 20], ids=["at-the-end", "within"])
 def test_takes_numbers_of_any_length(name: str, behind: int) -> None:
-    """Varints of up to ten bytes are those of tfx-bsl, packed or not, with and without bytes behind
-    them that can be read.
+    """Varints of up to ten bytes have the values of tfx-bsl.
+
+    This holds packed or not, with and without readable bytes after them.
     """
     number = NUMBERS[name]
     rest = b"" if not behind else entry(b"x", feature(1, delimited(1, b"\xff" * behind)))
@@ -237,8 +246,9 @@ def test_takes_numbers_of_any_length(name: str, behind: int) -> None:
 
 @pytest.mark.parametrize("name", DECLINED)
 def test_declines_what_is_odd_or_damaged(name: str) -> None:
-    """Damaged records, other kinds, and messages laid out as no writer does are left to tfx-bsl,
-    among sound records as well.
+    """The kernel declines damaged records, other kinds and unusual layouts.
+
+    No writer makes these layouts. tfx-bsl reads such a batch, also if it has sound records.
     """
     assert natively([DECLINED[name]], TYPES) is None
     assert natively([TAKEN["bytes"], DECLINED[name], TAKEN["bytes"]], TYPES) is None
@@ -246,7 +256,10 @@ def test_declines_what_is_odd_or_damaged(name: str) -> None:
 
 @st.composite
 def messages(draw: st.DrawFn) -> tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]]:
-    """Types of features, and the values of records: None without a kind; some features missing."""
+    """Types of features, and the values of records.
+
+    A value is None without a kind; some features are missing.
+    """
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     names = draw(st.lists(st.text(characters, max_size=12), max_size=6, unique=True))
     types = {name: draw(st.sampled_from(list(VALUES))) for name in names}
@@ -276,8 +289,9 @@ def serialized(
 def test_examples_of_tensorflow_are_taken(
     drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
 ) -> None:
-    """Whatever tf.train.Example writes, keys sorted or not, is taken with its values, whichever of
-    its features are read.
+    """The kernel takes every tf.train.Example with its values.
+
+    This holds for keys in any order and for any choice of features.
     """
     types, rows = drawn
     records = [serialized(types, row, data.draw(st.booleans())) for row in rows]
@@ -307,8 +321,9 @@ def values_of(message: tf.train.Example, name: str) -> list[Any] | None:
 @given(st.integers(0, 2**32), st.integers(1, 4))
 @settings(max_examples=400, deadline=None)
 def test_damaged_records_have_the_values_of_protobuf_or_are_declined(seed: int, count: int) -> None:
-    """Records of odd layouts, with bytes changed, left out, doubled or cut off, are declined, or
-    are what tfx-bsl and protobuf make of them.
+    """Damaged records have the values of tfx-bsl and protobuf, or are declined.
+
+    They have odd layouts, and bytes that are changed, left out, doubled or cut off.
     """
     chance = random.Random(seed)
     records = [any_record(chance, is_sequence=False) for _ in range(count)]
@@ -333,8 +348,9 @@ def test_damaged_records_have_the_values_of_protobuf_or_are_declined(seed: int, 
 
 
 def test_takes_most_of_what_the_fuzzer_makes() -> None:
-    """Of generated records, of which one in three is odd, many are taken one by one, and others are
-    not: the comparison above has both.
+    """The kernel takes many of the fuzzer's records, and declines others.
+
+    One in three is odd. The comparison above thus covers both.
     """
     chance = random.Random(3)
     taken = sum(check([any_record(chance, is_sequence=False)], TYPES) for _ in range(300))
@@ -344,8 +360,9 @@ def test_takes_most_of_what_the_fuzzer_makes() -> None:
 @given(st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
 def test_any_order_of_many_keys(seed: int) -> None:
-    """Records with many features, long names that begin alike, some missing, in an order that
-    changes or not, are taken.
+    """The kernel takes records with many features in any order.
+
+    Long names begin alike, some are missing, and the order changes or stays.
     """
     chance = random.Random(seed)
     names = [
@@ -370,8 +387,9 @@ def test_any_order_of_many_keys(seed: int) -> None:
 
 
 def test_more_keys_than_are_kept() -> None:
-    """Of keys that nobody asked for only so many are remembered, and none of hundreds of bytes; all
-    are checked.
+    """The kernel remembers a limited number of unwanted keys, and checks all.
+
+    It remembers none of hundreds of bytes.
     """
     records = [
         example(
@@ -388,8 +406,9 @@ def test_more_keys_than_are_kept() -> None:
 
 
 def test_columns_that_grow() -> None:
-    """Lists that get longer and longer, after rows of nulls, need more memory than was expected,
-    and keep all their values.
+    """Lists that get longer and longer keep all their values.
+
+    They follow rows of nulls and need more memory than expected.
     """
     chance = np.random.default_rng(1)
     records = [b""] * 30
@@ -410,7 +429,7 @@ def test_columns_that_grow() -> None:
 
 
 def test_frames_and_slices() -> None:
-    """Framed records, and slices of arrays of either width, are read where they lie."""
+    """Framed records, and slices of both widths, are read in place."""
     records = [example(entry(b"i", feature(3, delimited(1, bytes([n]) * n)))) for n in range(20)]
     framed = _native.frame(pa.array(records, pa.binary()))
     arrays = [
@@ -428,8 +447,9 @@ def test_frames_and_slices() -> None:
 
 
 def test_columns_outlive_their_batch() -> None:
-    """A column of which the batch is gone keeps its memory, also when other batches have come and
-    gone.
+    """A column keeps its memory when its batch is gone.
+
+    Other batches may have come and gone meanwhile.
     """
     records = [
         example(
@@ -447,14 +467,15 @@ def test_columns_outlive_their_batch() -> None:
         _native.parse_examples(array, {"i": pa.int64()})
         _native._kernels.parse_examples(
             array.__arrow_c_array__(), ([b"i"], b"l"), None, False, False
-        )  # a result that nobody imports
+        )  # a result that is never imported
     assert column.to_pylist() == [[b"a"]] * 300
     assert values.equals(pa.array(np.full(1_500_000, 7)))
 
 
 def test_names_with_a_zero_byte() -> None:
-    """Such a name is cut where it is handed over, as tfx-bsl's is; the key that is looked for is
-    whole.
+    """The result cuts a name at a zero byte, like tfx-bsl.
+
+    The kernel looks for the whole key.
     """
     records = [example(entry(b"i\0", ONE_TWO), entry(b"i", b"")), example(entry(b"i", ONE_TWO))]
     assert check(records, {"i\0": pa.int64()})
@@ -462,7 +483,10 @@ def test_names_with_a_zero_byte() -> None:
 
 
 def test_threads_parse_at_once() -> None:
-    """Several threads, none of which holds the interpreter's lock, get what one alone gets."""
+    """Several threads get the result of one.
+
+    None of them holds the interpreter's lock.
+    """
     chance = random.Random(2)
     parts = [
         pa.array([any_record(chance, is_sequence=False) for _ in range(50)], pa.binary())
@@ -479,8 +503,10 @@ def test_threads_parse_at_once() -> None:
 
 
 def test_what_nobody_should_ask_for() -> None:
-    """Nulls, frames that are too short, other types, and offsets that go back are errors of the
-    caller; two features of one name are declined.
+    """Invalid arguments are errors of the caller.
+
+    They are nulls, short frames, other types, and offsets that go back. The kernel declines two
+    features of one name.
     """
     assert (
         _native._kernels.parse_examples(

@@ -1,5 +1,6 @@
-"""The native hashes are those of hashing.py, whose vectors never change, and of its definition in
-plain Python.
+"""The native hashes equal those of hashing.py.
+
+hashing.py has vectors that never change, and a definition in plain Python.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ VALUES = {
 def test_hashes_are_as_defined(
     kind: pa.DataType, data: st.DataObject, seed: int, is_dictionary: bool
 ) -> None:
-    """Each value of a slice, null or not, in a dictionary or not, hashes as the definition says."""
+    """Each value of a slice hashes by the definition.
+
+    Values may be null and in a dictionary.
+    """
     array = pa.array(data.draw(st.lists(st.none() | VALUES[kind], max_size=12)), kind)
     if is_dictionary and not pa.types.is_nested(kind):
         array = array.dictionary_encode()
@@ -132,7 +136,7 @@ def test_hash_rows_is_as_defined(rows: list[tuple[object, ...]], seed: int) -> N
 
 
 def test_hash_of_a_row_never_changes() -> None:
-    """A row's hash is the one that datasets were split by before, with and without a seed."""
+    """A row's hash never changes, with and without a seed."""
     arrays = [pa.array([1]), pa.array(["a"]), pa.array([None], pa.float64())]
     assert _native.hash_rows(arrays).tolist() == [0xB559A40C89D896C1]
     assert _native.hash_rows(arrays, 7).tolist() == [0x96AF79EC563E1859]
@@ -147,7 +151,7 @@ def test_long_texts_and_lists_hash_as_defined() -> None:
 
 
 def test_what_cannot_be_hashed_is_refused() -> None:
-    """A type that is no column type is named; columns have one length, and there is one."""
+    """Unknown types, unequal lengths and a missing column are refused."""
     with pytest.raises(TypeError, match="type struct<a: int64> has no 64-bit value"):
         _native.hash_rows([pa.array([1]), pa.array([{"a": 1}])])
     with pytest.raises(ValueError, match="columns of 1 and 2 values"):

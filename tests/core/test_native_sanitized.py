@@ -1,5 +1,6 @@
-"""The kernels under AddressSanitizer and UBSan: their tests, and a fuzzer; `make test-native` runs
-these.
+"""The kernels under AddressSanitizer and UBSan: their tests, and a fuzzer.
+
+`make test-native` runs these.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ def sources(*, with_module: bool) -> list[str]:
 
 
 def test_fuzzer_finds_nothing(tmp_path: pathlib.Path) -> None:
-    """Arrays, text and messages that random bytes make up, sound and hostile ones, are serialized,
-    hashed, parsed or refused; no byte beyond a buffer is touched.
+    """The fuzzer touches no byte beyond a buffer.
+
+    It makes arrays, texts and messages, sound and hostile, from random bytes. The kernels
+    serialize, hash, parse or refuse them.
     """
     program = str(tmp_path / "fuzz")
     subprocess.run(
@@ -86,7 +89,7 @@ def test_fuzzer_finds_nothing(tmp_path: pathlib.Path) -> None:
 
 
 def test_tests_pass_with_sanitizers(tmp_path: pathlib.Path) -> None:
-    """The tests of the kernels pass with the extension built with both sanitizers."""
+    """The kernels' tests pass with both sanitizers in the extension."""
     library = str(tmp_path / "_kernels.abi3.so")
     include = sysconfig.get_paths()["include"]
     subprocess.run(

@@ -1,5 +1,6 @@
-"""The native ``take`` gives what Arrow's gives, for any type, and refuses rows that are not
-there.
+"""The native ``take`` gives the result of Arrow's for any type.
+
+It refuses rows out of range.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ VALUES = {
 
 
 def bits(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
-    """What can be compared of a batch: NaN equals itself in text, and so do not 0.0 and -0.0."""
+    """Returns a batch in a form that compares bit by bit.
+
+    As text, NaN equals itself, and 0.0 differs from -0.0.
+    """
     return [(column.type, str(column.to_pylist())) for column in batch.columns]
 
 
@@ -52,8 +56,9 @@ def bits(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
 def test_rows_are_those_that_arrow_takes(
     data: st.DataObject, types: list[pa.DataType], count: int
 ) -> None:
-    """Of a slice of columns of all types, rows in any order, some several times: the same values
-    and nulls as Arrow's ``take``.
+    """The native ``take`` gives the values and nulls of Arrow's.
+
+    The columns are slices of all types; rows come in any order, some several times.
     """
     columns = [
         pa.array(
@@ -75,8 +80,9 @@ def test_rows_are_those_that_arrow_takes(
 
 
 def test_texts_may_outgrow_what_was_foreseen() -> None:
-    """The longest of many texts, a thousand times: far more bytes than the rows' share of the
-    column.
+    """Texts may be far larger than their rows' share of the column.
+
+    The rows select the longest of many texts a thousand times.
     """
     batch = pa.record_batch({"text": pa.array(["a", *["b"] * 5000, "c" * 100_000])})
     rows = np.array([5001] * 1000 + [0], np.int32)
@@ -86,14 +92,14 @@ def test_texts_may_outgrow_what_was_foreseen() -> None:
 
 @pytest.mark.parametrize("row", [-1, 3, 2**40])
 def test_rows_that_are_not_there_are_refused(row: int) -> None:
-    """The error names the row, its place and the rows that there are."""
+    """A row out of range is an error with its place."""
     batch = pa.record_batch({"a": [1, 2, 3]})
     with pytest.raises(ValueError, match=f"found {row} at place 1, expected a row from 0 to 2"):
         _native.take(batch, np.array([0, row]))
 
 
 def test_without_nulls_there_is_no_bitmap() -> None:
-    """Rows without nulls of a column with some are known to have none."""
+    """A selection without nulls has the null count 0."""
     batch = pa.record_batch({"a": pa.array([1, None, 3])})
     assert _native.take(batch, np.array([0, 2])).column(0).null_count == 0
     assert _native.take(batch, np.array([0, 1, 1])).column(0).null_count == 2
@@ -103,7 +109,7 @@ def test_without_nulls_there_is_no_bitmap() -> None:
 def test_take_rows_with_and_without_kernels(
     monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    """What stages call gives the same either way."""
+    """``take_rows`` gives the same with and without the kernels."""
     monkeypatch.setattr(_native, "KERNELS_AVAILABLE", is_native)
     batch = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})
     assert take_rows(batch, np.array([2, 1])).to_pydict() == {"a": [3, 2], "b": ["z", None]}

@@ -1,5 +1,6 @@
-"""Native framing, the check of framed records and CRC-32C equal tfrecord.py, TensorFlow and
-google-crc32c; every damage is noticed.
+"""Native framing equals tfrecord.py and TensorFlow, and finds every damage.
+
+CRC-32C equals google-crc32c.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def framed(records: list[bytes]) -> bytes:
 @given(st.binary(max_size=300), st.integers(0, 7))
 @settings(max_examples=300, deadline=None)
 def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
-    """The processor's instructions and the tables give the CRC of bytes at any alignment."""
+    """The instruction and the tables give the same CRC at any alignment."""
     view = memoryview(b"-" * start + data)[start:]
     expected = google_crc32c.value(data)
     assert _native._kernels.crc32c(_native._one_text(view).__arrow_c_array__()) == (
@@ -48,7 +49,7 @@ def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
 def test_frames_equal_those_of_tfrecord(
     records: list[bytes], kind: pa.DataType, start: int
 ) -> None:
-    """Slices of arrays of both widths are framed byte by byte as before, and found again."""
+    """Slices of both widths get the same frames, and are found again."""
     array = pa.array(records, kind).slice(min(start, len(records)))
     frames = _native.frame(array)
     assert frames.to_pylist() == framing.frame(array).to_pylist()
@@ -75,7 +76,7 @@ def test_tensorflow_reads_frames_and_its_own_are_found(tmp_path: pathlib.Path) -
 
 
 def test_every_flipped_bit_is_noticed() -> None:
-    """Each single-bit flip names its record, where it begins, and which CRC does not match."""
+    """A flipped bit's error names record, offset and wrong CRC."""
     data = framed([b"first", b"second"])
     for bit in range(8 * len(data)):
         damaged = bytearray(data)
@@ -88,7 +89,7 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 
 def test_what_is_cut_off_is_left_for_later() -> None:
-    """Of bytes cut anywhere, the whole records are found, and where the rest begins."""
+    """Truncated bytes give the whole records and the rest's start."""
     data = framed([b"first", b"second"])
     for end in range(len(data) + 1):
         expected = [0] + [start for start in (21, 43) if start <= end]
@@ -96,7 +97,7 @@ def test_what_is_cut_off_is_left_for_later() -> None:
 
 
 def test_a_length_beyond_everything_is_the_beginning_of_a_record() -> None:
-    """A length of 2**64 - 1 with a right CRC is a record that is not whole, not an overflow."""
+    """A length of 2**64 - 1 gives an incomplete record, no overflow."""
     size = b"\xff" * 8
     crc = google_crc32c.value(size)
     header = size + int(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")

@@ -1,5 +1,6 @@
-"""Passwords, tokens and environment variables reach no byte that we write or print: runs that
-succeed and that fail are searched.
+"""Passwords, tokens and environment variables reach no output.
+
+The tests search everything that successful and failed runs write and print.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ ENVIRONMENT = {
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder behind the sealed storage, secrets in the environment, and an own current folder."""
+    """A folder behind the sealed storage, which is not the current folder.
+
+    The environment holds secrets.
+    """
     level, hook, known = logging.getLogger().level, threading.excepthook, set(errors._known)
     handlers = list(logging.getLogger().handlers)
     behind = tmp_path / "behind"
@@ -55,8 +59,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def leaks(folder: Path) -> list[str]:
-    """Returns the files in a folder, by content or name, that give a secret away; compressed ones
-    are looked into.
+    """Returns the files in a folder that contain a secret.
+
+    It checks contents, also of compressed files, and names.
     """
     found = []
     for path in sorted(folder.rglob("*")):
@@ -83,8 +88,10 @@ def recipe(text: str) -> str:
 
 
 def check_silent(capsys: pytest.CaptureFixture[str], *expected: str) -> str:
-    """Checks that nothing printed and nothing written has a secret, and returns what was
-    printed.
+    """Checks that nothing printed or written has a secret.
+
+    Returns:
+      The printed text.
     """
     captured = capsys.readouterr()
     printed = captured.out + captured.err
@@ -97,7 +104,10 @@ def check_silent(capsys: pytest.CaptureFixture[str], *expected: str) -> str:
 
 
 def test_the_store_opens_nothing_without_its_password() -> None:
-    """What the tests below rest on: a masked URL would not have been read."""
+    """The store opens nothing without its password.
+
+    The tests below rely on this: a masked URL would not have been read.
+    """
     assert sealed_store.is_known()
     with pytest.raises(PermissionError):
         sealed_store.SealedFileSystem(None)._local(mask(url("a.csv")))
@@ -107,8 +117,9 @@ def test_the_store_opens_nothing_without_its_password() -> None:
 def test_a_run_that_succeeds(
     store: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
 ) -> None:
-    """Manifest, report, statistics, rejected rows, log and plan show the URL without user, password
-    and token.
+    """A run's output shows URLs without user, password and token.
+
+    The output is manifest, report, statistics, rejected rows, log and plan.
     """
     (store / "a.csv").write_text(
         "a,b\n" + "".join(f"{number},x\n" for number in range(200)) + "oops,y\n"
@@ -137,7 +148,7 @@ def test_a_run_that_succeeds(
 def test_plans_and_descriptions(
     store: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """What is printed of a plan names the files, without what opens them."""
+    """A printed plan names the files without their credentials."""
     (store / "a.csv").write_text("a,b\n" + "1,x\n" * 50)
     path = recipe(f"sources: {{t: {{path: '{url('a.csv')}', format: csv}}}}")
     assert main_module.run([*command.split(), path]) == 0
@@ -181,8 +192,9 @@ FAILURES = {
 def test_runs_that_fail(
     store: Path, capsys: pytest.CaptureFixture[str], case: str, verbose: bool
 ) -> None:
-    """Each failure is told as ever, also with tracebacks and the log of Beam, and without the
-    secret.
+    """A failure has its usual message without the secret.
+
+    This includes tracebacks and Beam's log.
     """
     (store / "good.csv").write_text("a,b\n1,x\n2,y\n")
     (store / "bad.csv").write_text("a,b\n1,x\nz,y\n")
@@ -218,8 +230,9 @@ def test_runs_that_fail(
 
 
 def test_options_that_are_secret(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The key of a storage is hidden wherever an error of another library shows it, also by
-    itself.
+    """The key of a storage is hidden in errors of other libraries.
+
+    It is hidden also where it stands alone.
     """
     key = "sentinel-key-77b2"
     Path("a.csv").write_text("a\n1\n")
@@ -240,8 +253,9 @@ def test_options_that_are_secret(store: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_process_of_its_own(store: Path) -> None:
-    """With worker processes and Beam's whole log, standard output and error of the command have no
-    secret of the environment or its options.
+    """A command in its own process prints no secret.
+
+    It has worker processes and Beam's whole log. Secrets are in the environment and in its options.
     """
     Path("a.csv").write_text("a,b\n" + "1,x\n" * 1000)
     key = "sentinel-key-77b2"
@@ -289,8 +303,9 @@ def test_a_process_of_its_own(store: Path) -> None:
     ],
 )
 def test_masked(text: str, masked: str) -> None:
-    """What opens something is hidden, what it opens is not; errors are masked as they are made, and
-    masking twice changes nothing.
+    """Credentials are masked, the paths that they open are not.
+
+    Errors are masked on creation, and masking twice changes nothing.
     """
     assert mask(text) == masked
     assert mask(masked) == masked
@@ -310,9 +325,7 @@ def test_masked(text: str, masked: str) -> None:
     ],
 )
 def test_left_alone(text: str) -> None:
-    """Ports, names with @, partitions, columns called like secrets, and tokens of texts are
-    none.
-    """
+    """Ports, names with @, partitions, columns and tokens are not masked."""
     assert mask(text) == text
 
 
@@ -324,8 +337,9 @@ def test_short_values_are_no_secrets() -> None:
 
 
 def test_a_recipe_keeps_what_is_no_path() -> None:
-    """Only paths of a manifest's recipe are masked, so that expressions come back as they were; a
-    new password is the same recipe.
+    """Only the paths of a manifest's recipe are masked.
+
+    Expressions stay unchanged, and a new password gives the same recipe.
     """
     text = (
         "name: t\nsources: {t: {path: 's3://k:PASS@b/a.csv'}}\nderive: {u: \"'http://me:you@' "

@@ -1,5 +1,6 @@
-"""core/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily and without a traceback,
-wherever its main thread is.
+"""core/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily.
+
+The process prints no traceback, wherever its main thread is.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ LINE = "error: interrupted; nothing was committed.\n"
 
 
 def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
-    """Runs a program that stops itself. Returns its exit status, and what it printed to standard
-    output and standard error.
+    """Runs a program that stops itself.
+
+    Returns:
+      Its exit status, its standard output and its standard error.
     """
     # A test that runs under nohup inherits that SIGHUP is ignored, which programs respect.
     reset = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
@@ -35,8 +38,9 @@ def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_finalizer_does_not_swallow_the_exception(signal: str) -> None:
-    """Stopped in a function that cannot raise, the process prints nothing, and the exception comes
-    a moment later.
+    """A signal in a finalizer prints nothing and raises a moment later.
+
+    A finalizer cannot raise an exception itself.
     """
     body = """
 class Thing:
@@ -80,7 +84,7 @@ signal.pthread_kill = lost
     ],
 )
 def test_one_signal_that_is_lost_is_not_enough(delay: str) -> None:
-    """On a busy machine, the repeated signal may come too early; then it is repeated again."""
+    """A repeated signal that comes too early is repeated again."""
     body = f"""
 import threading
 {delay}
@@ -98,7 +102,7 @@ except KeyboardInterrupt:
 
 
 def test_what_else_a_finalizer_raises_is_told() -> None:
-    """An error in a finalizer of a process that nobody stops is printed as ever."""
+    """An error in a finalizer is printed as usual without a signal."""
     body = (
         "signals.raise_on_signal()\nclass Thing:\n    def __del__(self):\n        1 / 0\nThing()\n"
     )
@@ -108,7 +112,7 @@ def test_what_else_a_finalizer_raises_is_told() -> None:
 
 
 def test_a_second_signal_does_not_disturb_the_tidying_up() -> None:
-    """Two signals in a row are one: what the first one has begun to tidy up is tidied up."""
+    """A second signal right after the first does not disturb the cleanup."""
     body = """
 signals.raise_on_signal()
 try:
@@ -123,7 +127,7 @@ except KeyboardInterrupt:
 
 
 def test_a_late_second_signal_ends_what_does_not_end() -> None:
-    """Who asks again after some seconds is not kept waiting, and is told what that leaves."""
+    """A late second signal ends the process and names the remains."""
     body = """
 signals.raise_on_signal()
 signals.TIDYING_SECS = 0.05
@@ -144,7 +148,7 @@ except KeyboardInterrupt:
 
 
 def test_a_body_that_is_not_to_be_disturbed() -> None:
-    """A signal while something is tidied up does nothing; one behind it does."""
+    """A signal during a cleanup does nothing; the cleanup goes on."""
     body = """
 signals.raise_on_signal()
 with signals.ignoring_signals():
@@ -156,14 +160,14 @@ with signals.ignoring_signals():
 
 
 def test_an_exception_that_nobody_catches_is_silent() -> None:
-    """The last resort: Python's own end prints no traceback of it, and one of anything else."""
+    """Python prints no traceback of an uncaught signal exception."""
     status, _, err = run("signals.raise_on_signal()\nstop()\ntime.sleep(30)\n")
     assert (status, err) == (-2, "")
     assert "ZeroDivisionError" in run("signals.raise_on_signal()\n1 / 0\n")[2]
 
 
 def test_a_command_stopped_while_it_is_imported() -> None:
-    """Before there is anything to tidy up, the command ends with its line at once."""
+    """A command stopped during its import prints its line and ends."""
     body = """
 class Finder:
     def find_spec(self, name, *_):
@@ -178,8 +182,9 @@ start.main()
 
 
 def test_a_command_stopped_at_its_very_end() -> None:
-    """When all is done the exit status stands, and functions registered for the end print
-    nothing.
+    """A signal at the very end does not change the exit status.
+
+    Functions registered for the exit print nothing.
     """
     body = """
 def late():
@@ -196,7 +201,7 @@ main.main()
 
 
 def test_a_command_stopped_while_it_runs() -> None:
-    """What fails because the command was stopped is not told: the interruption is."""
+    """A stopped command reports the interruption, not the error that follows it."""
     body = """
 from beam_pipelines.cli import main
 def fails(*_, **__):
@@ -214,7 +219,10 @@ main.main()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at a structure of Linux's")
 def test_arrow_leaves_our_handlers_alone() -> None:
-    """Arrow's own, which it would set while it reads, lose a signal now and then."""
+    """Arrow does not replace our signal handlers.
+
+    It would set its own while it reads, and they lose a signal now and then.
+    """
     body = """
 import ctypes, io
 from pyarrow import csv

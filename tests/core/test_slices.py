@@ -1,5 +1,6 @@
-"""core/slices.py cuts bytes so that no element is larger than an engine takes, and puts them
-together again.
+"""core/slices.py cuts bytes to the size that an engine takes.
+
+It also joins them again.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from beam_pipelines.core.slices import (
 
 @given(st.integers(0, 3 * SLICE_BYTES + 1), st.randoms(use_true_random=False))
 def test_bytes_come_back_in_any_order(size: int, rng: random.Random) -> None:
-    """Slices stay below the bound, pickled as a runner does it, and give the bytes they were cut
-    from.
+    """Slices stay below the bound and join in any order.
+
+    They are pickled in the way of a runner.
     """
     data = bytes(range(251)) * (size // 251 + 1)
     slices = list(cut(data[:size]))

@@ -25,7 +25,7 @@ from beam_pipelines.pipeline.run_options import RunOptions
 ROWS = 3_000
 # Cuts the visits into several ranges, so that there is something to distribute.
 RANGE_BYTES = 20_000
-# Two runs may differ in timings, and in the manifest's note on when and with what they ran.
+# Only the manifest's timings may differ between two runs.
 TIMINGS = "timings"
 
 SOURCES = """

@@ -1,5 +1,6 @@
-"""``python -m tests.fuzz TARGET --seconds 1800 --seed 1``: fuzzes one target, or with ``all`` one
-after the other.
+"""Fuzzes one target, or with ``all`` one after the other.
+
+Run it with ``python -m tests.fuzz TARGET --seconds 1800 --seed 1``.
 """
 
 from __future__ import annotations

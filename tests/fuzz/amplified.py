@@ -1,8 +1,7 @@
-"""Small patterns, repeated to megabytes: what each costs in memory and in CPU time, in a process of
-its own.
+"""Memory and CPU time of small patterns that are repeated to megabytes.
 
-``python -m tests.fuzz.amplified`` prints a line of JSON for each: bytes of the input, bytes that
-the peak of memory rose by, seconds, and what came out.
+Each runs in a process of its own. ``python -m tests.fuzz.amplified`` prints a line of JSON for
+each: bytes of the input, bytes that the peak of memory rose by, seconds, and the outcome.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from tests.fuzz.finding import explained
 from tests.fuzz.targets.tfrecord import framed, masked_crc
 
 MIB = 1 << 20
-# What libraries take for themselves: code, tables, threads, memory that they keep for the next
-# time.
+# The memory of the libraries: code, tables, threads, and memory that they keep for reuse.
 CONSTANT_BYTES = 96 * MIB
 MOST_SECONDS = 10.0
 _CLEAR_PEAK = b"5"
 
 
 class Case(NamedTuple):
-    """An input: its name, its bytes, and the options of the source that reads it; without a format
-    a recipe or a manifest.
+    """An input: its name, its bytes, and its source's options.
+
+    Without a format it is a recipe or a manifest.
     """
 
     name: str
@@ -153,7 +152,7 @@ def reader_of(case: Case, path: str) -> Callable[[], Any]:
 
 
 def peak_bytes() -> int:
-    """Returns the most memory that the process had since the peak was cleared."""
+    """Returns the process's peak of memory since the peak was cleared."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 

@@ -1,5 +1,6 @@
-"""What a cell of text means as a value of a type, by rules written down a second time: Python's own
-numbers, and patterns for dates.
+"""The meaning of a text cell, by a second implementation.
+
+The rules use Python's own numbers, and patterns for dates.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def integer(text: str) -> int | None:
 
 
 def is_float(text: str, value: float, kind: str) -> bool:
-    """Whether text means a number of that precision; halves are read as single precision first."""
+    """Whether text means a number of that precision.
+
+    Halves are read as single precision first.
+    """
     if "_" in text:
         return False
     try:
@@ -76,8 +80,9 @@ def is_float(text: str, value: float, kind: str) -> bool:
 
 
 def is_nearest_float32(number: float, value: float) -> bool:
-    """Whether a float32 is the nearest one to a number; of two neighbours, if rounding twice makes
-    a difference, either.
+    """Whether a float32 is the nearest one to a number.
+
+    If rounding twice makes a difference, either of two neighbours is.
     """
     if math.isinf(number):
         return number == value
@@ -89,8 +94,9 @@ def is_nearest_float32(number: float, value: float) -> bool:
 
 
 def timestamp(text: str) -> datetime.datetime | None:
-    """Returns a point in time in UTC, or without a zone; ``None`` for what is none, or has parts of
-    a microsecond.
+    """Returns a point in time in UTC, or without a zone.
+
+    ``None`` means no point in time, or one with parts of a microsecond.
     """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:

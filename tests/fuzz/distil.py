@@ -1,8 +1,7 @@
-"""``python -m tests.fuzz.distil TARGET``: keeps of a corpus that has grown in ``.fuzz`` the few
-small inputs that reach the same lines of our code.
+"""Keeps few small inputs that reach a grown corpus's lines.
 
-They are written to ``tests/fuzz/corpus/TARGET``, beside those that stand for a finding
-(``finding-…``), which stay.
+Run it with ``python -m tests.fuzz.distil TARGET``. The corpus has grown in ``.fuzz``. The inputs
+are written to ``tests/fuzz/corpus/TARGET``. Files there that hold a finding (``finding-…``) stay.
 """
 
 from __future__ import annotations
@@ -46,8 +45,9 @@ def reached_by(target: Target, data: bytes) -> Reached:
 
 
 def distil(target: Target, inputs: list[bytes]) -> list[bytes]:
-    """Returns inputs that reach what the others do not: those first that reach most, and small ones
-    before large ones.
+    """Returns inputs that reach lines which the others do not.
+
+    Inputs that reach most come first, and small ones before large ones.
     """
     known: Reached = set().union(*(reached_by(target, data) for data in target.seeds()))
     found = {data: reached_by(target, data) - known for data in sorted(inputs, key=len)}

@@ -1,8 +1,8 @@
-"""One process of atheris: chooses inputs by coverage, runs the target, keeps what it found and how
-much it did.
+"""One process of atheris: chooses inputs, runs the target, keeps findings.
 
-Findings do not end it: each kind is kept once, by its smallest input. What does end it (a crash of
-C++, a hang, too much memory) is for ``watch`` to see: the input lies in ``current`` before it runs.
+It chooses by coverage and counts its work. Findings do not end it: each kind is kept once, by its
+smallest input. A crash of C++, a hang and too much memory do end it, and ``watch`` handles them:
+the file ``current`` holds the input before it runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ def read_current(path: pathlib.Path) -> tuple[int, bytes]:
 
 
 def keep_finding(folder: pathlib.Path, kind: str, message: str, data: bytes) -> bool:
-    """Keeps an input if it is the smallest of its kind; returns whether the kind is new."""
+    """Keeps an input if it is the smallest of its kind.
+
+    Returns:
+      Whether the kind is new.
+    """
     name = (
         re.sub(r"[^A-Za-z0-9]+", "-", kind)[:60].strip("-")
         + "-"
@@ -73,8 +77,9 @@ def keep_finding(folder: pathlib.Path, kind: str, message: str, data: bytes) -> 
 
 
 def kind_of(error: BaseException) -> str:
-    """Returns what is the same for errors of one cause: the type, and where in our code it was
-    raised.
+    """Returns the common part of errors of one cause.
+
+    It is the type, and the place in our code that raised it.
     """
     if isinstance(error, Finding):
         return error.kind
@@ -97,11 +102,11 @@ class Engine:
         self._slowest = 0.0
 
     def run(self, data: bytes, is_first: bool = False) -> None:
-        """Runs one input and keeps what it finds.
+        """Runs one input and keeps its findings.
 
         Args:
           data: the input.
-          is_first: what libraries allocate for themselves when they are first used does not count.
+          is_first: whether to leave out the memory that libraries allocate on their first use.
         """
         self._number += 1
         self._current.put(self._number, data)
@@ -169,7 +174,7 @@ def main(name: str, state: pathlib.Path, seconds: int, seed: int) -> None:
         f"-max_total_time={seconds}",
         f"-max_len={target.max_bytes}",
         f"-rss_limit_mb={MAX_PROCESS_MIB}",
-        "-timeout=1000000",  # which is the business of ``watch``
+        "-timeout=1000000",  # ``watch`` ends a hang instead
         "-detect_leaks=0",
         "-len_control=20",
         "-print_final_stats=1",

@@ -1,4 +1,7 @@
-"""What a target may find, and what is none: an error that says what is wrong."""
+"""Findings of a target.
+
+An error that says what is wrong is none.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ T = TypeVar("T")
 
 
 class Finding(Exception):  # noqa: N818 - what is found need not be an error
-    """Something that must not happen. ``kind`` is the same for inputs that find the same thing."""
+    """Something that must not happen.
+
+    ``kind`` is the same for inputs with the same finding.
+    """
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(kind, message)
@@ -28,8 +34,12 @@ def require(is_fine: bool, kind: str, message: object = "") -> None:
 
 
 def explained(call: Callable[[], T]) -> tuple[T | None, str]:
-    """Calls the product and returns what it returned, or ``None`` and its explanation. Any other
-    exception goes on its way: it is a finding.
+    """Calls the product.
+
+    Returns:
+      Its result, or ``None`` and its explanation.
+
+    Any other exception passes through: it is a finding.
     """
     try:
         return call(), ""

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 
 def splice(data: bytes, tokens: Sequence[bytes], chance: random.Random) -> bytes:
-    """Returns the bytes with a token put in, a chunk copied, moved or cut out, some times over."""
+    """Returns changed bytes, several times over.
+
+    A change puts a token in, or copies, moves or cuts out a chunk.
+    """
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         start, end = sorted((chance.randint(0, len(data)), chance.randint(0, len(data))))
         end = min(end, start + 64)
@@ -25,7 +28,10 @@ def splice(data: bytes, tokens: Sequence[bytes], chance: random.Random) -> bytes
 
 
 def keep_head(data: bytes, length: int, changed: bytes, chance: random.Random) -> bytes:
-    """Returns a changed body behind its head of choices, one byte of which changes sometimes."""
+    """Returns a changed body after its head of choices.
+
+    Sometimes one byte of the head changes.
+    """
     head = bytearray(data[:length].ljust(length, b"0"))
     if not chance.randrange(4):
         head[chance.randrange(length)] = chance.randrange(256)
@@ -33,7 +39,7 @@ def keep_head(data: bytes, length: int, changed: bytes, chance: random.Random) -
 
 
 def near(number: int, chance: random.Random) -> int:
-    """Returns a number that lies near another one, or near where integers end."""
+    """Returns a number near another one, or near the limits of integers."""
     edges = (
         0,
         1,

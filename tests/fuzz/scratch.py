@@ -1,4 +1,7 @@
-"""Where inputs lie while the product reads them: files in memory, where there is such a place."""
+"""The folder of inputs while the product reads them.
+
+The files are in memory if the system can hold them there.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ _IN_MEMORY = "/dev/shm"  # noqa: S108 - a folder of a random name is made in it
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """Returns a folder for another process, which may not live to remove its own."""
+    """Returns a folder for another process.
+
+    That process may die before it can remove a folder of its own.
+    """
     return tempfile.TemporaryDirectory(prefix="fuzz-", dir=_parent())
 
 
@@ -23,7 +29,10 @@ def _parent() -> str | None:
 
 @functools.cache
 def folder(name: str) -> str:
-    """Returns a folder of this process, made when it is first asked for and removed at the end."""
+    """Returns this process's folder.
+
+    It is made on its first use and removed at the end.
+    """
     made = tempfile.mkdtemp(prefix=f"fuzz-{name}-", dir=_parent())
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made

@@ -1,4 +1,4 @@
-"""What a target is made of."""
+"""The parts of a target."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What fuzzing has found, and what it has reached, replayed through every target; and targets that
-find what is wrong.
+"""Replays the fuzzing corpus and findings through every target.
+
+It also checks that targets find what is wrong.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def target_of(name: str) -> Target:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_found_in_what_is_known(name: str) -> None:
-    """Every input of the corpus, and every one to begin with, is read as the oracle reads it, or
-    refused with an explanation.
+    """Every input of the corpus is read like the oracle, or refused.
+
+    This holds for the inputs to begin with, too. A refusal has an explanation.
     """
     target = target_of(name)
     kept = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
@@ -43,7 +45,10 @@ def test_nothing_is_found_in_what_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_found_in_some_changes(name: str) -> None:
-    """So is what the target's own changes make of them, the same ones every time."""
+    """A target's own changes of the inputs bring no finding.
+
+    The changes are the same in every run.
+    """
     target = target_of(name)
     chance = random.Random(7)
     seeds = target.seeds()
@@ -60,7 +65,7 @@ def test_corpora_stay_small() -> None:
 
 
 def with_other_rows(plan: object, reject: bool) -> tuple[pa.Table, dict[str, int], object]:
-    """Reads a table as the product does, and takes its first row for its last."""
+    """Reads a table and replaces its last row with the first."""
     table, counts, rejected = ORIGINAL(plan, reject)
     rows = [*range(table.num_rows - 1), 0][: table.num_rows]
     return table.take(pa.array(rows, pa.int64())), counts, rejected
@@ -73,8 +78,9 @@ ORIGINAL = read.read_table
     "name", ["csv_ranges", "json_lines", "libfm", "idx", "tfrecord", "example"]
 )
 def test_a_row_in_the_place_of_another_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that gives another row than there is makes the target raise, for some input to begin
-    with.
+    """A reader that gives another row makes the target raise.
+
+    Some input to begin with is enough.
     """
     monkeypatch.setattr(read, "read_table", with_other_rows)
     target = target_of(name)
@@ -89,7 +95,10 @@ def test_a_row_in_the_place_of_another_is_found(name: str, monkeypatch: pytest.M
 
 @pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="the C++ kernels are not built")
 def test_readers_that_do_not_agree_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two readers of TFRecord files the one is held against the loop as the other is."""
+    """A target compares each reader of TFRecord files with the loop.
+
+    Readers that do not agree are a finding.
+    """
     target = target_of("tfrecord")
     data = target.seeds()[2]
     target.run(data)
@@ -99,9 +108,7 @@ def test_readers_that_do_not_agree_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_explained_errors_pass() -> None:
-    """An error of ours passes if it says something; any other one, or one without words, is a
-    finding.
-    """
+    """An error passes if it is ours and explained."""
 
     def fail(error: Exception) -> None:
         raise error
@@ -117,8 +124,9 @@ def test_only_explained_errors_pass() -> None:
 
 
 def test_engine_keeps_the_smallest_input_of_a_kind(tmp_path: pathlib.Path) -> None:
-    """The engine goes on after a finding, keeps the smallest input for each kind, and leaves the
-    running one where a crash does not take it.
+    """The engine goes on after findings and keeps each kind's smallest input.
+
+    It stores the running input where a crash does not remove it.
     """
 
     def run(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What fuzzing has found, each by its smallest input, and what there is now in its place."""
+"""The findings of fuzzing, each by its smallest input, and today's results."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def rows_cut_at(path: str, place: int, **options: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("place", [5, 8, 10])
 def test_a_mark_within_a_csv_file_is_text_wherever_it_is_cut(tmp_path: Path, place: int) -> None:
-    """The bytes of a byte order mark belong to a cell unless they begin the file: pyarrow drops
-    those that begin what it is given.
+    """A byte order mark within a file belongs to a cell.
+
+    pyarrow drops them at the beginning of each part that it is given.
     """
     path = support.write(tmp_path / "a.csv", b"a,b\nx,1\n" + MARK + b"y,2\n")
     assert rows_cut_at(path, place, types={"a": "text"}) == [
@@ -53,7 +54,7 @@ def test_a_mark_within_a_csv_file_is_text_wherever_it_is_cut(tmp_path: Path, pla
 
 
 def test_part_of_a_mark_at_the_end_of_a_csv_file_is_read(tmp_path: Path) -> None:
-    """Two bytes that could be the beginning of a mark are two bytes."""
+    """Two bytes that could begin a mark are two bytes."""
     path = support.write(tmp_path / "a.csv", b"a\nx\n\xef\xbb")
     plan = support.plan_of(path, types={"a": "bytes"})
     file = plan.files[0]
@@ -64,8 +65,9 @@ def test_part_of_a_mark_at_the_end_of_a_csv_file_is_read(tmp_path: Path) -> None
 
 
 def test_a_line_of_null_is_no_row_of_json_lines(tmp_path: Path) -> None:
-    """``null`` alone on a line crashes pyarrow if it is the first that it looks at, and is a row of
-    nulls to it if it is not.
+    """A line of ``null`` in JSON Lines is no row.
+
+    As the first line it crashes pyarrow, and elsewhere pyarrow reads a row of nulls.
     """
     path = support.write(tmp_path / "a.jsonl", b'{"a":1}\nnull\n  null\r\n{"a":2}\n')
     table, _, rejected = read.read_table(support.plan_of(path), reject=True)
@@ -77,8 +79,10 @@ def test_a_line_of_null_is_no_row_of_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_carriage_return_ends_a_line_of_json(tmp_path: Path) -> None:
-    """Within an object it is a blank to pyarrow: one row of two lines. Beside many bad lines, a
-    line was then read twice.
+    """A carriage return ends a line of JSON.
+
+    To pyarrow it is a blank within an object, which gives one row of two lines. Among many bad
+    lines, a line was then read twice.
     """
     data = b'{"a":1}\r{"a":2}\r\n{"a":\r3}\n{"a": 4}[1]\na": 1}\n{"a": 5}\n'
     table, _, rejected = read.read_table(
@@ -91,7 +95,7 @@ def test_a_carriage_return_ends_a_line_of_json(tmp_path: Path) -> None:
 
 
 def test_a_mark_within_a_json_file_is_no_json(tmp_path: Path) -> None:
-    """A line that begins with a byte order mark is a bad row, wherever the file is cut."""
+    """A line with a byte order mark is a bad row."""
     path = support.write(tmp_path / "a.jsonl", b'{"a":1}\n' + MARK + b'{"a":2}\n')
     plan = support.plan_of(path)
     file = plan.files[0]
@@ -114,8 +118,9 @@ def test_a_mark_within_a_json_file_is_no_json(tmp_path: Path) -> None:
     ],
 )
 def test_a_null_among_objects_is_explained(tmp_path: Path, line: bytes) -> None:
-    """Pyarrow makes arrays of which a part is missing; they are refused before anything looks at
-    them.
+    """A null among objects is explained.
+
+    pyarrow makes arrays with a missing part, which are refused before they are used.
     """
     path = support.write(tmp_path / "a.jsonl", b'{"a": [{"b": 1, "c": 1}]}\n' + line + b"\n")
     table, _, (bad,) = read.read_table(support.plan_of(path), reject=True)
@@ -136,7 +141,7 @@ def test_objects_without_fields_are_an_error(tmp_path: Path) -> None:
     "text", [b'{"a":1}\n{"a":2}\n{"a":[[1,2],[3,4]]}\n', b'{"a":[{"a":1}]}\n{"a":[[]]}\n']
 )
 def test_lines_that_lose_have_no_say_in_the_shape(tmp_path: Path, text: bytes) -> None:
-    """An array among other values is a bad row, and makes no array of the column."""
+    """An array among other values is a bad row."""
     table, _, rejected = read.read_table(
         support.plan_of(support.write(tmp_path / "a.jsonl", text)), reject=True
     )
@@ -145,8 +150,9 @@ def test_lines_that_lose_have_no_say_in_the_shape(tmp_path: Path, text: bytes) -
 
 
 def test_a_file_of_ragged_rows_is_refused_at_once(tmp_path: Path) -> None:
-    """A delimiter too many in every row of a file takes no more than some seconds to find: they
-    were parsed one by one, for minutes.
+    """A file of ragged rows is refused within some seconds.
+
+    Each row has a delimiter too many. The rows were once parsed one by one, for minutes.
     """
     path = support.write(tmp_path / "a.csv", b"a,b\n1,2\n" + b"1,2,3\n" * 200_000)
     start = time.process_time()
@@ -159,8 +165,9 @@ def test_a_file_of_ragged_rows_is_refused_at_once(tmp_path: Path) -> None:
     "text", [b"", b"a,b", b'a,"b,\n,c",d\n,\n', b'"a","b"\n\n\r\nx,"",""\n', b'"x"y,2\n1,2\n' * 200]
 )
 def test_cells_are_counted_as_they_are_cut(text: bytes) -> None:
-    """Delimiters outside quotes, and one more, are the cells of a record, by Python's csv
-    module.
+    """The number of a record's cells is that of Python's csv module.
+
+    It is the number of delimiters outside quotes, and one more.
     """
     dialect = quotes.Dialect(ord(","), ord('"'))
     toggles = quotes.toggling_quotes(text, quotes.OUTSIDE, quotes.NEWLINE, dialect)
@@ -173,8 +180,9 @@ def test_cells_are_counted_as_they_are_cut(text: bytes) -> None:
 
 @pytest.mark.parametrize("digits", [4_000, 4_301, 50_000])
 def test_integers_of_thousands_of_digits_are_explained(tmp_path: Path, digits: int) -> None:
-    """Python refuses to make a number of more than 4,300 digits, which is no reason to end without
-    an explanation.
+    """An integer of more than 4,300 digits is explained.
+
+    Python refuses to convert it.
     """
     long = b"9" * digits
     with pytest.raises(DataError, match="none beyond int64"):
@@ -205,8 +213,9 @@ def test_more_labels_than_an_idx_file_says_are_an_error(tmp_path: Path) -> None:
 def test_both_readers_of_records_name_the_first_damaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The data of a record is looked at before the length of the next, with the kernels and without
-    them.
+    """Both readers name the first damaged record, with and without kernels.
+
+    They check the data of a record before the length of the next.
     """
     good = framed(b"abc")
     path = support.write(
@@ -224,8 +233,9 @@ def test_both_readers_of_records_name_the_first_damaged_one(
 
 
 def test_damage_in_a_compressed_source_is_explained(tmp_path: Path) -> None:
-    """A source reads a damaged file again to say where, through whatever counts and checks its
-    bytes.
+    """A source names the place of damage in a compressed file.
+
+    It reads the file again, through all layers that count and check its bytes.
     """
     content = bytearray(gzip.compress(framed(b"abc" * 50) * 20, mtime=0))
     content[len(content) // 2] ^= 0xFF
@@ -235,7 +245,10 @@ def test_damage_in_a_compressed_source_is_explained(tmp_path: Path) -> None:
 
 
 def test_an_array_in_fortrans_order_by_number() -> None:
-    """Numpy takes any true value for Fortran's order, and so 1; what is neither is refused."""
+    """An array's Fortran flag may be 0 or 1; None is refused.
+
+    numpy takes any true value.
+    """
     head = b"\x80\x04\x8c\x16numpy._core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\x8c\x07ndarray\x93K\x00C\x01b\x87\x94R(K\x01K\x02K\x02\x86h\x03\x8c\x05dtype\x94\x93\x8c\x02u1\x89\x88\x87\x94R(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94b"
     tail = b"C\x04\x00\x01\x02\x03\x94t\x94b."
     assert safe_pickle.loads(head + b"K\x01" + tail).tolist() == [[0, 2], [1, 3]]
@@ -248,7 +261,9 @@ def test_an_array_in_fortrans_order_by_number() -> None:
     "arguments", [b"\x89}\x87", b"\x89\x89\x87", b"\x88\x88\x87", b"\x85", b"K\x00\x88\x87"]
 )
 def test_a_type_with_other_arguments_than_numpy_writes_is_refused(arguments: bytes) -> None:
-    """A byte order is given to a copy of a type only, and arguments may ask for none: numpy would
+    """A numpy type with unusual arguments is refused.
+
+    A byte order is given to a copy of a type only. Arguments may ask for no copy, and numpy would
     leave the type as it is.
     """
     pickled = b"\x80\x04\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02i2" + arguments + b"R."
@@ -257,8 +272,9 @@ def test_a_type_with_other_arguments_than_numpy_writes_is_refused(arguments: byt
 
 
 def test_an_array_without_values_is_damaged() -> None:
-    """A pickle that makes an array and gives it nothing has an array of nothing to Python, and none
-    to us.
+    """An array without values is damaged.
+
+    Python makes an empty array of such a pickle.
     """
     head = b"\x80\x04\x8c\x16numpy._core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\x8c\x07ndarray\x93K\x00C\x01b\x87R"
     for pickled in (head + b".", b"\x80\x04}\x8c\x01a" + head[2:] + b"s."):
@@ -324,9 +340,7 @@ def small_manifest() -> dict[str, Any]:
     ],
 )
 def test_a_manifest_of_another_form_is_refused(tmp_path: Path, path: str, value: object) -> None:
-    """Whatever a manifest has in the place of what readers need is named with its place, where they
-    read it.
-    """
+    """A manifest's wrong part is named with its place."""
     tree: Any = small_manifest()
     *parents, last = path.split("/")
     place = tree
@@ -339,7 +353,7 @@ def test_a_manifest_of_another_form_is_refused(tmp_path: Path, path: str, value:
 
 
 def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
-    """The manifest that the others are changed from is read; what it lacks is named."""
+    """The original manifest is read; a missing part is named."""
     described = small_manifest()
     described["splits"]["train"]["shards"] = []
     for form, good in (
@@ -364,8 +378,9 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
 
 
 def test_names_with_a_nul(tmp_path: Path) -> None:
-    """tfx-bsl cuts names off at a NUL: examples without a schema keep them whole, and a conversion
-    to such names is refused, column by column.
+    """A conversion to names with a NUL is refused, column by column.
+
+    tfx-bsl cuts names off at a NUL. Examples without a schema keep them whole.
     """
     features = {"a\0b": [1], "a\0c": [2], "a": [3]}
     record = tf_example(features)

@@ -1,5 +1,6 @@
-"""Keeps a fuzzing process going until its time is over, and takes down what made it die or stand
-still.
+"""Keeps a fuzzing process going until its time is over.
+
+It records why the process died or stood still.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from tests.fuzz.engine import MAX_SECONDS, keep_finding, read_current
 # The engine itself sees inputs that take too long and come to an end.
 _STANDS_STILL = 2 * MAX_SECONDS
 _LEAST_SECONDS = 5
-# For what an input takes that began in time, and for a start on a busy machine.
+# For an input that began in time, and for a start on a busy machine.
 _GRACE_SECONDS = 120
 
 
 def fuzz(name: str, state: pathlib.Path, seconds: int, seed: int) -> dict[str, Any]:
-    """Fuzzes a target and returns the totals of this and of all earlier times, which are kept in
-    ``state``.
+    """Fuzzes a target.
+
+    Returns:
+      The totals of this and of all earlier times, which are kept in ``state``.
     """
     state.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + seconds
@@ -42,7 +45,7 @@ def fuzz(name: str, state: pathlib.Path, seconds: int, seed: int) -> dict[str, A
 
 
 def totals(state: pathlib.Path) -> dict[str, Any]:
-    """Returns what was done so far: executions, CPU seconds, the slowest input, findings."""
+    """Returns the totals: executions, CPU seconds, the slowest input, findings."""
     path = state / "totals.json"
     done: dict[str, Any] = {"executions": 0, "cpu_seconds": 0.0, "slowest_seconds": 0.0}
     done |= json.loads(path.read_text()) if path.exists() else {}
@@ -50,7 +53,11 @@ def totals(state: pathlib.Path) -> dict[str, Any]:
 
 
 def _one_process(name: str, state: pathlib.Path, seconds: int, seed: int) -> bool:
-    """Runs one process to its end, and returns whether that came too early."""
+    """Runs one process to its end.
+
+    Returns:
+      Whether the end came too early.
+    """
     command = [sys.executable, "-m", "tests.fuzz.engine", name, str(state), str(seconds), str(seed)]
     (state / "current").unlink(missing_ok=True)
     with (state / "log").open("ab") as log, scratch.temporary_folder() as folder:

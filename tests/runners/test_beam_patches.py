@@ -1,4 +1,4 @@
-"""A command leaves out what it has no use for, and nothing else; Beam gets the same answers."""
+"""A command skips unused parts of Beam; Beam's results stay the same."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from beam_pipelines.runners import beam_patches
 
 
 def run(code: str) -> str:
-    """Runs code in a process of its own, and returns what it prints."""
+    """Runs code in its own process, and returns its output."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout
 
 
 def test_what_is_left_out_can_be_imported_afterwards() -> None:
-    """Without pandas, clients of services and filesystems of object stores Beam is imported whole;
-    who asks for them gets them.
+    """Modules that the patches skip can be imported afterwards.
+
+    Beam is imported whole without pandas, clients of services and filesystems of object stores.
     """
     code = """
 import sys
@@ -72,7 +73,7 @@ class _Stateless(beam.DoFn):
 
 
 def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state of a DoFn is found as before, by one look at each object."""
+    """One look at each object finds a DoFn's state."""
     looked = []
     look = userstate.get_dofn_specs
     expected = look(_Stateful())
@@ -92,8 +93,9 @@ def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_elements_are_not_pickled_to_be_measured() -> None:
-    """Pickling fails, and nobody notices until the element has to travel; what travels is as
-    before.
+    """An element is pickled only when it has to travel.
+
+    A failure of pickling does not show before, and a travelling element stays the same.
     """
     code = """
 from beam_pipelines.runners import beam_patches
@@ -117,8 +119,11 @@ for hint in (Any, Unpicklable):
 
 
 def test_bundles_end_when_their_work_is_done() -> None:
-    """The thread that a bundle waits for when it ends sleeps at most 5 ms, where Beam's own sleeps
-    up to 200.
+    """The thread at a bundle's end sleeps at most 5 ms.
+
+    The bundle waits for it.
+
+    Beam's own thread sleeps up to 200 ms.
     """
     code = """
 from beam_pipelines.runners import beam_patches
@@ -137,8 +142,9 @@ sampler.stop()
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
-    """What a stage worked on is gone in the next one, where Beam keeps the last element of each of
-    its steps.
+    """A stage's elements are gone in the next stage.
+
+    Beam itself keeps the last element of each of its steps.
     """
     code = f"""
 import builtins, contextlib, weakref
@@ -165,8 +171,9 @@ with beam_patches.drop_idle_bundle_processors() if {forgets} else contextlib.nul
 
 
 def test_views_of_options_share_what_is_set() -> None:
-    """A view that is handed out again shows what was set through another one, and others' options
-    are not mixed up.
+    """A reused view of options shows values that another view has set.
+
+    Values of different options are not mixed up.
     """
     options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])
     before = PipelineOptions.view_as

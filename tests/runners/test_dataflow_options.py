@@ -1,6 +1,4 @@
-"""What is ready for Dataflow: options that are checked, run_dataflow.sh, the image and the
-template.
-"""
+"""The parts for Dataflow: options, run_dataflow.sh, the image and the template."""
 
 from __future__ import annotations
 
@@ -60,8 +58,9 @@ def run_dataflow(
 
 
 def test_script_prints_the_whole_command():
-    """With the four things that cannot be guessed and an image, the script knows a command, and
-    hands on what is for Beam.
+    """The script prints the whole command from four arguments and an image.
+
+    It passes options for Beam on.
     """
     run = run_dataflow(*NEEDED, *IMAGE, "--print", "--", "--subnetwork=net")
     words = run.stdout.split()
@@ -97,8 +96,9 @@ def test_script_prints_the_whole_command():
     ],
 )
 def test_script_knows_choices(arguments, expected):
-    """Each choice becomes the option of Dataflow or of ours that it stands for, and is not there
-    without it.
+    """Each choice becomes its option of Dataflow or of ours.
+
+    Without the choice the option is absent.
     """
     assert expected in run_dataflow(*NEEDED, *IMAGE, *arguments, "--print").stdout
     assert expected not in run_dataflow(*NEEDED, *IMAGE, "--print").stdout
@@ -113,8 +113,9 @@ def test_script_takes_the_region_of_the_environment():
 
 
 def test_script_builds_an_image_or_a_wheel():
-    """With --build the image is built and pushed before the job; without an image the wheel is
-    built and shipped.
+    """With --build the script builds and pushes the image before the job.
+
+    Without an image it builds and ships the wheel.
     """
     lines = run_dataflow(*NEEDED, *IMAGE, "--build", "--print").stdout.splitlines()
     assert [line.split()[:2] for line in lines[:2]] == [["docker", "build"], ["docker", "push"]]
@@ -153,7 +154,10 @@ def test_script_builds_an_image_or_a_wheel():
     ],
 )
 def test_script_refuses_what_would_fail_an_hour_later(arguments, message):
-    """A wrong or missing argument ends with exit status 2 and says what was expected."""
+    """The script refuses a wrong or missing argument with exit status 2.
+
+    It says what it expected.
+    """
     run = run_dataflow(*arguments, "--print")
     assert run.returncode == 2
     assert message in run.stderr
@@ -185,7 +189,7 @@ def test_script_has_no_faults_that_shellcheck_knows():
     ],
 )
 def test_options_of_dataflow_are_checked(monkeypatch, without, more, message):
-    """A job that Dataflow would refuse, or that its workers could not run, is refused here."""
+    """Options that Dataflow or its workers cannot use are refused."""
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
     flags = [flag for flag in JOB if not flag.startswith(without)] + more
     with pytest.raises(RecipeError, match=re.escape(message)):
@@ -193,7 +197,7 @@ def test_options_of_dataflow_are_checked(monkeypatch, without, more, message):
 
 
 def test_paths_of_this_machine_are_refused_all_at_once():
-    """Each path that workers cannot see is named; those of a storage are not."""
+    """Each path is named that workers cannot see."""
     paths = {"--output": "out", "sources.a.path": "gs://bucket/a.csv", "sources.b.path": "b.csv"}
     with pytest.raises(RecipeError) as refused:
         check_options(PipelineOptions(JOB), paths)
@@ -205,7 +209,10 @@ def test_paths_of_this_machine_are_refused_all_at_once():
 
 
 def test_no_wait_needs_a_job_that_goes_on(tmp_path, capsys):
-    """A job on this machine is not left alone: it would end with the command."""
+    """``--no_wait`` is refused for a job on this machine.
+
+    Such a job would end with the command.
+    """
     from beam_pipelines.cli import main as command_line
 
     (tmp_path / "a.csv").write_text("n\n1\n")
@@ -229,7 +236,10 @@ def dockerfile() -> list[tuple[str, str]]:
 
 
 def test_image_has_the_versions_of_the_project():
-    """Python and Beam of the image are those that constraints.txt pins and the tests run with."""
+    """The image has the project's versions of Python and Beam.
+
+    These are the ones in constraints.txt and in the tests.
+    """
     beam = re.search(r"^apache-beam==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     arguments = dict(
         value.split("=", 1) for name, value in dockerfile() if name == "ARG" and "=" in value
@@ -241,8 +251,9 @@ def test_image_has_the_versions_of_the_project():
 
 
 def test_image_has_the_wheel_and_both_entries():
-    """The last stage is Beam's image with our wheel by the project's constraints, its own entry
-    kept and the template's named.
+    """The image is Beam's with our wheel by the project's constraints.
+
+    It keeps Beam's entry and names the template's.
     """
     instructions = dockerfile()
     starts = [index for index, (name, _) in enumerate(instructions) if name == "FROM"]
@@ -261,7 +272,7 @@ def test_image_has_the_wheel_and_both_entries():
 
 
 def test_image_is_built_of_files_that_are_there():
-    """What the Dockerfile copies is in the repository, and .dockerignore lets it pass."""
+    """The Dockerfile copies files of the repository that .dockerignore lets pass."""
     allowed = [
         line[1:]
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -288,7 +299,7 @@ def parameters() -> dict[str, dict]:
 
 
 def test_template_asks_for_what_the_command_takes():
-    """Each parameter is the recipe, an option of `convert` or one of Beam's, and is described."""
+    """Each parameter is the recipe, a `convert` option or one of Beam's."""
     ours = {
         name.removeprefix("--") for option in cli.commands["convert"].params for name in option.opts
     }
@@ -329,8 +340,9 @@ def test_template_checks_its_parameters(name, good, bad):
 
 
 def test_launcher_turns_parameters_into_our_command_line():
-    """Flags that are true stay, those that are false go, and workers run the launcher's own
-    image.
+    """The launcher turns parameters into our command line.
+
+    It keeps true flags and drops false ones, and workers run the launcher's own image.
     """
     given = [
         "--recipe=gs://b/r.yaml",

@@ -1,4 +1,7 @@
-"""runners/options.py refuses options that would fail on an engine, before the job is sent."""
+"""runners/options.py refuses options that would fail on an engine.
+
+It does so before the job is sent.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +81,9 @@ IMAGE = "--environment_config=registry.example/ours:1"
 def test_local_paths_are_for_workers_that_see_them(
     arguments: str, kind: str, see_our_files: bool
 ) -> None:
-    """Threads and processes of this machine see its files; containers and other machines do not,
-    and each path is named.
+    """Local paths are for threads and processes of this machine.
+
+    For containers and other machines, each such path is named in an error.
     """
     extra = (
         [IMAGE]
@@ -143,7 +147,10 @@ def test_local_paths_are_for_workers_that_see_them(
     ],
 )
 def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: str) -> None:
-    """What was found, what was expected and what to do, whatever the paths."""
+    """An option that would fail later is refused for all paths.
+
+    The error has what was found, what was expected and what to do.
+    """
     with pytest.raises(RecipeError, match=message):
         check_options(pipeline_options(arguments, 1), REMOTE)
 
@@ -167,15 +174,14 @@ def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: s
     ],
 )
 def test_what_may_work_is_let_through(arguments: tuple[str, ...]) -> None:
-    """Nothing is refused that may be right, and runners that are not ours to check are left
-    alone.
-    """
+    """Options that may work pass; other runners are not checked."""
     check_options(pipeline_options(arguments, 1), REMOTE)
 
 
 def test_the_command_ends_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All problems are printed at once, the status is that of a wrong command line, and nothing is
-    written.
+    """The command prints all problems at once and ends with status 2.
+
+    It writes nothing.
     """
     (tmp_path / "visits.csv").write_text("a,b\n1,2\n")
     out = tmp_path / "out"

@@ -68,7 +68,10 @@ def test_a_program_with_threads_of_its_own_is_not_forked() -> None:
 
 
 def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
-    """A conversion by forked workers gives the same bytes, and what they print goes nowhere."""
+    """Forked workers give the bytes that threads give.
+
+    Their own output is dropped.
+    """
     for output, options in (("forks", MANY), ("thread", ["--direct_num_workers=1"])):
         process = convert(data, output, *options)
         _, errors = process.communicate(timeout=120)
@@ -91,7 +94,7 @@ def test_a_worker_that_fails_says_so(stderr: str, is_shown: bool) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Signals) -> None:
-    """Workers and their server end when the command is killed or interrupted in the middle."""
+    """Workers and their server end with a killed or interrupted command."""
     process = convert(data, "out", *MANY)
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + 60
@@ -115,8 +118,9 @@ def temporary() -> Iterator[pathlib.Path]:
 
 
 def test_a_folder_that_nobody_removed(temporary: pathlib.Path) -> None:
-    """What commands leave that are killed with all their processes, the next one removes, but not
-    that of one that is running or about to.
+    """A command removes the folders of killed commands.
+
+    It leaves the folder of a command that is running or about to start.
     """
     environment = {**os.environ, "TMPDIR": str(temporary)}
     code = (

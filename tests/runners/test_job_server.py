@@ -1,5 +1,6 @@
-"""runners/job_server.py says what an engine's server lacks, and shows what one has said that did
-not start.
+"""runners/job_server.py reports what an engine's server lacks.
+
+It shows the log of a server that did not start.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def test_a_missing_program_is_named(jar: Path) -> None:
 def test_a_server_that_ends_shows_its_log(
     jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error shows the log of a server that ended, and its folder is gone."""
+    """The error shows an ended server's log, and its folder is gone."""
     monkeypatch.setattr(job_server, "shows_engine_logs", lambda: False)  # as without --verbose
     launcher = tmp_path / "java"
     launcher.write_text('#!/bin/sh\necho "$@" > "$0.arguments"\necho out of luck >&2\nexit 3\n')
@@ -77,7 +78,7 @@ def test_a_job_that_is_not_waited_for_needs_a_server_that_stays(jar: Path) -> No
 
 @pytest.mark.parametrize("arguments", [[], ["--runner=FlinkRunner", "--job_endpoint=localhost:1"]])
 def test_nothing_is_started_without_need(arguments: list[str]) -> None:
-    """The local runner has no server, and one that runs already is taken as it is."""
+    """The local runner starts no server, and a running one is used."""
     options = PipelineOptions(arguments)
     before = options.view_as(PortableOptions).job_endpoint
     with job_server.started(options):

@@ -38,7 +38,7 @@ def note(folder: str, times: int) -> None:
 
 
 def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
-    """What threads and processes note is added up without loss."""
+    """The notes of threads and processes are added up without loss."""
     folder = str(tmp_path / "progress")
     log = pickle.loads(pickle.dumps(ProgressLog(folder)))  # noqa: S301 - as Beam sends it to workers
     note(folder, 1)
@@ -57,7 +57,7 @@ def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
 
 
 def test_record_in_the_making_is_left_for_later(tmp_path: pathlib.Path) -> None:
-    """A record of which only a part has arrived does not disturb the sum."""
+    """A partial record does not disturb the sum."""
     log = ProgressLog(str(tmp_path))
     log.add(5, 6, "read")
     log.close()
@@ -68,7 +68,7 @@ def test_record_in_the_making_is_left_for_later(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("folder", ["", "/dev/null/no-folder"])
 def test_nowhere_to_note(folder: str) -> None:
-    """Without a folder, or with one that cannot be written, nothing is noted and nothing fails."""
+    """Notes without a folder, or with a read-only one, are dropped silently."""
     log = ProgressLog(folder)
     log.add(1, 1, "read")
     assert log.totals() == Totals()
@@ -122,8 +122,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
-    """A stream that is no terminal gets whole lines, and no more of them than the interval
-    allows.
+    """A stream that is no terminal gets whole lines.
+
+    It gets no more of them than the interval allows.
     """
     stream, log = io.StringIO(), ProgressLog(str(tmp_path))
     start = time.monotonic()
@@ -138,7 +139,10 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state of the engine is shown once a minute while neither rows nor that state change."""
+    """The state of a stalled engine is shown once a minute.
+
+    This holds while neither the rows nor the state change.
+    """
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     state = ["starting"]

@@ -1,5 +1,6 @@
-"""runners/run.py chooses Beam's local runner by name, keeps it from losing data, and makes its
-failures readable.
+"""runners/run.py chooses Beam's local runner by name.
+
+It keeps the runner from losing data, and makes its failures readable.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from beam_pipelines.runners.beam_patches import size_based_flushes
 pytestmark = pytest.mark.end_to_end
 
 ELEMENTS = 1_000_000
-# A thread of a worker that fails when the run is over: what it waits for is passed on by a module,
-# as functions are pickled.
+# A worker's thread that fails after the run. Its events are in builtins, because functions are
+# pickled.
 OUTLIVED = """
 import builtins, logging, os, signal, threading, time
 import apache_beam as beam
@@ -53,8 +54,9 @@ except KeyboardInterrupt:
 
 
 def count_through_two_workers(path: Path) -> int:
-    """Pushes a million elements from one stage to the next on two workers that are slow to take
-    them; counts the arrivals.
+    """Pushes a million elements through two workers and counts the arrivals.
+
+    The second stage is slow to take them.
     """
     options = PipelineOptions(
         ["--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
@@ -79,7 +81,7 @@ def count_through_two_workers(path: Path) -> int:
 
 
 def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> None:
-    """Elements are lost with Beam's default flush timer, and never with our flushes.
+    """Beam's default flush timer loses elements, and our flushes lose none.
 
     The loss depends on timing, so that Beam gets a few attempts; if it never happens, Beam is
     mended and our setting can go.
@@ -113,8 +115,9 @@ def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> Non
 def test_local_runner_is_chosen_by_size(
     arguments: list[str], size_bytes: int, mode: str, workers: int
 ) -> None:
-    """FnApiRunner by name, never DirectRunner, which would try a download; processes only where
-    they pay.
+    """Beam's local runner is chosen by name.
+
+    DirectRunner would try a download. Only large input gets processes.
     """
     options = run_module.pipeline_options(arguments, size_bytes)
     assert options.view_as(StandardOptions).runner == "FnApiRunner"
@@ -146,8 +149,9 @@ def _fail(_: int) -> None:
     ],
 )
 def test_errors_of_workers_arrive_as_they_were_raised(options: list[str]) -> None:
-    """A DataError from whichever process has its own message, whole and without Beam's
-    additions.
+    """A worker's DataError arrives with its own message, from any process.
+
+    The message is whole and without Beam's additions.
     """
     with pytest.raises(DataError) as raised:
         run_module.run(
@@ -161,7 +165,7 @@ def test_errors_of_workers_arrive_as_they_were_raised(options: list[str]) -> Non
 
 
 def test_a_thread_that_outlives_an_interrupted_run_prints_nothing() -> None:
-    """What a worker's thread runs into after the run was interrupted is nobody's business."""
+    """A worker's thread that fails after an interrupted run prints nothing."""
     ended = subprocess.run(
         [sys.executable, "-c", OUTLIVED], capture_output=True, text=True, timeout=120, check=False
     )
@@ -169,8 +173,9 @@ def test_a_thread_that_outlives_an_interrupted_run_prints_nothing() -> None:
 
 
 def test_a_worker_that_connects_too_late_ends() -> None:
-    """What is closed before a worker has connected tells the worker so, instead of letting it wait,
-    and the run for it.
+    """A worker that connects too late ends.
+
+    Its server is closed by then and tells the worker so. Neither the worker nor the run waits.
     """
     connection = local_workers.ControlConnection()
     connection.close()
@@ -190,8 +195,9 @@ def test_errors_that_are_not_ours_stay_what_they_are() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
 def test_too_small_an_address_space(tmp_path: Path) -> None:
-    """A run with workers that could not start their threads ends with an error that says why, where
-    it would hang.
+    """A run whose workers cannot start their threads ends with a reason.
+
+    It would hang otherwise.
     """
     (tmp_path / "data.csv").write_text("a\n1\n")
     command = (
@@ -225,8 +231,9 @@ def test_too_small_an_address_space(tmp_path: Path) -> None:
     ],
 )
 def test_memory_that_runs_out(said: str) -> None:
-    """What systems and libraries say then is explained, whichever process says it; anything else is
-    not.
+    """Messages on exhausted memory are explained, from any process.
+
+    Other messages are not.
     """
     error = run_module.find_error(f"Traceback (most recent call last):\n  File 'x', line 1\n{said}")
     assert str(error).startswith(

@@ -1,4 +1,7 @@
-"""Beam without the patches for speed writes the same datasets: a new Beam may break only those."""
+"""Beam without the patches for speed writes the same datasets.
+
+A new Beam may break the patches only.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def convert(folder: Path, output: str, **environment: str) -> str:
 
 
 def hashes(dataset: Path) -> dict[str, str]:
-    """Returns the hash of every file of a dataset that is the same for the same rows."""
+    """Returns the hashes of dataset files that depend on rows only."""
     return {
         str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(dataset.rglob("*"))
@@ -70,7 +73,10 @@ def hashes(dataset: Path) -> dict[str, str]:
 
 
 def test_unpatched_beam_writes_the_same_bytes(tmp_path: Path) -> None:
-    """A join, encodings and a shuffle give the same files with and without the patches."""
+    """Beam without the patches gives the same files.
+
+    The recipe has a join, encodings and a shuffle.
+    """
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     (tmp_path / "users.csv").write_text(
         "user,city\n" + "".join(f"{user},city{user % 7}\n" for user in range(500))

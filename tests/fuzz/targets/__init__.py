@@ -1,4 +1,4 @@
-"""What is fuzzed: a module each, with a ``TARGET``."""
+"""The fuzzed parts: a module each, with a ``TARGET``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CIFAR's pickles: what Python's own machine makes of them, so far as it may, or an error.
+"""CIFAR's pickles against Python's own unpickler, or an error.
 
 Input: a byte of switches, one free; then a pickle. It is read as a value, and as a batch in a file.
 """
@@ -47,14 +47,15 @@ class _Oracle(pickle._Unpickler):  # type: ignore[name-defined]  # the machine i
 
 
 def by_python(data: bytes) -> Any:
-    """Returns what Python makes of a pickle that the product has read, and so calls nothing
-    else.
+    """Returns Python's value of a pickle that the product has read.
+
+    Such a pickle calls nothing else.
     """
     return _Oracle(io.BytesIO(data), encoding="bytes").load()
 
 
 def is_same(found: Any, expected: Any) -> bool:
-    """Whether values are the same."""
+    """Whether two values are equal."""
     if isinstance(found, np.ndarray):
         return (
             isinstance(expected, np.ndarray)
@@ -119,9 +120,9 @@ def run(data: bytes) -> None:
 
 
 def compare_value(text: bytes, value: Any) -> None:
-    """Compares a value with that of Python's machine, where that one gives one."""
+    """Compares a value with that of Python's unpickler, if it gives one."""
     if any(opcode.name == "BYTEARRAY8" for opcode, _, _ in pickletools.genops(text)):
-        return  # bytes here: nobody writes it
+        return  # bytes here: never changed
     try:
         expected = by_python(text)
     except Exception:  # noqa: BLE001 - what Python does not take, as it checks more of arrays, is nothing to compare with
@@ -185,8 +186,9 @@ def seeds() -> list[bytes]:
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Changes instructions: leaves out, doubles or moves them, puts others in; or numbers within
-    one.
+    """Changes instructions, or numbers within one.
+
+    It leaves instructions out, doubles, moves or inserts them.
     """
     text = data[HEAD:]
     try:

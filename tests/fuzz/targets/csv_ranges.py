@@ -1,4 +1,4 @@
-"""CSV, cut into ranges anywhere: the cells of Python's csv module, or an error.
+"""CSV, cut into ranges anywhere, against Python's csv module, or an error.
 
 Input: a byte of switches, one that chooses declared types, two that choose cuts; then the text.
 """
@@ -53,8 +53,9 @@ _TOKENS = [
 
 
 class Record(NamedTuple):
-    """A record by Python's csv module: the line where it begins, its cells as bytes, and whether
-    strict mode takes it.
+    """A record by Python's csv module.
+
+    It holds the line where it begins, its cells as bytes, and whether strict mode takes it.
     """
 
     line: int
@@ -63,7 +64,10 @@ class Record(NamedTuple):
 
 
 def records_by_python(text: bytes, delimiter: str, quote: str) -> list[Record]:
-    """Reads text with Python's csv module, byte for byte; empty lines are left out."""
+    """Reads text with Python's csv module, byte for byte.
+
+    It leaves empty lines out.
+    """
     csv.field_size_limit(1 << 30)
     lines = list(io.StringIO(text.decode("latin-1"), newline=""))
     options: dict[str, Any] = (
@@ -88,8 +92,9 @@ def _takes(text: str, delimiter: str, options: dict[str, Any]) -> bool:
 
 
 def cut(plan: SourcePlan, places: Sequence[int]) -> SourcePlan:
-    """Returns a plan of a file that is cut at some of its bytes, behind those that may be a byte
-    order mark.
+    """Returns a plan of a file with cuts at some bytes.
+
+    The cuts come after bytes that may be a byte order mark.
     """
     file = plan.files[0]
     edges = sorted(
@@ -105,7 +110,10 @@ def ranges_at(file: FileInfo, edges: Sequence[int]) -> Iterator[ByteRange]:
 
 
 def places(head: bytes, size: int) -> list[int]:
-    """Returns where two bytes cut: both at a place, or the first one every so many bytes."""
+    """Returns the cuts of two bytes.
+
+    Both cut at a place, or the first one every so many bytes.
+    """
     if head[0] < 64:
         return list(range(head[0] + 1, size, head[0] + 1))
     return [head[0] * size // 256, head[1] * size // 256, head[1] * size // 256 + 1]
@@ -114,11 +122,12 @@ def places(head: bytes, size: int) -> list[int]:
 def read_all(
     data: bytes, name: str, head: bytes, **options: Any
 ) -> tuple[tuple[SourcePlan, Any] | None, str]:
-    """Plans a file and reads it, cut as two bytes say, or compressed and read as a stream of as
-    small blocks.
+    """Plans a file and reads it.
+
+    Two bytes choose the cuts; or the file is compressed, and they choose small blocks of a stream.
 
     Returns:
-      The plan and what ``read_table`` returns, or nothing and the explanation.
+      The plan and the result of ``read_table``, or nothing and the explanation.
     """
     file_name, reject = options.pop("file_name"), options.pop("reject")
     is_streamed = options.pop("is_streamed", False)
@@ -178,7 +187,7 @@ def run(data: bytes) -> None:
         is_good = records and all(
             len(record.cells) == len(names) and record.is_strict for record in records
         )
-        # UTF-16; or empty lines, of which a first range may have nothing else.
+        # UTF-16; or empty lines, which can fill a whole first range.
         is_strange = marked.startswith((b"\xff\xfe", b"\xfe\xff", b"\n", b"\r"))
         require(
             not (is_easy and is_good and not is_strange and is_utf8(names)),
@@ -208,12 +217,15 @@ def run(data: bytes) -> None:
 
 
 def is_utf8(names: Sequence[str]) -> bool:
-    """Whether names that were decoded with surrogate escapes are text."""
+    """Whether names with surrogate escapes are valid text."""
     return not any("\ud800" <= character <= "\udfff" for name in names for character in name)
 
 
 def declared(names: Sequence[str], choice: int, is_text: bool) -> dict[str, str]:
-    """Returns types of columns: bytes, none, or the same few in another order."""
+    """Returns types of columns.
+
+    They are bytes, none, or the same few in another order.
+    """
     if is_text:
         return dict.fromkeys(names, "bytes" if choice & 1 else "text")
     if choice < 128:
@@ -222,7 +234,10 @@ def declared(names: Sequence[str], choice: int, is_text: bool) -> dict[str, str]
 
 
 def without_rejected(records: Sequence[Record], rejected: Sequence[Rejected]) -> list[Record]:
-    """Returns the records that were not rejected; each one that was is there."""
+    """Returns the records that were not rejected.
+
+    It checks that each rejected one exists.
+    """
     lines = [int(bad.position.removeprefix("line ")) for bad in rejected]
     require(len(set(lines)) == len(lines), "csv: a line rejected twice", lines)
     known = {record.line for record in records}

@@ -43,8 +43,9 @@ _KIND_OF = {b"i": 3, b"f": 2, b"b": 1, b"one": 3, b"si": 3, b"sf": 2, b"sb": 1}
 
 @functools.cache
 def message_types() -> tuple[Any, Any]:
-    """Returns protobuf's classes of tf.Example and tf.SequenceExample. Source:
-    tensorflow/core/example/{example,feature}.proto.
+    """Returns protobuf's classes of tf.Example and tf.SequenceExample.
+
+    Source: tensorflow/core/example/{example,feature}.proto.
     """
     text = "name: 'oracle.proto' package: 'oracle' syntax: 'proto3'"
     for name, kind in (
@@ -115,8 +116,9 @@ _UNPACKED = {"floats": 5, "integers": 0}
 
 
 def is_clear(data: bytes, known: dict[int, tuple[int, Any]]) -> bool:
-    """Whether a message is such that all parsers agree: no field of another wire type than it has,
-    no group, no number that is too long.
+    """Whether all parsers agree on a message.
+
+    Its fields have the right wire types, and it has no group and no number that is too long.
     """
     place = 0
     while place < len(data):
@@ -147,7 +149,7 @@ def is_clear(data: bytes, known: dict[int, tuple[int, Any]]) -> bool:
 
 
 def is_content(content: bytes, inside: Any) -> bool:
-    """Whether the bytes of a field are what it is for."""
+    """Whether the bytes of a field match its purpose."""
     if inside == "text":
         try:
             content.decode()
@@ -164,7 +166,10 @@ def is_content(content: bytes, inside: Any) -> bool:
 
 
 def take_varint(data: bytes, place: int, most: int) -> tuple[int, int]:
-    """Returns a varint and where it ends; far behind everything if it does not, or is too long."""
+    """Returns a varint and its end.
+
+    The end is beyond all data if the varint has none, or is too long.
+    """
     number = 0
     for shift in range(most):
         if place + shift >= len(data):
@@ -218,7 +223,7 @@ def decode(
     schema: schema_pb2.Schema | None,
     is_sequence: bool,
 ) -> None:
-    """Decodes all records at once: what the product decodes has to be what protobuf parsed."""
+    """Decodes all records at once and compares them with protobuf."""
     try:
         batch = RecordDecoder(schema, is_sequence).decode(records)
     except ValueError as error:
@@ -227,8 +232,7 @@ def decode(
     batch.validate(full=True)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_null(column.type):
-            # Without a schema, of what has values nowhere nobody can tell the type; nor then
-            # whether it is there.
+            # Without a schema, a feature without values has no known type, and may be missing.
             require(not any(map(values_in(name), messages)), "example: values without a type")
             continue
         is_list = pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type)
@@ -236,14 +240,17 @@ def decode(
 
 
 def values_in(name: str) -> Callable[[Any], Any]:
-    """Returns what looks for the values that a message has in a feature."""
+    """Returns a function that finds a message's values of a feature."""
     return lambda message: (
         message and name in message.context.e and values_of(message.context.e[name])
     )
 
 
 def compare(name: str, found: list[Any], messages: list[Message | None], is_list: bool) -> None:
-    """Compares a column where the records are clear; an empty feature list is none, or no steps."""
+    """Compares a column where the records are clear.
+
+    An empty feature list equals none, or one without steps.
+    """
     bare = name.removeprefix("##SEQUENCE##.")
     for row, message in zip(found, messages, strict=True):
         values = row
@@ -260,7 +267,10 @@ def compare(name: str, found: list[Any], messages: list[Message | None], is_list
 
 
 def is_same(found: Any, expected: Any) -> bool:
-    """Whether values are the same, NaN like NaN; in a step, no kind is like no values."""
+    """Whether values are the same.
+
+    NaN equals NaN; in a step, a missing kind equals a kind without values.
+    """
     if isinstance(found, list) and isinstance(expected, list):
         return len(found) == len(expected) and all(map(is_same, found, expected))
     if isinstance(found, float) and isinstance(expected, float):
@@ -275,7 +285,10 @@ def read_file(
     is_sequence: bool,
     reject: bool,
 ) -> None:
-    """Reads a file of the records with a schema: rows are what protobuf parsed, or rejected."""
+    """Reads a file of the records with a schema.
+
+    Each row is the message that protobuf parses, or rejected.
+    """
     path = scratch.write("example", "a.tfrecord", b"".join(map(framed, records)))
     schema_path = scratch.write(
         "example", f"schema{is_sequence:d}.pbtxt", text_format.MessageToString(schema).encode()
@@ -343,8 +356,9 @@ def feature(kind: int, content: bytes) -> bytes:
 
 
 def packed(chance: random.Random, kind: int) -> bytes:
-    """Returns the content of a list of a kind: packed or not, several times over, with varints of
-    odd lengths.
+    """Returns the content of a list of a kind.
+
+    It is packed or not, several times over, with varints of odd lengths.
     """
     parts = []
     for _ in range(chance.choice((0, 1, 1, 2))):
@@ -380,8 +394,9 @@ def any_feature(chance: random.Random) -> bytes:
 
 
 def entry(name: bytes, value: bytes, chance: random.Random) -> bytes:
-    """Returns an entry of a map: key and value, in either order, or one of them twice or not at
-    all.
+    """Returns an entry of a map.
+
+    Key and value come in either order, or one of them twice or not at all.
     """
     parts = [delimited(1, name), delimited(2, value)]
     if not chance.randrange(15):
@@ -392,7 +407,7 @@ def entry(name: bytes, value: bytes, chance: random.Random) -> bytes:
 
 
 def usual_feature(name: bytes, chance: random.Random) -> bytes:
-    """Returns a Feature of the kind that the schema has under a name, mostly."""
+    """Returns a Feature, mostly of the schema's kind for a name."""
     if not chance.randrange(12):
         return any_feature(chance)
     kind = _KIND_OF.get(name) or chance.randint(1, 3)
@@ -406,8 +421,9 @@ def usual_feature(name: bytes, chance: random.Random) -> bytes:
 
 
 def any_record(chance: random.Random, is_sequence: bool) -> bytes:
-    """Returns a record with features of its schema, mostly of the right kind, and with unknown
-    fields now and then.
+    """Returns a record with features of its schema.
+
+    Most have the right kind, and some records have unknown fields.
     """
     parts = [
         entry(name, usual_feature(name, chance), chance)
@@ -448,7 +464,10 @@ def seeds() -> list[bytes]:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yields where fields of a message begin and end, as far as they can be told: one level."""
+    """Yields each field's start and end in a message, one level deep.
+
+    It stops where they are not clear.
+    """
     place = 0
     while place < len(data) - 1:
         length = data[place + 1]

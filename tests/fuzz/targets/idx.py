@@ -1,8 +1,8 @@
-"""IDX files with their labels, compressed or not, cut into ranges anywhere: the numbers that struct
-finds, or an error.
+"""IDX files with labels against struct's numbers, or an error.
 
-Input: a byte of switches, one that chooses the form, two that choose cuts; then the length of the
-labels' file in two bytes, that file, and the arrays.
+They are compressed or not, and cut into ranges anywhere. Input: a byte of switches, one that
+chooses the form, two that choose cuts; then the length of the labels' file in two bytes, that file,
+and the arrays.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CODES = {0x08: ">B", 0x09: ">b", 0x0B: ">h", 0x0C: ">i", 0x0D: ">f", 0x0E: ">d"
 
 
 class Items(NamedTuple):
-    """A file by a plain reader: the numbers of each item, and the sizes of an item."""
+    """A file by a plain reader: each item's numbers, and item sizes."""
 
     rows: list[tuple[float, ...]]
     sizes: tuple[int, ...]
 
 
 def items_of(data: bytes) -> Items | None:
-    """Reads a file; ``None`` if it is none, or not as long as its header says."""
+    """Reads a file; ``None`` if its header and length do not match."""
     if (
         len(data) < 4
         or data[:2] != b"\0\0"
@@ -149,7 +149,7 @@ def compare(table: Any, rows: list[tuple[float, ...]], sizes: tuple[int, ...]) -
 
 
 def are_same(found: tuple[float, ...], expected: tuple[float, ...]) -> bool:
-    """Whether numbers are the same, NaN like NaN."""
+    """Whether numbers are equal; NaN equals NaN."""
     pairs = zip(found, expected, strict=False)
     return len(found) == len(expected) and all(
         a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs
@@ -168,7 +168,7 @@ def joined(labels: bytes, arrays: bytes) -> bytes:
 
 
 def made(code: int, sizes: tuple[int, ...], content: bytes) -> bytes:
-    """Returns a file with a header, and of the content as much as there is."""
+    """Returns a file with a header, sizes and content."""
     return (
         bytes([0, 0, code, len(sizes)])
         + struct.pack(f">{len(sizes)}I", *(size % (1 << 32) for size in sizes))
@@ -193,7 +193,10 @@ def _seeds() -> Iterator[bytes]:
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Changes the header's type, rank or sizes, with a content that fits or not; or the labels."""
+    """Changes the header's type, rank or sizes, or the labels.
+
+    The content fits the header or not.
+    """
     labels, arrays = parts_of(data[HEAD:])
     if not chance.randrange(3):
         labels = made(

@@ -1,4 +1,4 @@
-"""JSON Lines, cut into ranges anywhere: the values of Python's json module, or an error.
+"""JSON Lines, cut into ranges anywhere, against Python's json, or an error.
 
 Input: a byte of switches, one free, two that choose cuts; then the text.
 """
@@ -63,8 +63,9 @@ def run(data: bytes) -> None:
 
 
 def parsed_lines(text: bytes) -> Iterator[Any]:
-    """Yields each line that is not blank: parsed, ``None`` if it is no JSON. A carriage return ends
-    a line, too. NaN is a number, Infinity is none.
+    """Yields each nonblank line: parsed, ``None`` if it is no JSON.
+
+    A carriage return ends a line, too. NaN is a number, Infinity is none.
     """
     for line in re.split(rb"[\r\n]", text):
         if line.strip():
@@ -81,7 +82,10 @@ def _constant(word: str) -> float:
 
 
 def is_row(line: Any, row: dict[str, Any], kinds: dict[str, str]) -> bool:
-    """Whether a line may have become a row: each column is what the line has under its name."""
+    """Whether a line may have become a row.
+
+    Each column is then the line's value under its name.
+    """
     if not isinstance(line, dict):
         return False
     return all(
@@ -90,7 +94,10 @@ def is_row(line: Any, row: dict[str, Any], kinds: dict[str, str]) -> bool:
 
 
 def under(value: Any, name: str | None) -> Any:
-    """Returns what lies under a flat name: ``a.b`` of lists of objects as a list."""
+    """Returns the value under a flat name.
+
+    ``a.b`` of lists of objects is a list.
+    """
     if name is None:
         return value
     if isinstance(value, list):
@@ -106,7 +113,10 @@ def under(value: Any, name: str | None) -> Any:
 
 
 def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool:  # noqa: PLR0911 - a kind of value each
-    """Whether a parsed value may have become a value of a column; arrays have become flat lists."""
+    """Whether a parsed value may have become a value of a column.
+
+    Arrays have become flat lists.
+    """
     if kind == "binary":  # a tensor, whose values another test compares
         return value is None or isinstance(value, bytes)
     if isinstance(value, list):
@@ -119,7 +129,7 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
         )
     if (
         value is None
-    ):  # of a list of objects, a column of their field has an empty list: or there is none, and it has nothing
+    ):  # a field of a list of objects has an empty list, or no column without a value
         return is_nothing(found) or (found == [] and not is_whole)
     if found is None:
         return False
@@ -137,8 +147,10 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
 
 
 def is_nothing(found: Any) -> bool:
-    """Whether there is no value: only objects, whose fields are columns of their own, as ``a.b``
-    may also be a field's own name.
+    """Whether there is no value.
+
+    There are only objects, whose fields are columns of their own. ``a.b`` may also be a field's own
+    name.
     """
     if isinstance(found, list):
         return bool(found) and all(map(is_nothing, found))
@@ -189,7 +201,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def changed_value(value: Any, chance: random.Random, depth: int) -> Any:
-    """Returns a parsed value with one of its parts replaced, added or left out."""
+    """Returns a parsed value with one part replaced, added or left out."""
     if depth > _DEEPEST or not chance.randrange(4):
         return chance.choice((chance.choice(_VALUES), {"a": value}, [value], value))
     if isinstance(value, dict) and value:

@@ -1,7 +1,7 @@
-"""Lines of libsvm, libfm and libffm, cut into ranges anywhere: the numbers that a loop over tokens
-finds, or an error.
+"""Lines of libsvm, libfm and libffm against a loop, or an error.
 
-Input: a byte of switches, one free, two that choose cuts; then the text.
+The loop runs over tokens. The lines are cut into ranges anywhere. Input: a byte of switches, one
+free, two that choose cuts; then the text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def row_of(line: bytes, fields: int, base: int) -> Row | None:
-    """Returns what a line says; ``None`` if it is not as docs/sources.md has it."""
+    """Returns a line's row; ``None`` if the line differs from docs/sources.md."""
     label, *tokens = [token for token in re.split(rb"[ \t]+", line) if token]
     if not _NUMBER.fullmatch(label):
         return None
@@ -127,7 +127,7 @@ def compare(line: bytes, row: dict[str, Any], expected: Row | None) -> None:
 
 
 def are_nearest(numbers: Sequence[float], values: Sequence[float]) -> bool:
-    """Whether float32s are the nearest ones, but for rounding twice."""
+    """Whether float32s are the nearest ones, except for rounding twice."""
     return len(numbers) == len(values) and all(
         cells.is_nearest_float32(number, value)
         or abs(number - value) <= struct.unpack("<f", b"\1\0\0\0")[0]

@@ -1,9 +1,9 @@
-"""``dataset.json``, changed in any way: verify, inspect, info and load read the dataset as it says,
-or say what is wrong.
+"""``dataset.json``, changed in any way, is followed or refused.
 
-Input: lines of ``path<TAB>value``, which change the manifest of a small dataset: keys and numbers
-with ``/`` between them, and JSON (nothing leaves the key out); or, if it begins with ``{``, all of
-the manifest.
+verify, inspect, info and load read the dataset as it says, or say what is wrong. Input: lines of
+``path<TAB>value``, which change the manifest of a small dataset: keys and numbers with ``/``
+between them, and JSON (nothing leaves the key out); or, if it begins with ``{``, all of the
+manifest.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def run(data: bytes) -> None:
 
 
 def described(folder: str) -> str:
-    """Returns the first split of what ``info`` says of a dataset, once all that it knows was asked
-    for.
+    """Returns the first split of ``info``'s description of a dataset.
+
+    It asks for everything that the description knows before.
     """
     info = info_module.info(folder)
     for name, split in info.splits.items():
@@ -106,8 +107,9 @@ def described(folder: str) -> str:
 
 
 def loaded(folder: str, split: str) -> None:
-    """Loads a batch; what TensorFlow says of records that are not as the manifest has it is its
-    own.
+    """Loads a batch.
+
+    TensorFlow's own error is fine for records that differ from the manifest.
     """
     import tensorflow as tf
 
@@ -129,7 +131,7 @@ def edited(tree: Any, data: bytes) -> Any:
 
 
 def put(tree: Any, path: list[str], value: Any, is_left_out: bool) -> Any:
-    """Returns a tree with the value at a path, if there is such a place."""
+    """Returns a tree with a value at a path that exists."""
     key, *rest = path
     items: dict[str, Any] = (
         dict(tree)
@@ -185,7 +187,7 @@ def seeds() -> list[bytes]:
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Adds a change at a place that readers look at, mostly, or splices tokens."""
+    """Changes a place, mostly one that readers use, or splices tokens."""
     if data.startswith(b"{") or not chance.randrange(8):
         return mutations.splice(
             data,

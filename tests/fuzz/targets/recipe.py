@@ -1,5 +1,6 @@
-"""Recipes: every problem is explained, and what is accepted can be planned, over tables that are
-there, or is explained then.
+"""Recipes: every problem is explained, and an accepted recipe can be planned.
+
+The plan is over existing tables, or its problems are explained.
 
 Input: the YAML text.
 """
@@ -68,7 +69,7 @@ def folder() -> str:
 
 
 def run(data: bytes) -> None:
-    """Reads a recipe, and plans it if it is one of our tables."""
+    """Reads a recipe, and plans it if it uses our tables only."""
     directory = folder()
     path = scratch.write("recipe", "recipe.yaml", data)
     recipe, why = explained(lambda: recipes.load_recipe(path))
@@ -99,7 +100,10 @@ def planned(recipe: Recipe) -> plan_module.Plan:
 
 
 def is_ours(recipe: Recipe, directory: str) -> bool:
-    """Whether a recipe reads nothing but our tables: others may be anywhere, or a whole disk."""
+    """Whether a recipe reads nothing but our tables.
+
+    Others may be anywhere, or a whole disk.
+    """
     paths = [
         path
         for source in recipe.sources.values()
@@ -159,7 +163,10 @@ def places_in(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 def changed(tree: Any, path: tuple[Any, ...], chance: random.Random) -> Any:
-    """Returns a tree with the value at a path replaced, renamed, added to or left out."""
+    """Returns a tree with one change at a path.
+
+    The value is replaced, renamed, added to or left out.
+    """
     if path:
         key, *rest = path
         items = list(tree.items()) if isinstance(tree, dict) else list(enumerate(tree))
@@ -185,7 +192,7 @@ def _derived(sql: str) -> dict[str, str]:
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Changes values and keys of the tree, or splices tokens into the text."""
+    """Changes the tree's values and keys, or splices tokens."""
     if not chance.randrange(5):
         return mutations.splice(data, _TOKENS, chance)
     try:

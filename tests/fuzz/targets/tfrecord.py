@@ -1,8 +1,7 @@
-"""TFRecord files, compressed or not: the records of a plain loop, or an error that names the first
-damaged one.
+"""TFRecord files against a plain loop, or an error on damage.
 
-Input: a byte that chooses the compression, one the bytes that are read at a time; then the file, or
-what is compressed.
+The error names the first damaged record. Files are compressed or not. Input: a byte that chooses
+the compression, one that sets the bytes of a read; then the file, or its uncompressed content.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
 
 HEAD = 2
-# Name of the file, and whether the input is what it holds or what is compressed.
+# Name of the file, and whether the input is its raw bytes or its content.
 _WAYS = (
     ("a.tfrecord", False),
     ("a.tfrecord.gz", True),
@@ -60,7 +59,7 @@ def masked_crc(data: bytes) -> int:
 
 
 def framed(record: bytes) -> bytes:
-    """Returns a record as it lies in a file."""
+    """Returns a record with its frame."""
     length = struct.pack("<Q", len(record))
     return (
         length
@@ -71,8 +70,9 @@ def framed(record: bytes) -> bytes:
 
 
 def records_of(data: bytes) -> tuple[list[bytes], tuple[int, int] | None]:
-    """Returns the whole records of a file, and number and offset of the first one that is damaged
-    or cut off.
+    """Returns the whole records of a file.
+
+    It also returns number and offset of the first damaged or incomplete one.
     """
     records: list[bytes] = []
     place = 0
@@ -89,13 +89,14 @@ def records_of(data: bytes) -> tuple[list[bytes], tuple[int, int] | None]:
 
 
 class UnclearError(Exception):
-    """A gzip header with flags that mean nothing, or a wrong checksum of its own: Python minds, the
-    product does not. The data has its own.
+    """A gzip header with undefined flags or a wrong checksum.
+
+    Python rejects it, the product does not. The data has its own checksum.
     """
 
 
 def decompressed(name: str, content: bytes) -> bytes | None:
-    """Returns what a file holds, by Python's zlib; ``None`` if it is damaged."""
+    """Returns a file's content by Python's zlib; ``None`` if it is damaged."""
     if name.endswith("d"):
         return content
     parts = []
@@ -134,7 +135,7 @@ def read_records(
 
 
 def run(data: bytes) -> None:
-    """Compares both readers, and the source that reads raw records, with the loop."""
+    """Compares both readers, and the source of raw records, with the loop."""
     head, body = data[:HEAD].ljust(HEAD, b"\0"), data[HEAD:]
     name, is_made = _WAYS[head[0] % len(_WAYS)]
     content = body
@@ -192,7 +193,10 @@ def compare_source(path: str, expected: list[bytes], is_bad: bool) -> None:
 
 
 def seeds() -> list[bytes]:
-    """Files of no record, of empty ones, of several; compressed, of several members, cut off."""
+    """Files of no record, of empty records and of several records.
+
+    They are compressed, of several members, or cut off.
+    """
     plain = [
         b"",
         framed(b""),
@@ -216,7 +220,10 @@ def seeds() -> list[bytes]:
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """Yields the frames of a file as far as lengths lead, right or wrong, and what is left."""
+    """Yields the frames of a file, and the rest.
+
+    It follows the lengths, right or wrong, as far as they lead.
+    """
     place = 0
     while place + 12 <= len(data):
         (length,) = struct.unpack_from("<Q", data, place)
@@ -237,7 +244,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     action = chance.randrange(6)
     if action == 0:
         parts[number] = framed(mutations.splice(part[12:-4], [b"\0", b"\xff", part[:12]], chance))
-    elif action == 1:  # a length that lies, whose checksum is right
+    elif action == 1:  # a wrong length with a right checksum
         length = struct.pack("<Q", mutations.near(len(part) - 16, chance) % (1 << 64))
         parts[number] = length + struct.pack("<I", masked_crc(length)) + part[12:]
     elif action == 2:
