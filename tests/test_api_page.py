@@ -1,4 +1,4 @@
-"""docs/api.md is what the docstrings of the public names say."""
+"""docs/api.md equals the docstrings of the public names."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ assert _native.KERNELS_AVAILABLE
 
 
 def interpreters() -> list[str]:
-    """Returns the paths of the Pythons that the wheel is for, as far as they are here."""
+    """Returns the paths of the supported Pythons on this machine."""
     found = (shutil.which(f"python3.{minor}") for minor in range(10, 14))
     # A version manager's command may be there without the version.
     return [
@@ -43,7 +43,10 @@ def one(pattern: str) -> Path:
 
 @pytest.mark.parametrize("python", interpreters())
 def test_the_wheel_converts(python: str, tmp_path: Path) -> None:
-    """Installed alone, over the packages of this environment if they are for the same Python."""
+    """The wheel converts after its installation alone.
+
+    It uses this environment's packages if they are for the same Python.
+    """
     subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
     own = tmp_path / "venv" / "bin" / "python"
     options = ["--quiet", "--disable-pip-version-check"]

@@ -1,11 +1,10 @@
-"""The pages are true: links lead somewhere, files exist, and what is shown is run and compared.
+"""The pages are true: links and files exist, and shown commands run.
 
 Before each block of commands or Python is a comment that says how it is tested:
 
 ``<!-- run: FOLDER -->``: it runs here, in one of ``FOLDERS``. The lines after ``$ command``, or the
-block of text after a Python block, are its output; ``…`` stands for anything.
-``<!-- run by tests/…/test_….py -->``: that module runs it.
-``<!-- not run: REASON -->``: nothing runs it.
+block of text after a Python block, are its output; ``…`` stands for anything. ``<!-- run by
+tests/…/test_….py -->``: that module runs it. ``<!-- not run: REASON -->``: nothing runs it.
 """
 
 from __future__ import annotations
@@ -186,8 +185,10 @@ def run(command: str, folder: str) -> str:
 
 
 def run_python(blocks: list[tuple[str, str, str]]) -> list[str]:
-    """Returns what each (folder, page, text) prints; all run in one process, because TensorFlow
-    takes seconds to import. Blocks of one page share their names.
+    """Returns the output of each (folder, page, text).
+
+    All run in one process, because TensorFlow takes seconds to import. Blocks of one page share
+    their names.
     """
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
@@ -232,8 +233,9 @@ def test_pages_show_what_is_printed(folders):
 
 
 def test_every_block_says_how_it_is_tested():
-    """Each block names its language; each block of commands or Python has a mark, and what the
-    mark names exists.
+    """Each block names its language, and how it is tested.
+
+    Each block of commands or Python has a mark, and the file in the mark exists.
     """
     wrong = []
     for block in BLOCKS:

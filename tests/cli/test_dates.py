@@ -1,5 +1,6 @@
-"""One dataset for each day: ``{date}`` in paths, the day in the manifest, days that leave one
-another alone, and days that are loaded together.
+"""One dataset for each day, by ``{date}`` in paths.
+
+The manifest has the day. Days leave one another unchanged, and can be loaded together.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ def test_the_date_takes_its_places(pattern: str, path: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_place_is_an_error(place: str) -> None:
-    """Misspelt places, formats that are no part of a date, and TFX's own names are not taken for
-    file names.
+    """Misspelt places and formats without a date are errors.
+
+    TFX's own names are errors, too. None of them counts as a file name.
     """
     with pytest.raises(ValueError, match=re.escape("expected {date}")) as caught:
         path_dates.has_date(f"clicks/{place}.csv")
@@ -85,7 +87,10 @@ def test_what_only_looks_like_a_place_is_an_error(place: str) -> None:
 
 @given(st.dates(min_value=datetime.date(1000, 1, 1)))
 def test_a_date_is_a_text_and_a_number(date: datetime.date) -> None:
-    """A day is read as it is written; spans count the days since 1970-01-01, one by one."""
+    """A date is a text, and its span is a number.
+
+    Spans count the days since 1970-01-01, one by one.
+    """
     assert path_dates.parse_date(date.isoformat()) == date
     assert path_dates.fill_date("{date}|{date:%Y%m%d}", date) == f"{date:%Y-%m-%d}|{date:%Y%m%d}"
     assert (
@@ -114,8 +119,9 @@ def test_what_is_no_day(text: str) -> None:
 
 
 def write_day(folder: Path, date: str, items: str) -> None:
-    """Writes a log with one row for each letter; vowels are clicked. Other letters make another
-    size.
+    """Writes a log with one row for each letter; vowels are clicked.
+
+    Other letters make another size.
     """
     (folder / "clicks").mkdir(exist_ok=True)
     rows = [f"{item},{str(item in 'aeiou').lower()}" for item in items]
@@ -124,7 +130,10 @@ def write_day(folder: Path, date: str, items: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two days of clicks and the recipe without encodings; commands run in it."""
+    """A folder with two days of clicks, in which commands run.
+
+    It has the recipe without encodings.
+    """
     write_day(tmp_path, "2026-11-21", "abcdefghij" * 4)
     write_day(tmp_path, "2026-11-22", "efghijklmn" * 5)
     (tmp_path / "recipe.yaml").write_text(PLAIN)
@@ -176,8 +185,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_wrong_dates(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
 ) -> None:
-    """A missing date, one that nothing takes, one that is none and a day without a file: status 2,
-    with the place, and nothing is written.
+    """A wrong date ends with status 2 and writes nothing.
+
+    The error has the date's place. The date is missing, unused, no date, or a day without a file.
     """
     assert run(["convert", *arguments.split()]) == 2
     assert message in capsys.readouterr().err
@@ -185,7 +195,7 @@ def test_wrong_dates(
 
 
 def digests(folder: Path) -> dict[str, tuple[int, str]]:
-    """Each file of a folder -> when it was written, and what is in it."""
+    """Each file of a folder -> its modification time and content."""
     return {
         path.relative_to(folder).as_posix(): (
             path.stat().st_mtime_ns,
@@ -204,8 +214,9 @@ def manifest(folder: Path) -> dict:
 def test_a_new_day_leaves_the_others_untouched(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second day gets a folder of its own; every file of the first day stays, byte by byte;
-    both can be converted only once.
+    """A second day gets its own folder; the first stays unchanged.
+
+    Every file stays byte by byte, and each day can be converted only once.
     """
     command = ["convert", "recipe.yaml", "--output", "out/{date:%Y}/{date}", "--quiet"]
     assert run([*command, "--date", "2026-11-21"]) == 0
@@ -230,8 +241,9 @@ def test_a_new_day_leaves_the_others_untouched(
 def test_a_day_is_named_wherever_data_are_read(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``--dry_run``, ``describe`` and ``validate`` take the day, and a log without a recipe is
-    named after its folder.
+    """``--dry_run``, ``describe`` and ``validate`` take the day.
+
+    A log without a recipe is named after its folder.
     """
     assert run(["convert", "recipe.yaml", "--date", "2026-11-22", "--dry_run"]) == 0
     assert "plan of 'clicks' of 2026-11-22, span 20779" in capsys.readouterr().out
@@ -262,8 +274,10 @@ def test_a_day_is_named_wherever_data_are_read(
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Datasets with encodings: two days fitted each for itself, and the second day by the encodings
-    of the first, found in three ways.
+    """Datasets with encodings.
+
+    Two days are fitted each for itself. The second day also has the encodings of the first, found
+    in three ways.
     """
     folder = tmp_path_factory.mktemp("encoded")
     write_day(folder, "2026-11-30", "aaabbcd" * 10)
@@ -309,8 +323,10 @@ def rows(folder: Path | list[Path], split: str = "train") -> list[tuple[int, int
 
 
 def test_a_later_day_by_the_encodings_of_the_first(encoded: Path) -> None:
-    """By date, each source is read from its place on that day; ids are those of the first day,
-    where a convert would have given others.
+    """A later day uses the encodings of the first, chosen by date.
+
+    Each source is read from its place on the later day. Ids are those of the first day, where a
+    convert would have given others.
     """
     assert rows(encoded / "out" / "2026-11-30") == sorted(
         [(0, 1, 1)] * 30 + [(1, 2, 0)] * 20 + [(3, 3, 0), (2, 0, 0)] * 10
@@ -327,8 +343,9 @@ def test_a_later_day_by_the_encodings_of_the_first(encoded: Path) -> None:
 
 
 def test_a_named_file_has_no_date(encoded: Path) -> None:
-    """Without ``--date`` other sources stay with the files of the dataset, and the new dataset is
-    of no day.
+    """A named file has no date, and nor has the new dataset.
+
+    Without ``--date`` other sources keep the files of the dataset.
     """
     assert rows(encoded / "file", "test") == sorted(
         [(3, 3, 0)] * 30 + [(1, 2, 0)] * 20 + [(4, 0, 0)] * 10
@@ -366,8 +383,9 @@ def test_wrong_dates_of_transform(
 
 
 def test_days_are_loaded_together(encoded: Path) -> None:
-    """Several folders give the rows of all, one day after the other or shuffled, and the epoch's
-    length is that of all.
+    """Several folders give the rows of all, in order or shuffled.
+
+    The epoch's length is that of all.
     """
     days_ = [encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"]
     assert rows(days_) == sorted(rows(days_[0]) + rows(days_[1]))
@@ -389,8 +407,9 @@ def test_days_are_loaded_together(encoded: Path) -> None:
 def test_days_that_do_not_go_together(
     encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other encodings, other features, another label and a split that not all have are errors that
-    name the folders.
+    """Days that do not match are errors that name the folders.
+
+    They have other encodings, other features, another label, or a split that not all have.
     """
     first, later = encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"
     with pytest.raises(

@@ -1,5 +1,6 @@
-"""Tests of writing a first recipe: it is read back, its suggestions are recipes too, and it
-runs.
+"""Writing a first recipe: it is read back, and it runs.
+
+Its suggestions are recipes, too.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe as it is written loads and can be planned, from any folder, and says what was
-    seen.
+    """The written recipe loads and can be planned from any folder.
+
+    It says what was found in the data.
     """
     monkeypatch.chdir(folder)
     write_recipe(["data/clicks.csv", "data/users.csv"], "recipes/first.yaml")
@@ -92,8 +94,9 @@ def test_suggestions_are_recipes(
 
 
 def test_existing_file_is_kept(folder: pathlib.Path) -> None:
-    """A file that is there is replaced only when asked for; a missing source leaves nothing
-    behind.
+    """An existing file is replaced only on request.
+
+    A missing source leaves nothing.
     """
     output = folder / "recipe.yaml"
     output.write_text("mine")

@@ -1,6 +1,4 @@
-"""Tests of the command line: what is ours and what is Beam's, exit status, and what people read
-when something is wrong.
-"""
+"""The command line: our options and Beam's, exit status, and messages."""
 
 from __future__ import annotations
 
@@ -120,7 +118,7 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
     ],
 )
 def test_wrong_flags(arguments: str, message: str) -> None:
-    """A flag that nobody knows, or a value that Beam does not take, is an error that helps."""
+    """An unknown flag or a wrong Beam value gives a helpful error."""
     with pytest.raises(click.UsageError) as caught:
         split_arguments(arguments.split(), OWN)
     assert caught.match(message.replace("?", r"\?"))
@@ -158,8 +156,9 @@ def test_errors_and_status(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each command says what is wrong on standard error, without a traceback, and with the
-    documented status.
+    """Each command reports errors on standard error with the documented status.
+
+    There is no traceback.
     """
     monkeypatch.chdir(tmp_path)
     assert main_module.run(arguments) == status
@@ -170,7 +169,7 @@ def test_errors_and_status(
 
 
 def test_problems_of_planning_have_lines(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What only the data can tell is reported with the recipe's lines, all of it at once."""
+    """Planning reports all problems in the data with the recipe's lines."""
     assert main_module.run(["convert", recipe, "--dry_run"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line[: len(recipe) + 9] for line in lines] == [
@@ -219,8 +218,9 @@ def test_failures_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """However a run ends, the user gets the documented status and no traceback, but with
-    --verbose.
+    """Every end of a run has the documented status.
+
+    There is no traceback except with --verbose.
     """
 
     def fail(recipe: object, **_: object) -> None:
@@ -272,8 +272,9 @@ def test_documented() -> None:
 
 
 def test_summary() -> None:
-    """The summary shows splits, sources, joins and rows within 100 columns, and paths in one
-    chunk.
+    """The summary shows splits, sources, joins and rows within 100 columns.
+
+    Each path is in one piece.
     """
     stream = io.StringIO()
     folder = "out/" + "long" * 40

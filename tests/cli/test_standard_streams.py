@@ -1,6 +1,4 @@
-"""cli/streams.py: commands whose standard input, output or error is not there, is full, or is no
-longer read.
-"""
+"""cli/streams.py: missing, full or closed standard streams of commands."""
 
 from __future__ import annotations
 
@@ -24,8 +22,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shell(folder: Path, text: str) -> tuple[int, str, str]:
-    """Runs shell commands, with ``run`` as the command. Returns their exit status, standard output
-    and standard error.
+    """Runs shell commands, with ``run`` as the command.
+
+    Returns:
+      Their exit status, standard output and standard error.
     """
     script = f'run() {{ "{COMMAND}" "$@"; }}; {text}'
     ended = subprocess.run(
@@ -37,7 +37,10 @@ def shell(folder: Path, text: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("options", ["", MANY])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_streams_that_are_not_there(folder: Path, closed: str, options: str) -> None:
-    """A command works without them: the dataset is complete, and the status says so."""
+    """A command works without standard streams.
+
+    The dataset is complete, and the status says so.
+    """
     status, _, error = shell(folder, f"run convert data.csv --output out {options} {closed}")
     assert status == 0
     assert "Traceback" not in error
@@ -46,13 +49,13 @@ def test_streams_that_are_not_there(folder: Path, closed: str, options: str) -> 
 
 @pytest.mark.parametrize("command", ["verify out", "--help", "inspect out"])
 def test_an_output_that_is_not_there(folder: Path, command: str) -> None:
-    """What cannot be printed is no failure."""
+    """A missing standard output is no failure."""
     assert shell(folder, "run convert data.csv --output out --quiet") == (0, "", "")
     assert shell(folder, f"run {command} >&-") == (0, "", "")
 
 
 def test_an_output_that_nobody_reads(folder: Path) -> None:
-    """A complete dataset is a success, also where the reader of the summary has left."""
+    """A complete dataset is a success without a reader of the summary."""
     for command in ("convert data.csv --output out", "verify out", "inspect out"):
         status, _, error = shell(
             folder, f"set -o pipefail; run {command} --verbose 2>/dev/null | true"
@@ -62,7 +65,10 @@ def test_an_output_that_nobody_reads(folder: Path) -> None:
 
 
 def test_an_output_that_is_full(folder: Path) -> None:
-    """The error names standard output, so that nobody takes it for the dataset's disk."""
+    """The error of a full standard output names it.
+
+    Users could otherwise take it for the dataset's disk.
+    """
     for command in ("convert data.csv --output out", "verify out"):
         status, _, error = shell(folder, f"run {command} >/dev/full")
         assert status == 1

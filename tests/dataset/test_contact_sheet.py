@@ -1,5 +1,6 @@
-"""The sheet of pictures that ``inspect --images`` draws: where each one is, what is written below
-it, and what it refuses.
+"""The sheet of pictures that ``inspect --images`` draws.
+
+The tests check the places, the captions and the refusals.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def cell(sheet: Image.Image, column: int, row: int) -> np.ndarray:
     ("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (10, 4, 3)]
 )
 def test_pictures_stand_in_rows(count, columns, rows):
-    """As many columns as the root of their number, each picture in the middle of its place."""
+    """The number of columns is the root of the number of pictures.
+
+    Each picture is in the middle of its place.
+    """
     sheet = draw_contact_sheet(
         [Thumbnail(plain(COLORS[number % 5]), "") for number in range(count)]
     )
@@ -65,7 +69,9 @@ def test_pictures_stand_in_rows(count, columns, rows):
 
 
 def test_pictures_keep_their_proportions():
-    """Tiny ones grow by a whole number with sharp pixels, large ones shrink to the place's width or
+    """Pictures keep their proportions when they grow or shrink.
+
+    Tiny ones grow by a whole number with sharp pixels, large ones shrink to the place's width or
     height.
     """
     checked = np.array(
@@ -98,7 +104,7 @@ def test_pictures_keep_their_proportions():
     ids=["bmp", "gif", "cmyk", "jpeg", "grey", "16 bits", "transparent", "grey with alpha"],
 )
 def test_formats_and_modes_become_colors(content, color):
-    """Whatever Pillow reads is shown in RGB; what is transparent is white."""
+    """Every format and mode of Pillow becomes RGB; transparent parts are white."""
     found = cell(draw_contact_sheet([Thumbnail(content, "")]), 0, 0)[100, 64]
     assert np.abs(found.astype(int) - color).max() <= 4
 
@@ -114,7 +120,10 @@ def test_formats_and_modes_become_colors(content, color):
     ],
 )
 def test_what_cannot_be_shown_has_its_place(content):
-    """A missing or damaged image is a grey place with red words; the others are there."""
+    """A missing or damaged image is a grey place with red words.
+
+    The others are there.
+    """
     sheet = draw_contact_sheet([Thumbnail(content, ""), Thumbnail(plain(COLORS[1]), "")])
     assert tuple(cell(sheet, 0, 0)[0, 0]) == (232, 232, 232)
     assert (cell(sheet, 0, 0)[:, :, 0] > cell(sheet, 0, 0)[:, :, 1].astype(int) + 50).any()
@@ -155,8 +164,9 @@ def test_captions_are_written_below_and_stay_in_their_place():
     ],
 )
 def test_letters_that_the_font_does_not_have(text, same):
-    """Accents are left out; other letters are shown as their numbers, by which two classes of
-    another script differ.
+    """Letters that the font lacks lose their accents or become numbers.
+
+    The numbers tell two classes of another script apart.
     """
     drawn, wanted, other = (
         np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), name)]))
@@ -224,7 +234,7 @@ IMAGES = pa.array([plain(color) for color in COLORS[:3]])
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """What was drawn last: pictures with their captions."""
+    """The last drawing: pictures with their captions."""
     pictures: list[Thumbnail] = []
 
     def draw(found):
@@ -264,7 +274,10 @@ def drawn(monkeypatch):
     ids=["nothing", "file names", "numbers", "label map", "texts", "one-hot"],
 )
 def test_pictures_are_named_by_what_there_is(tmp_path, drawn, columns, manifest, captions):
-    """By the label's names, else the class's text, the label, its number, the file's name."""
+    """A caption is the first that exists of several names.
+
+    These are the label's names, the class's text, the label, its number, the file's name.
+    """
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES} | columns, **manifest)
     assert inspect.write_contact_sheet(folder, str(tmp_path / "out.png"), 64) == 6
     assert [picture.caption for picture in drawn] == captions * 2
@@ -280,7 +293,9 @@ def test_as_many_are_drawn_as_asked_for(tmp_path, drawn):
 
 
 def test_the_feature_is_named_or_the_schemas(tmp_path, drawn):
-    """``--feature``, else the feature with an ``image_domain``, else ``image/encoded``; in a file
+    """The feature is ``--feature``, or follows from the schema or the name.
+
+    Without the option it is the one with an ``image_domain``, else ``image/encoded``, in a file
     without a schema too.
     """
     columns = {"image": IMAGES, "image/encoded": pa.array([b"x", None, b"z"])}
@@ -351,8 +366,9 @@ def test_no_examples_are_an_error(tmp_path):
 
 
 def test_the_command_draws_and_says_so(tmp_path):
-    """``inspect --images`` prints what it wrote, and needs no TensorFlow for it; ``--feature``
-    alone is an error.
+    """``inspect --images`` prints the path of its sheet and needs no TensorFlow.
+
+    ``--feature`` alone is an error.
     """
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES})
     code = (

@@ -1,5 +1,6 @@
-"""Images and raw numbers as ``bp.load`` decodes them, compared with Pillow and numpy; and what it
-refuses to decode.
+"""Images and raw numbers of ``bp.load``, compared with Pillow and numpy.
+
+Some are refused.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def random_pixels(height: int, width: int, channels: int = 3, seed: int = 0) -> 
 
 
 def write_dataset(folder: Path, contents: Sequence[bytes | None], schema: str = SCHEMA) -> str:
-    """Writes a dataset of two shards with the contents in both features of bytes, numbered by the
-    label; None is no value.
+    """Writes two shards with the contents in both bytes features.
+
+    The label numbers the rows; None is no value.
     """
     (folder / "schema.pbtxt").write_text(schema)
     entries, framed, number = [], 0, 0
@@ -86,8 +88,9 @@ def loaded(folder: str, feature: str = "image/encoded", **arguments) -> np.ndarr
 
 @pytest.mark.parametrize("kind", LOSSLESS)
 def test_images_of_one_size_are_dense_pixels(tmp_path, kind):
-    """What was compressed without loss comes back pixel by pixel, in batches whose shape is known
-    but for their number.
+    """Images of lossless formats come back pixel by pixel.
+
+    A batch's shape is known except for its size.
     """
     pixels = [random_pixels(5, 7, seed=seed) for seed in range(10)]
     folder = write_dataset(tmp_path, [compressed(image, kind) for image in pixels])
@@ -99,7 +102,10 @@ def test_images_of_one_size_are_dense_pixels(tmp_path, kind):
 
 
 def test_jpegs_are_decoded_as_pillow_does(tmp_path):
-    """A photograph differs from Pillow's by rounding only: decoders are free in that."""
+    """A photograph differs from Pillow's by rounding only.
+
+    Decoders may round differently.
+    """
     photo = compressed(load_sample_image("flower.jpg"), "JPEG", quality=95)
     found = loaded(write_dataset(tmp_path, [photo] * 2))[0].astype(int)
     wanted = np.asarray(Image.open(io.BytesIO(photo))).astype(int)
@@ -108,7 +114,10 @@ def test_jpegs_are_decoded_as_pillow_does(tmp_path):
 
 
 def test_an_animation_is_its_first_picture(tmp_path):
-    """GIF gives three dimensions like every other format, whatever the number of its frames."""
+    """An animation gives its first picture.
+
+    GIF has three dimensions like every other format, whatever the number of its frames.
+    """
     frames = [Image.fromarray(random_pixels(4, 6, 1, seed)) for seed in range(3)]
     contents = [
         compressed(frames[0], "GIF", save_all=True, append_images=frames[1:]),
@@ -127,7 +136,9 @@ def test_an_animation_is_its_first_picture(tmp_path):
     width=st.integers(1, 9),
 )
 def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
-    """For every format and mode: grey is repeated, alpha is dropped or opaque, colors become
+    """The number of channels is as requested for every format.
+
+    This holds for every mode. Grey is repeated, alpha is dropped or opaque, colors become
     TensorFlow's grey.
     """
     if (kind == "BMP" and "A" in mode) or (kind == "GIF" and mode != "L"):
@@ -154,8 +165,10 @@ def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
 
 
 def test_images_of_several_sizes_are_resized(tmp_path):
-    """Sizes, proportions and channels may differ; images of the right size stay as they are, a
-    photograph looks as Pillow makes it.
+    """Images of several sizes are resized.
+
+    Proportions and channels may differ, too. Images of the right size stay unchanged, and a
+    photograph looks like Pillow's.
     """
     photo, digit, noise = (
         load_sample_image("china.jpg"),
@@ -228,8 +241,10 @@ def test_what_cannot_be_a_batch_is_explained(tmp_path, images, arguments, messag
 
 
 def test_an_image_of_another_size_further_on_ends_the_epoch(tmp_path):
-    """Only the first examples are looked at before; the error says which size was found and
-    expected, and what helps.
+    """A later image of another size ends the epoch.
+
+    Only the first examples are checked before. The error has the found and the expected size, and
+    what helps.
     """
     contents = [compressed(random_pixels(5, 7))] * 60 + [compressed(random_pixels(5, 8))]
     batches = loader.load(write_dataset(tmp_path, contents), shuffle=False)
@@ -244,7 +259,10 @@ def test_an_image_of_another_size_further_on_ends_the_epoch(tmp_path):
     "content", [b"", b"no image", compressed(random_pixels(5, 7))[:40], b"II*\0\10\0\0\0"]
 )
 def test_what_is_no_image_is_named(tmp_path, content):
-    """With its file and number, and how to load the bytes all the same."""
+    """A value that is no image is named with file and number.
+
+    The error says how to load the bytes all the same.
+    """
     folder = write_dataset(tmp_path, [compressed(random_pixels(5, 7)), content] * 2)
     message = rf"0\.tfrecord, example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
     with pytest.raises(DataError, match=message):
@@ -255,13 +273,14 @@ def test_what_is_no_image_is_named(tmp_path, content):
 
 
 def animated_webp() -> bytes:
-    """Returns a WebP file of two pictures, which TensorFlow's decoder does not survive."""
+    """Returns a WebP file of two pictures, which crashes TensorFlow's decoder."""
     return animation([random_pixels(5, 7), random_pixels(5, 7, seed=1)], "webp")
 
 
 def test_an_animated_webp_is_refused(tmp_path):
-    """It would end the program in TensorFlow's decoder: among the first images it is an error
-    before the first batch, later one of the epoch.
+    """An animated WebP is refused, because TensorFlow's decoder would crash.
+
+    Among the first images the error comes before the first batch, later it ends the epoch.
     """
     still = compressed(random_pixels(5, 7), "WEBP")
     with_alpha = compressed(random_pixels(5, 7, 4), "WEBP")
@@ -286,8 +305,9 @@ def test_an_animated_webp_is_refused(tmp_path):
 
 
 def test_features_to_decode_are_chosen(tmp_path):
-    """By the schema's ``image_domain``, by the name ``image/encoded``, or by the caller; the rest
-    stays bytes.
+    """The schema, the name or the caller chooses the features to decode.
+
+    The schema has ``image_domain``, the name is ``image/encoded``; other features stay bytes.
     """
     contents = [compressed(random_pixels(5, 7))] * 2
     folder = write_dataset(
@@ -308,7 +328,10 @@ def test_features_to_decode_are_chosen(tmp_path):
 
 
 def test_images_that_some_rows_lack_are_explained(tmp_path):
-    """There is no picture to put in their place; the bytes can be loaded."""
+    """Images that some rows lack are an error.
+
+    No picture can take their place; the bytes can be loaded.
+    """
     schema = SCHEMA.replace(REQUIRED, "value_count { min: 1 max: 1 }", 1)
     folder = write_dataset(
         tmp_path, [None, compressed(random_pixels(5, 7))], schema.replace('"other"', '"unused"')
@@ -338,8 +361,9 @@ def test_raw_numbers_have_their_shape_and_values(dtype, shape, rows):
 
 
 def test_raw_numbers_are_loaded_beside_others(tmp_path):
-    """``raw`` names features with the shape and dtype of a row; a row of another length ends the
-    epoch with both lengths.
+    """``raw`` names features with the shape and dtype of a row.
+
+    A row of another length ends the epoch with both lengths.
     """
     pixels = random_pixels(4, 4, seed=1)[:, :, 0]
     folder = write_dataset(tmp_path, [pixels.tobytes()] * 4)

@@ -1,5 +1,6 @@
-"""Tests of printing examples: of datasets, of single files, with and without a schema, and of what
-is no example.
+"""Printing examples of datasets and of single files.
+
+The tests do so with and without a schema, and with files of other contents.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def framed(records: list[bytes]) -> bytes:
 
 
 def examples(count: int) -> list[bytes]:
-    """Returns serialized examples with a number, and a text in all but the second."""
+    """Returns serialized numbered examples, with a text in all but the second."""
     batch = pa.record_batch(
         {
             "number": pa.array([[n] for n in range(count)], pa.large_list(pa.int64())),
@@ -62,7 +63,7 @@ def examples(count: int) -> list[bytes]:
 
 @pytest.fixture
 def dataset(tmp_path: pathlib.Path) -> str:
-    """A dataset of two splits; train has two shards of three examples each."""
+    """A dataset of two splits; train has two shards of three."""
     (tmp_path / "schema").mkdir()
     (tmp_path / "schema" / "schema.pbtxt").write_text(SCHEMA)
     shards = {"train": ["a", "b"], "eval": ["c"]}
@@ -92,8 +93,9 @@ def dataset(tmp_path: pathlib.Path) -> str:
 
 
 def test_dataset(dataset: str) -> None:
-    """Examples of a dataset come in the schema's order, from one shard after the other, missing
-    features named.
+    """Examples come in the schema's order, from one shard after the other.
+
+    Missing features are named.
     """
     texts = list(inspect_examples(dataset, 4))
     assert [text.split("\n")[0] for text in texts] == [
@@ -107,8 +109,9 @@ def test_dataset(dataset: str) -> None:
 
 
 def test_split_of_dataset(dataset: str) -> None:
-    """Another split is read when asked for, all of it when it has fewer examples; an unknown one is
-    an error.
+    """``--split`` reads another split, and all of it if it is short.
+
+    An unknown split is an error.
     """
     texts = list(inspect_examples(dataset, 100, "eval"))
     assert len(texts) == 3
@@ -121,8 +124,9 @@ def test_split_of_dataset(dataset: str) -> None:
     "compress", [bytes, gzip.compress, zlib.compress, lambda data: zlib.compress(data, 1)]
 )
 def test_single_file(compress: object, tmp_path: pathlib.Path) -> None:
-    """A file alone is read without a schema, features by name, however it is compressed and
-    whatever it is called.
+    """A single file is read without a schema, features by name.
+
+    Its compression and its name do not matter.
     """
     path = tmp_path / "file.data"
     path.write_bytes(compress(framed(examples(10))))  # type: ignore[operator]
@@ -132,7 +136,7 @@ def test_single_file(compress: object, tmp_path: pathlib.Path) -> None:
 
 
 def test_no_more_is_read_than_printed(tmp_path: pathlib.Path) -> None:
-    """What lies behind the examples that are asked for may be damaged, or long."""
+    """Data after the requested examples may be damaged, or long."""
     path = tmp_path / "file.tfrecord"
     records = examples(3)
     path.write_bytes(framed(records) + framed([b"x" * (9 << 20)])[:-1])
@@ -159,8 +163,9 @@ def test_files_that_are_no_examples(content: bytes, message: str, tmp_path: path
 
 
 def test_paths_that_are_nothing(tmp_path: pathlib.Path) -> None:
-    """A folder without a manifest, a missing file, and --split with a file are mistakes of the
-    command line.
+    """Wrong paths are mistakes of the command line.
+
+    They are a folder without a manifest, a missing file, and --split with a file.
     """
     for path in (str(tmp_path), str(tmp_path / "missing")):
         with pytest.raises(RecipeError, match="neither a dataset"):

@@ -1,5 +1,6 @@
-"""``bp.load``: every row once an epoch, in the order asked for, parsed as the schema says; and what
-it refuses.
+"""``bp.load`` gives every row once an epoch, parsed by the schema.
+
+The order is the requested one; some arguments are refused.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ SUFFIX = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
 
 
 def example(number: int) -> bytes:
-    """A row: its number, half of it if it is even, as many words as the last digit says, and
-    whether it is odd.
+    """A row: number, half, words and parity.
+
+    Half is there if the number is even; the last digit is the number of words.
     """
     made = tf.train.Example()
     feature = made.features.feature
@@ -52,8 +54,9 @@ def write_dataset(
     schema: str = SCHEMA,
     labels: dict[str, list[str]] | None = None,
 ) -> str:
-    """Writes a dataset with a split ``train`` of so many rows a shard, numbered through, and an
-    ``eval`` without rows.
+    """Writes a dataset with a split ``train`` and an empty ``eval``.
+
+    ``train`` has so many rows a shard, numbered through.
     """
     (folder / "examples" / "Split-train").mkdir(parents=True)
     (folder / "schema.pbtxt").write_text(schema)
@@ -104,8 +107,9 @@ def larger(tmp_path_factory):
 
 @pytest.fixture
 def _small_windows(monkeypatch):
-    """Makes windows of two hundred rows or so and blocks of ten, so that there are several of
-    them.
+    """Makes windows of about two hundred rows and blocks of ten.
+
+    There are then several of them.
     """
     monkeypatch.setattr(loader, "SHUFFLE_BYTES", 20_000)
     monkeypatch.setattr(loader, "BLOCK_BYTES", 1_000)
@@ -130,8 +134,9 @@ def ids(batches: tf.data.Dataset) -> list[int]:
     ],
 )
 def test_every_row_comes_once_an_epoch(tmp_path, compression, shards, order, batch_size):
-    """Whatever the shards, the batch size and the order, an epoch holds every row once, and its
-    length is known.
+    """An epoch has every row once for every order.
+
+    This holds for all shards and batch sizes, and the epoch's length is known.
     """
     batches = loader.load(
         write_dataset(tmp_path, shards, compression), batch_size=batch_size, **order
@@ -149,8 +154,9 @@ def test_without_a_shuffle_rows_come_as_they_lie_in_the_shards(larger):
 
 @pytest.mark.usefixtures("_small_windows")
 def test_a_seed_fixes_the_order_of_every_epoch(larger):
-    """Two datasets of one seed give the same orders epoch by epoch; epochs differ, and so do
-    seeds.
+    """A seed fixes the order of every epoch.
+
+    Epochs differ, and so do seeds.
     """
     one, same, other = (loader.load(larger, seed=seed) for seed in (1, 1, 2))
     first, second = ids(one), ids(one)
@@ -171,8 +177,9 @@ def test_rows_of_one_shard_come_in_another_order_every_epoch(tmp_path):
 
 @pytest.mark.usefixtures("_small_windows")
 def test_a_batch_mixes_shards_and_epochs_mix_them_anew(larger):
-    """The first batch of an epoch comes from several shards, and from others than the first batch
-    of another one.
+    """The first batch of an epoch comes from several shards.
+
+    They differ from those of another epoch.
     """
     batches = loader.load(larger, seed=1, batch_size=50)
     shards = [frozenset(number // 100 for number in ids(batches)[:50]) for _ in range(4)]
@@ -181,7 +188,10 @@ def test_a_batch_mixes_shards_and_epochs_mix_them_anew(larger):
 
 
 def test_features_are_parsed_as_the_schema_says(folder):
-    """A required feature is dense, others are sparse, with nothing where a row has no value."""
+    """A required feature is dense, others are sparse.
+
+    A row without a value has nothing there.
+    """
     (features, label), *_ = loader.load(folder, batch_size=50, shuffle=False)
     numbers = np.arange(50)
     assert features["id"].dtype == tf.int64
@@ -206,8 +216,9 @@ def test_features_are_parsed_as_the_schema_says(folder):
     ],
 )
 def test_label_and_features_are_what_is_asked_for(folder, arguments, features, label):
-    """By default pairs with the recipe's label; without it, or with another, or with few features
-    on request.
+    """Examples are pairs with the recipe's label by default.
+
+    On request there is no label, another one, or few features.
     """
     element = loader.load(folder, **arguments).element_spec
     found, found_label = element if isinstance(element, tuple) else (element, None)
@@ -221,7 +232,10 @@ def test_without_a_label_in_the_recipe_there_are_features_only(tmp_path):
 
 
 def test_drop_remainder_makes_all_batches_alike(folder):
-    """The batch's size is static, and the rest is left out; the number of steps is ``Info``'s."""
+    """``drop_remainder`` leaves the rest out and makes the batch size static.
+
+    The number of steps is ``Info``'s.
+    """
     batches = loader.load(folder, batch_size=8, drop_remainder=True, shuffle=False)
     assert batches.element_spec[0]["id"].shape == (8, 1)
     assert ids(batches) == list(range(48))
@@ -392,16 +406,18 @@ def test_labels_are_those_of_the_labels_domain(tmp_path, feature, names):
 
 
 def test_labels_are_those_that_the_source_knows(tmp_path):
-    """What the manifest says of the label's ids comes first; names of another feature are not the
-    label's.
+    """Names of the label's ids in the manifest come first.
+
+    Names of another feature are not the label's.
     """
     folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
     assert loader.info(folder).labels() == ("even", "odd")
 
 
 def test_labels_are_the_tokens_of_the_labels_vocabulary(tmp_path):
-    """Of a label that is encoded as an id, the classes are those that the serving graph keeps, by
-    id.
+    """Classes of a label with a vocabulary come from the serving graph.
+
+    Their order is that of their ids.
     """
     folder = write_dataset(tmp_path)
     graph = tmp_path / "transform_graph"
@@ -437,8 +453,9 @@ print(json.dumps({"rows": rows, "sizes": sizes, "beam": [name for name in sys.mo
 
 
 def test_replicas_share_the_batches_and_no_beam_is_imported(larger, repository):
-    """Under MirroredStrategy on two devices each gets half of every batch, all rows once; and a
-    trainer's process has no Beam in it.
+    """Two replicas share the batches, and the process imports no Beam.
+
+    Under MirroredStrategy each gets half of every batch, all rows once.
     """
     command = [sys.executable, "-c", UNDER_MIRRORED_STRATEGY, larger]
     run = subprocess.run(command, cwd=repository, capture_output=True, text=True)

@@ -1,6 +1,4 @@
-"""Shards that are damaged after they were written: `verify` finds every single bit, and says
-where.
-"""
+"""`verify` finds every bit of damage in written shards, and says where."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ ROWS = 4
 
 @pytest.fixture(scope="module", params=["none", "gzip", "zlib"])
 def compression(request: pytest.FixtureRequest) -> str:
-    """How the shards are compressed."""
+    """Compressions of the shards."""
     return str(request.param)
 
 
@@ -63,8 +61,9 @@ def complaint(dataset: pathlib.Path) -> str:
 
 
 def record_at(data: bytes, position: int) -> tuple[int, int]:
-    """Returns the number and the offset of the record of an undamaged file in which a byte lies: a
-    walk from length to length.
+    """Returns number and offset of the record that holds a byte.
+
+    It walks an undamaged file from length to length.
     """
     number = offset = 0
     while True:
@@ -75,8 +74,9 @@ def record_at(data: bytes, position: int) -> tuple[int, int]:
 
 
 def test_every_bit_of_a_shard(dataset: pathlib.Path, compression: str) -> None:
-    """Each bit that flips is found; the file is named, and where nothing is compressed the very
-    record and its offset, else one up to it.
+    """Each flipped bit is found, and the file is named.
+
+    Without compression the error has the record and its offset, else one up to it.
     """
     path = shards(dataset)[0]
     good = path.read_bytes()
@@ -98,7 +98,7 @@ def test_every_bit_of_a_shard(dataset: pathlib.Path, compression: str) -> None:
 
 
 def test_a_shard_that_ends_early(dataset: pathlib.Path, compression: str) -> None:
-    """Cut after any number of bytes, or with bytes behind its end, a shard is found and named."""
+    """A truncated or extended shard is found and named."""
     path = shards(dataset)[0]
     good = path.read_bytes()
     cuts = [good[:size] for size in range(len(good))]
@@ -113,7 +113,10 @@ def test_a_shard_that_ends_early(dataset: pathlib.Path, compression: str) -> Non
 def test_shards_that_are_not_where_they_belong(
     dataset: pathlib.Path, tmp_path: pathlib.Path, damage: str
 ) -> None:
-    """Whole files in wrong places are found and named, both of them where there are two."""
+    """Swapped or misplaced files are found and named.
+
+    Both files are named if there are two.
+    """
     copy = tmp_path / "out"
     shutil.copytree(dataset, copy)
     first, second = shards(copy)
@@ -139,8 +142,9 @@ def test_shards_that_are_not_where_they_belong(
 def test_a_damaged_manifest(
     dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str
 ) -> None:
-    """Cut anywhere, a manifest is no manifest; and every number and checksum of a shard or a split
-    in it is held against the files.
+    """A damaged manifest is refused.
+
+    It is cut anywhere, or has a number or checksum that differs from the files.
     """
     copy = tmp_path / "out"
     shutil.copytree(dataset, copy)
@@ -168,8 +172,9 @@ def test_a_damaged_manifest(
 def test_bytes_of_a_manifest_that_change(
     dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str
 ) -> None:
-    """Whatever byte of a manifest changes, `verify` finds nothing, or says so cleanly: never
-    another exception.
+    """A manifest's changed byte is harmless or a clean `verify` error.
+
+    There is never another exception.
     """
     copy = tmp_path / "out"
     shutil.copytree(dataset, copy)
@@ -184,8 +189,9 @@ def test_bytes_of_a_manifest_that_change(
 
 
 def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
-    """Behind megabytes, the record that is named is the one in which the damage is, and what was
-    read before it is whole.
+    """The error names the damaged record behind megabytes of compressed data.
+
+    The records before it are whole.
     """
     import pyarrow as pa
 

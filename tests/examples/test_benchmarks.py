@@ -1,6 +1,4 @@
-"""Tests of ``benchmarks/compare.py``: the comparison with other tools runs, counts what they write,
-and sees what they lose.
-"""
+"""``benchmarks/compare.py`` runs, counts other tools' records, and sees losses."""
 
 from __future__ import annotations
 
@@ -43,8 +41,9 @@ def sections(text: str) -> dict[str, list[list[str]]]:
 
 @pytest.mark.slow
 def test_contenders_that_need_no_installation_run(repository: Path, tmp_path: Path) -> None:
-    """The loops, tf.Transform and ours take part in what they can do; all rows come out, and each
-    peer has its ratio.
+    """The loops, tf.Transform and ours run the jobs that they can do.
+
+    All rows come out, and each peer has its ratio.
     """
     jobs = ["--jobs", "csv to no compression", "parquet to gzip", "csv to gzip, encodings"]
     finished = compare(
@@ -86,8 +85,9 @@ def test_limits_of_ours_are_measured(repository: Path, tmp_path: Path) -> None:
 
 
 def test_it_says_who_takes_no_part_and_why(repository: Path, tmp_path: Path) -> None:
-    """Peers that are not installed are named with what installs them, and those that cannot do a
-    job with the reason.
+    """Peers that take no part are named with the reason.
+
+    For those that are not installed, it is the command that installs them.
     """
     finished = compare(repository, tmp_path, "--list", "--jobs", "csv to gzip")
     assert finished.returncode == 0, finished.stderr
@@ -98,8 +98,9 @@ def test_it_says_who_takes_no_part_and_why(repository: Path, tmp_path: Path) -> 
 
 
 def test_the_counter_sees_what_is_missing(repository: Path, tmp_path: Path) -> None:
-    """Rows, columns and values are counted over files with and without gzip, and what is no record
-    file is left aside.
+    """Rows, columns and values are counted over files with and without gzip.
+
+    Files of other kinds are left out.
     """
     tensorflow = pytest.importorskip("tensorflow")
 

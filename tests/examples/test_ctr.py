@@ -1,5 +1,7 @@
-"""The click-through example from log to model: three sources joined, a vector of numbers as floats
-and as bytes, days, training on two devices.
+"""The click-through example from log to model.
+
+It joins three sources, has a vector of numbers as floats and as bytes, has days, and trains on two
+devices.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ def generate(repository: Path, folder: Path, *arguments: str) -> None:
 def write_recipe(
     repository: Path, folder: Path, name: str = "recipe.yaml", numbers: str = "list"
 ) -> str:
-    """Copies the example's recipe for the data in ``folder/data``, with the vector as a list or as
-    bytes.
+    """Copies the example's recipe for the data in ``folder/data``.
+
+    The vector is a list or bytes.
     """
     text = (repository / "examples" / "ctr" / "recipe.yaml").read_text()
     assert text.count("as: list") == 1
@@ -54,8 +57,9 @@ def write_recipe(
 
 @pytest.fixture(scope="module")
 def folder(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some clicks of two days, the first one converted with the vector as floats (``out``) and as
-    bytes (``bytes``).
+    """Some clicks of two days.
+
+    The first day is converted with the vector as floats (``out``) and as bytes (``bytes``).
     """
     folder = tmp_path_factory.mktemp("ctr")
     generate(repository, folder / "data", *SMALL, "--days=2")
@@ -89,8 +93,9 @@ def joined(folder: Path, date: str) -> pd.DataFrame:
 
 
 def test_the_examples_are_the_joined_clicks(folder: Path) -> None:
-    """Every click is one example, with what the three tables say of it: reader, hour, age known or
-    not, premium, paywall, label.
+    """Every click is one example with the values of all three tables.
+
+    These are reader, hour, age (known or not), premium, paywall and label.
     """
     rows = joined(folder, DAYS[0])
     angle = 2 * np.pi * rows.time.dt.hour / 24
@@ -125,8 +130,9 @@ def test_the_examples_are_the_joined_clicks(folder: Path) -> None:
 
 
 def test_numbers_are_scaled_and_articles_numbered_by_frequency(folder: Path) -> None:
-    """On the train split a z-score has mean 0 and deviation 1, and ids of articles go by how often
-    they were shown.
+    """Numbers are scaled and articles numbered by frequency.
+
+    On the train split a z-score has mean 0 and deviation 1.
     """
     batches = list(loader.load(folder / "out" / DAYS[0], "train", shuffle=False))
     position = np.concatenate([features["numbers"].numpy()[:, 2] for features, _ in batches])
@@ -140,8 +146,9 @@ def test_numbers_are_scaled_and_articles_numbered_by_frequency(folder: Path) -> 
 
 
 def test_raw_bytes_hold_the_same_numbers(folder: Path) -> None:
-    """With ``as: bytes`` the vector is one text of little-endian float32, which decodes to the
-    floats of ``as: list``.
+    """With ``as: bytes`` the vector is one text of little-endian float32.
+
+    It decodes to the floats of ``as: list``.
     """
     raw = {"numbers": tf.TensorSpec([LENGTH], tf.float32)}
     for split in ("train", "eval"):
@@ -155,8 +162,9 @@ def test_raw_bytes_hold_the_same_numbers(folder: Path) -> None:
 
 
 def test_a_daily_run_adds_a_day(folder: Path) -> None:
-    """The next day, by the encodings of the first, leaves the first as it was, and both are loaded
-    as one.
+    """The next day uses the first day's encodings.
+
+    The first day stays unchanged, and both are loaded as one.
     """
     first = folder / "out" / DAYS[0]
     before = {
@@ -190,8 +198,9 @@ def test_a_daily_run_adds_a_day(folder: Path) -> None:
 def test_a_day_that_breaks_the_contract_stops(
     folder: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log with an eleventh position on a page does not pass the frozen schema, and no dataset of
-    that day appears.
+    """A log that breaks the frozen schema gives no dataset.
+
+    It has an eleventh position on a page.
     """
     log = (folder / "data" / "clicks" / f"{DAYS[1]}.jsonl").read_text()
     (folder / "data" / "clicks" / "2026-11-30.jsonl").write_text(
@@ -213,8 +222,9 @@ def test_a_day_that_breaks_the_contract_stops(
 
 
 def test_the_generator_repeats_itself(folder: Path, repository: Path, tmp_path: Path) -> None:
-    """The same seed gives the same files, and a day does not depend on which other days are
-    made.
+    """The generator gives the same files for the same seed.
+
+    A day does not depend on the other days of the run.
     """
     generate(repository, tmp_path, *SMALL, "--days=1", f"--date={DAYS[1]}")
     made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
@@ -224,8 +234,10 @@ def test_the_generator_repeats_itself(folder: Path, repository: Path, tmp_path: 
 
 
 def train(repository: Path, output: Path, *arguments: str) -> list[tuple[float, float, float]]:
-    """Runs the training example on two virtual devices; returns accuracy, log loss and AUC of the
-    base rate and the model, split by split.
+    """Runs the training example on two virtual devices.
+
+    Returns:
+      Accuracy, log loss and AUC of the base rate and the model, split by split.
     """
     command = [
         sys.executable,
@@ -249,8 +261,9 @@ def train(repository: Path, output: Path, *arguments: str) -> list[tuple[float, 
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", ["list", "bytes"])
 def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, numbers: str) -> None:
-    """Trained on two days, it is well above the base rate on rows that were held back and on a day
-    that it has not seen.
+    """The model beats the base rate after two days of training.
+
+    It does so by far, on rows that were held back or are of a third day.
     """
     generate(repository, tmp_path / "data", "--rows=20000", "--users=400", "--articles=100")
     recipe, output = (
@@ -289,8 +302,9 @@ def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, nu
 
 @pytest.mark.slow
 def test_it_trains_on_libsvm_rows(repository: Path, tmp_path: Path) -> None:
-    """Sparse rows of a libsvm file, with labels -1 and 1, are embedded value by value, and
-    learned.
+    """The model learns from sparse rows of a libsvm file.
+
+    Labels are -1 and 1, and values are embedded one by one.
     """
     random = np.random.default_rng(3)
     weights, lines = random.normal(0, 1.5, 200), []

@@ -1,5 +1,6 @@
-"""The frozen schemas of the image and raw-record examples: data as it is handed out passes them,
-and another schema is found out.
+"""The frozen schemas of the image and raw-record examples.
+
+Published data pass them, and another schema fails.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ RECIPES = {
     "raw_records/recipe": ("raw_records", write_lines),
     "values/recipe": ("values", write_values),
 }
-# What is changed in a schema -> the feature that is named, and what is said of it.
+# A change of a schema -> the feature in the anomaly, and its description.
 BREAKS = {
     "cifar10": ("max: 9", "max: 8", "image/class/label", "9"),
     "cifar100": ("max: 19", "max: 18", "image/class/coarse/label", "19"),
@@ -106,8 +107,10 @@ BREAKS = {
 
 
 def prepare(name: str, folder: Path, repository: Path) -> Plan:
-    """Puts an example, the schemas and its data where the recipe looks for them; returns the
-    recipe's plan.
+    """Puts an example, the schemas and its data in their places.
+
+    Returns:
+      The recipe's plan.
     """
     path = name.partition(" ")[0]
     shutil.copytree(
@@ -123,8 +126,9 @@ def prepare(name: str, folder: Path, repository: Path) -> Plan:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name: str) -> None:
-    """The recipe, unchanged, on files of the original layout: no anomaly in any split; with one
-    line of the schema changed, the feature is named.
+    """The unchanged recipe finds no anomaly in files of the published layout.
+
+    With one line of the schema changed, the feature is named.
     """
     folder = tmp_path / "found"
     options = RunOptions(str(folder), quiet=True)
@@ -154,8 +158,9 @@ def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name:
 
 
 def test_every_frozen_schema_is_used(repository: Path) -> None:
-    """Each schema under schemas/ is named by the recipe of an example, and each example names one
-    that is there, but where data is anybody's.
+    """Each schema under schemas/ is used by an example.
+
+    Each example has an existing schema, unless its data are the user's own.
     """
     used = set()
     for path in sorted((repository / "examples").glob("*/*.yaml")):
@@ -167,8 +172,9 @@ def test_every_frozen_schema_is_used(repository: Path) -> None:
 
 
 def test_values_come_out_as_they_went_in(tmp_path: Path, repository: Path) -> None:
-    """The example of all types: every value of every row, found again by its key, equals what the
-    Parquet file holds; nothing was rounded.
+    """Every value of every row equals that of the Parquet file.
+
+    The example has all types. Rows are found by key, and nothing is rounded.
     """
     out = str(tmp_path / "out")
     convert.convert(prepare("values/recipe", tmp_path, repository), out, quiet=True)

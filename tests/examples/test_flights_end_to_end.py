@@ -1,5 +1,6 @@
-"""The flights example from the command line to a trainer's tensors, against a computation in pandas
-that shares no code with ours.
+"""The flights example from the command line to a trainer's tensors.
+
+The oracle is a computation in pandas that shares no code with ours.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def converted(repository, flights_data, tmp_path_factory):
 
 
 def read_split(folder: pathlib.Path, manifest: dict, split: str) -> pd.DataFrame:
-    """Reads all shards of a split as a trainer would, with the feature spec that tfx-bsl derives
-    from our schema.
+    """Reads all shards of a split like a trainer.
+
+    tfx-bsl derives the feature spec from our schema.
     """
     import tensorflow as tf
     from google.protobuf import text_format
@@ -117,7 +119,7 @@ def as_column(tensor) -> pd.Series:
 
 
 def test_every_value_of_every_example_is_the_oracles(converted, expected):
-    """All 327,346 rows, all columns, nulls included, are what pandas makes of the five tables."""
+    """All columns of all 327,346 rows equal those of pandas, nulls included."""
     found = converted.examples
     assert sorted(found.columns) == sorted(expected.examples.columns)
     assert len(found) == len(expected.examples)
@@ -130,11 +132,11 @@ def test_every_value_of_every_example_is_the_oracles(converted, expected):
 
 
 def differences(found: pd.Series, wanted: pd.Series) -> int:
-    """Returns in how many rows two columns differ, a null on one side included; floats are compared
-    as float32.
+    """Returns the number of rows in which two columns differ.
 
-    By numpy, because ``pandas.testing.assert_series_equal(check_exact=True)`` of pandas 3.1 lets
-    unequal Float32 columns pass.
+    A null on one side differs; floats are compared as float32. It uses numpy, because
+    ``pandas.testing.assert_series_equal(check_exact=True)`` of pandas 3.1 lets unequal Float32
+    columns pass.
     """
     assert (found.dtype.kind, found.dtype == "string") == (
         wanted.dtype.kind,
@@ -165,8 +167,9 @@ def test_every_row_is_accounted_for(converted, expected):
 
 
 def test_no_day_is_in_two_splits(converted, expected):
-    """The split is by day: each of the 365 is in one split only, and eval gets about a fifth of
-    them.
+    """Each of the 365 days is in one split only.
+
+    The split is by day, and eval gets about a fifth of them.
     """
     days = {
         split: set(map(tuple, table[DAY].drop_duplicates().to_numpy()))
@@ -179,8 +182,9 @@ def test_no_day_is_in_two_splits(converted, expected):
 
 
 def test_the_manifest_is_what_lies_on_disk(converted):
-    """Paths, sizes, CRCs and rows of the manifest are those of the files, and there are no other
-    files.
+    """The manifest has the paths, sizes, CRCs and rows of the files.
+
+    There are no other files.
     """
     folder = converted.folder
     for split, entry in converted.manifest["splits"].items():
@@ -199,8 +203,9 @@ def test_the_manifest_is_what_lies_on_disk(converted):
 
 
 def test_shards_of_a_split_hold_equally_many_rows(converted):
-    """No shard differs from another of its split by more than 5 % in rows, and train has
-    several.
+    """Shards of a split differ by at most 5 % in rows.
+
+    Train has several shards.
     """
     assert len(converted.manifest["splits"]["train"]["shards"]) > 1
     for entry in converted.manifest["splits"].values():
@@ -209,8 +214,9 @@ def test_shards_of_a_split_hold_equally_many_rows(converted):
 
 
 def test_train_is_shuffled(converted):
-    """The months of the flights in the first shard are all months of the year: source order is
-    gone.
+    """The first shard has flights of all months.
+
+    The source order is gone.
     """
     rows = converted.manifest["splits"]["train"]["shards"][0]["rows"]
     assert set(converted.splits["train"]["month"][:rows]) == set(range(1, 13))
@@ -226,9 +232,7 @@ def test_train_is_shuffled(converted):
     ],
 )
 def test_the_comparison_sees_one_wrong_value(dtype, wanted, found):
-    """The comparison that the whole module rests on counts one changed value, of any type, and a
-    value that went missing.
-    """
+    """The module's comparison counts one changed or missing value of any type."""
     column = pd.Series([wanted, wanted, pd.NA], dtype=dtype)
     changed = pd.Series([wanted, found, pd.NA], dtype=dtype)
     assert differences(column, column) == 0

@@ -1,5 +1,6 @@
-"""The flights example from tables to predictions, on a tenth of the flights: converted, trained
-with an interruption, exported, compared.
+"""The flights example from tables to predictions.
+
+A tenth of the flights is converted, trained on with an interruption, exported and compared.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ LOSS = re.compile(r"- loss: ([0-9.]+)")
 
 
 class Trained(NamedTuple):
-    """What the example left.
+    """The results of the example.
 
     Attributes:
       raw, encoded: datasets of the same flights.
       output: folder of the models.
-      before, after: what was printed before the interruption and by the run after it.
+      before, after: printed text before the interruption and of the run after it.
     """
 
     raw: pathlib.Path
@@ -99,8 +100,10 @@ def convert(repository: pathlib.Path, folder: pathlib.Path, recipe: str, name: s
 
 
 def test_training_goes_on_where_it_was_interrupted(trained):
-    """After the kill in epoch 2, the second run trains epochs 2 and 3, from a model that has
-    learned already.
+    """The second run continues with epochs 2 and 3.
+
+    The first run was killed in epoch 2. The second one starts from a model that has learned
+    already.
     """
     assert "trained epochs" not in trained.before
     assert f"trained epochs 2 to {EPOCHS}," in trained.after
@@ -111,9 +114,7 @@ def test_training_goes_on_where_it_was_interrupted(trained):
 
 
 def test_the_model_beats_the_majority_class(trained):
-    """On the held-back days accuracy and AUC are well above those of always giving the more
-    frequent answer.
-    """
+    """Accuracy and AUC on held-back days beat the majority class."""
     figures = re.findall(
         r"^(majority class|model) +([0-9.]+) +([0-9.]+)$", trained.after, re.MULTILINE
     )
@@ -123,8 +124,9 @@ def test_the_model_beats_the_majority_class(trained):
 
 
 def test_raw_and_encoded_rows_get_the_same_answer(trained):
-    """The example ends with the table of both answers, for all flights of ``eval``, and they are
-    equal to float precision.
+    """The example ends with equal answers for raw and encoded rows.
+
+    They are equal to float precision for all flights of ``eval``.
     """
     rows = json.loads((trained.encoded / "dataset.json").read_text())["splits"]["eval"]["rows"]
     count, difference = re.search(
@@ -135,8 +137,9 @@ def test_raw_and_encoded_rows_get_the_same_answer(trained):
 
 
 def test_the_serving_graph_gives_the_features_of_the_shards(trained, repository):
-    """Raw rows of ``eval``, put through the graph, become bit for bit the features that the encoded
-    shards hold, whatever the order of rows.
+    """The serving graph gives the shards' features bit for bit.
+
+    Its input is the raw rows of ``eval``, in any order.
     """
     specification = importlib.util.spec_from_file_location(
         "train_flights", repository / "examples" / "train_flights.py"
@@ -198,8 +201,10 @@ print(json.dumps({"examples": answers, "tensors": again, "columns": sorted(argum
 
 
 def test_the_saved_model_needs_nothing_but_tensorflow(trained):
-    """Loaded by TensorFlow alone, it takes raw rows as examples or as one tensor a column, and asks
-    for no column that it does not need.
+    """TensorFlow alone loads the saved model.
+
+    It takes raw rows as examples or as one tensor a column, and asks only for columns that it
+    needs.
     """
     shard = min((trained.raw / "examples" / "Split-eval").iterdir())
     command = [sys.executable, "-c", SERVE, trained.output / "serving", shard]

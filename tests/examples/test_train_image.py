@@ -1,5 +1,6 @@
-"""The image example from files to a trained model: digits in class folders, CIFAR and IDX files,
-converted, trained with an interruption, judged.
+"""The image example from files to a trained model.
+
+It converts digits in class folders, CIFAR and IDX files, trains with an interruption and evaluates.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ output: {num_shards: 2}
 
 
 class Trained(NamedTuple):
-    """What the example left.
+    """The results of the example.
 
     Attributes:
       dataset: its folder.
       output: folder of the model.
-      before, after: what was printed before the interruption and by the run after it.
+      before, after: printed text before the interruption and of the run after it.
     """
 
     dataset: Path
@@ -54,8 +55,10 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trained(repository, tmp_path_factory):
-    """Converts scikit-learn's digits, 32 × 32 PNG files in class folders, and trains; killed in its
-    second epoch and started again.
+    """Converts scikit-learn's digits and trains with an interruption.
+
+    They are 32 × 32 PNG files in class folders. The training is killed in its second epoch and
+    started again.
     """
     folder = tmp_path_factory.mktemp("digits")
     write_digits(folder / "digits")
@@ -95,16 +98,18 @@ def write_digits(root: Path) -> None:
 
 
 def test_the_example_knows_the_images_and_classes(trained):
-    """Size, channels and class names come from the dataset; names are in the order of their ids,
-    that of the alphabet.
+    """Size, channels and class names come from the dataset.
+
+    Names are in the order of their ids, which is alphabetical.
     """
     assert bp.info(trained.dataset).labels() == tuple(sorted(NAMES))
     assert f"32 × 32 × 1 pixels, 10 classes: {', '.join(sorted(NAMES))}" in trained.after
 
 
 def test_training_goes_on_where_it_was_interrupted(trained):
-    """After the kill in epoch 2, the second run trains epoch 2 and those after it, from a model
-    that has learned already.
+    """The second run continues with the epoch of the kill.
+
+    It starts from a model that has learned already.
     """
     assert "trained epochs" not in trained.before
     assert f"trained epochs 2 to {EPOCHS}," in trained.after
@@ -115,7 +120,10 @@ def test_training_goes_on_where_it_was_interrupted(trained):
 
 
 def test_the_model_beats_the_majority_class(trained):
-    """On the images held back it is right about most, where the most frequent class is a tenth."""
+    """The model is right about most held-back images.
+
+    The most frequent class is a tenth.
+    """
     figures = re.findall(r"^(majority class|model) +([0-9.]+)$", trained.after, re.MULTILINE)
     (_, majority), (_, accuracy) = figures
     assert float(majority) < 0.2
@@ -135,7 +143,10 @@ print(*model.predict(images, verbose=0).argmax(1))
 
 
 def test_the_saved_model_knows_digits(trained):
-    """Loaded by Keras alone, it takes pixels as they are in a file and finds the class's id."""
+    """Keras alone loads the saved model.
+
+    It takes a file's pixels and finds the class's id.
+    """
     folder = trained.dataset.parent / "digits"
     paths = [path for name in sorted(NAMES) for path in sorted((folder / name).iterdir())[:10]]
     run = subprocess.run(
@@ -149,8 +160,9 @@ def test_the_saved_model_knows_digits(trained):
 
 
 def write_cifar(root: Path) -> None:
-    """Writes CIFAR-10's archive, with digits in three colours for photographs: 1,000 to train on,
-    200 held back.
+    """Writes CIFAR-10's archive with digits in three colours for photographs.
+
+    1,000 are to train on, 200 held back.
     """
     files = image_sets.cifar10_files(200)
     image_sets.write_archive(
@@ -159,8 +171,9 @@ def write_cifar(root: Path) -> None:
 
 
 def write_idx(root: Path) -> None:
-    """Writes Fashion-MNIST's four files, with digits for clothes: 1,200 to train on, 400 held
-    back.
+    """Writes Fashion-MNIST's four files with digits for clothes.
+
+    1,200 are to train on, 400 held back.
     """
     image_sets.write_mnist(root / ".demo/fashion-mnist", 1200, 400)
 
@@ -174,8 +187,10 @@ def write_idx(root: Path) -> None:
     ids=["cifar", "idx"],
 )
 def test_it_trains_on_cifar_and_idx_files(repository, tmp_path, example, write, shape, first_class):
-    """By the example's own recipe and schema: classes by name, two replicas, several epochs, far
-    better than the majority class, after an interruption.
+    """The example trains on CIFAR and IDX files.
+
+    It uses its own recipes and schemas, classes by name, two replicas and several epochs, and beats
+    the majority class by far after an interruption.
     """
     for folder in (f"examples/{example.partition('/')[0]}", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)

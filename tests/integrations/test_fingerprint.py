@@ -31,7 +31,7 @@ CONTRACT = "".join(f'feature {{ name: "{name}" type: INT }}\n' for name in ("use
 
 @pytest.fixture
 def folder(tmp_path):
-    """A recipe with everything that it can name beside it."""
+    """A recipe with everything that it can name next to it."""
     for name, text in {
         "recipe.yaml": RECIPE,
         "module.py": MODULE,
@@ -50,8 +50,9 @@ def fingerprint(folder: pathlib.Path) -> str:
 
 
 def test_it_follows_content(folder):
-    """A file that is written again with the same content at another time, and a comment in the
-    recipe, change nothing.
+    """A rewritten file and a comment change no fingerprint.
+
+    The file has the same content at another time; the comment is in the recipe.
     """
     before = fingerprint(folder)
     assert before.startswith("sha256:")
@@ -76,8 +77,9 @@ def test_it_follows_content(folder):
     ],
 )
 def test_any_change_changes_it(folder, name, old, new):
-    """One changed byte of data, contract, code or recipe makes another fingerprint, though dates
-    and sizes may be the same.
+    """One changed byte of data, contract, code or recipe changes the fingerprint.
+
+    Dates and sizes may be the same.
     """
     path = folder / name
     os.utime(path, (1, 1))
@@ -100,7 +102,10 @@ def test_names_and_numbers_of_files_count(folder):
 
 
 def test_labels_beside_arrays_count(tmp_path):
-    """The labels of an IDX source lie in a file of their own, which no path names."""
+    """The labels of an IDX source count.
+
+    They are in a file of their own, which no path names.
+    """
     images = struct.pack(">BBBBIII", 0, 0, 8, 3, 2, 1, 1) + bytes([7, 9])
     (tmp_path / "train-images-idx3-ubyte").write_bytes(images)
     labels = tmp_path / "train-labels-idx1-ubyte"
@@ -128,8 +133,9 @@ def test_a_local_file_is_read(tmp_path, content):
 @pytest.mark.remote
 @pytest.mark.parametrize("kind", ["s3", "gs"])
 def test_a_remote_file_is_not_read(kind):
-    """Of a remote file the storage's own checksum is taken: it follows the content, and no byte of
-    it is fetched.
+    """The storage's own checksum counts for a remote file.
+
+    It follows the content, and no byte of the file is fetched.
     """
     from tests.support.remote_stores import google_store, s3_store
 

@@ -1,4 +1,4 @@
-"""Tests of reading recipes: the values they become, and every way in which they can be wrong."""
+"""Recipe files: the values that they become, and every mistake."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def test_shard_sizes(text: str, size: int) -> None:
     ],
 )
 def test_broken_files(text: str, expected: list[str]) -> None:
-    """What is not a recipe at all is refused with its line."""
+    """A file without a recipe is refused with its line."""
     found = problems(text)
     assert found[: len(expected)] == expected
 
@@ -572,14 +572,20 @@ def test_later_problems_find_their_lines() -> None:
     ],
 )
 def test_bare_recipe(path: str, name: str) -> None:
-    """A data file alone makes a recipe that is named after it and keeps every row in one split."""
+    """A data file alone makes a recipe with its name.
+
+    The recipe keeps every row in one split.
+    """
     bare = reader.bare_recipe(path)
     assert bare == Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
     assert bare.split.fractions == {"train": 1.0}
 
 
 def test_load_recipe(tmp_path: pathlib.Path) -> None:
-    """A file is read with its folder as the directory, whether or not it has a byte order mark."""
+    """A recipe file's folder is its directory.
+
+    The file may have a byte order mark.
+    """
     path = tmp_path / "recipe.yaml"
     path.write_bytes(b"\xef\xbb\xbfname: a\nsources: {a: a.csv}\n")
     loaded = recipes.load(str(path))
@@ -599,8 +605,9 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200) | st.lists(st.sampled_from(FLIGHTS.split("\n"))).map("\n".join))
 def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
-    """Whatever is in the file, reading it ends in a recipe or in a RecipeError, never in another
-    exception.
+    """Reading any file ends in a recipe or in a RecipeError.
+
+    There is never another exception.
     """
     with contextlib.suppress(RecipeError):
         assert isinstance(recipes.parse_recipe(text, "r.yaml", encodings=ENCODINGS), Recipe)

@@ -1,5 +1,7 @@
-"""Jobs for Dataflow, submitted to a server on this machine that speaks its interface, with a
-storage beside it; and run from what it received.
+"""Jobs for Dataflow, submitted to a local server and run there.
+
+The server speaks Dataflow's interface, and another one is the storage. The jobs run from the bytes
+that the server received.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ FLAGS = [
 
 @pytest.fixture
 def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
-    """Both servers, with raw data in the bucket ``data`` and the recipe beside them."""
+    """Both servers, with raw data and the recipe in the bucket ``data``."""
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.csv").write_text(
         "id,user\n" + "".join(f"{n},u{n % 9}\n" for n in range(900))
@@ -80,8 +82,10 @@ def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
 
 
 def submit(cloud: Cloud, *arguments: str) -> int:
-    """Converts the recipe in the storage by a job on the server, and returns the command's exit
-    status.
+    """Converts the recipe in the storage by a job on the server.
+
+    Returns:
+      The command's exit status.
     """
     flags = [*FLAGS, f"--dataflow_endpoint={cloud.dataflow.url}"]
     return main_module.run(
@@ -90,7 +94,7 @@ def submit(cloud: Cloud, *arguments: str) -> int:
 
 
 def received(cloud: Cloud) -> tuple[dataflow_v1beta3.Job, dict]:
-    """The one job that the server received, and the pipeline's options in it."""
+    """The job that the server received, and its pipeline options."""
     (body,) = cloud.dataflow.received
     return dataflow_v1beta3.Job.from_json(body), json.loads(body)["environment"][
         "sdkPipelineOptions"
@@ -98,8 +102,10 @@ def received(cloud: Cloud) -> tuple[dataflow_v1beta3.Job, dict]:
 
 
 def test_a_job_has_all_that_dataflow_asks_for(cloud, capsys):
-    """Name, type, region, workers, image, experiments, labels, scheduling and places of files are
-    those of the command.
+    """A job has all fields of the command.
+
+    These are name, type, region, workers, image, experiments, labels, scheduling and places of
+    files.
     """
     more = [
         "--machine_type=n2-highmem-8",
@@ -132,8 +138,9 @@ def test_a_job_has_all_that_dataflow_asks_for(cloud, capsys):
 
 
 def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_path):
-    """The staged pipeline, run by another runner when recipe and schema are gone, makes a dataset
-    that verifies.
+    """Another runner makes a dataset that verifies from the staged pipeline.
+
+    The recipe and the schema are gone by then.
     """
     assert submit(cloud, "--no_wait_until_finish") == 0
     _, options = received(cloud)
@@ -159,8 +166,9 @@ def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_pa
 
 
 def test_a_template_is_written_instead_of_a_job(cloud, capsys):
-    """What a Flex Template's launcher starts leaves the job where the launcher said, and submits
-    none.
+    """The command of a Flex Template's launcher writes a template.
+
+    It leaves the job at the launcher's path, and submits none.
     """
     given = [
         "--recipe=gs://data/recipes/clicks.yaml",
@@ -177,8 +185,9 @@ def test_a_template_is_written_instead_of_a_job(cloud, capsys):
 
 
 def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
-    """`run_dataflow.sh --dry-run` builds the wheel, submits, and prints what was received, the
-    wheel staged under its name.
+    """`run_dataflow.sh --dry-run` builds the wheel, submits and prints the job.
+
+    The wheel is staged under its name.
     """
     (tmp_path / "sample").mkdir()
     (tmp_path / "sample" / "a.csv").write_text("id,x\n1,2\n3,4\n")
@@ -226,8 +235,9 @@ def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
     ],
 )
 def test_script_refuses_data_that_workers_cannot_read(tmp_path, recipe, status, message):
-    """A source on this machine, or one that is not there, ends the dry run with the recipe's own
-    error.
+    """A local or missing source ends the dry run with an error.
+
+    It is the recipe's own error.
     """
     (tmp_path / "a.csv").write_text("n\n1\n")
     (tmp_path / "recipe.yaml").write_text(recipe)

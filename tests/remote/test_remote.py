@@ -1,5 +1,6 @@
-"""Datasets in object stores, from the command line: sources there, shards there, against servers of
-S3's and Google's kind on this machine.
+"""Datasets in object stores, from the command line.
+
+Sources and shards are on local servers of S3's and Google's kind.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ OLD_RECIPE = "name: old\nsources: {{old: {{path: '{url}/raw/extra.csv.gz'}}}}\n"
 
 
 def rows(start: int, stop: int) -> bytes:
-    """Lines of a CSV file; some cells have line breaks in quotes, which must not be cut."""
+    """Lines of a CSV file.
+
+    Some cells have line breaks in quotes, which must not be cut.
+    """
     texts = [
         chr(34) + ("two\nlines" if n % 97 == 0 else "x" * (n % 30)) + chr(34) for n in range(stop)
     ]
@@ -75,8 +79,9 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def converted(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, str]:
-    """The store with the dataset ``out/clicks``, whose base source was read in several ranges of
-    one file; and what was printed.
+    """The store with the dataset ``out/clicks``, and the command's output.
+
+    The base source was read in several ranges of one file.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "RANGE_BYTES", 16 << 10)
@@ -97,7 +102,7 @@ def converted(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[S
 
 
 def beam_pipelines(store: Store, *arguments: str) -> int:
-    """Runs our command line with the options of a store, and returns its exit status."""
+    """Runs our command line with a store's options, and returns its status."""
     return main_module.run([*arguments, *store.options])
 
 
@@ -108,8 +113,9 @@ def test_a_dataset_is_complete_before_its_manifest_is_there(converted):
 
 
 def test_a_dataset_in_a_store_is_whole_and_nothing_else_is_left(converted):
-    """Manifest, shards, report, schema, statistics and graph are there; the temporary folder is
-    gone.
+    """A dataset in a store is complete, and nothing temporary is left.
+
+    It has manifest, shards, report, schema, statistics and graph.
     """
     store, _ = converted
     names = store.objects.names("out/clicks/")
@@ -128,7 +134,7 @@ def test_a_dataset_in_a_store_is_whole_and_nothing_else_is_left(converted):
 
 
 def test_bytes_are_those_of_a_conversion_on_this_machine(converted, tmp_path):
-    """The same files, read from and written to this machine, give the same shards."""
+    """A conversion on this machine gives the same shards."""
     store, _ = converted
     for name in store.objects.names("raw/"):
         (tmp_path / "raw").mkdir(exist_ok=True)
@@ -157,7 +163,7 @@ def test_bytes_are_those_of_a_conversion_on_this_machine(converted, tmp_path):
 
 
 def test_worker_processes_reach_the_store_as_we_do(store):
-    """Processes of their own are told where the store is and how to get in."""
+    """Worker processes get the address and the credentials of the store."""
     many = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--quiet"]
     output = f"{store.url}/out/processes"
     assert (
@@ -223,7 +229,7 @@ def test_describe_and_validate_write_to_a_store(converted, capsys):
 
 
 def test_transform_converts_new_data_in_a_store(converted):
-    """New data are encoded by the graph of a dataset in the store, into another one there."""
+    """``transform`` encodes new data by a graph in the store."""
     store, dataset = converted
     target = f"{store.url}/out/new"
     assert (
@@ -243,7 +249,7 @@ def test_transform_converts_new_data_in_a_store(converted):
 
 
 def test_a_dataset_is_replaced_only_when_told_to(store, capsys):
-    """A second conversion is refused; with --overwrite nothing of the first one stays."""
+    """A second conversion is refused; --overwrite replaces the first one whole."""
     target = f"{store.url}/out/twice"
     assert (
         beam_pipelines(
@@ -275,8 +281,9 @@ def test_a_dataset_is_replaced_only_when_told_to(store, capsys):
 
 
 def test_new_files_in_a_store_are_appended(store, capsys):
-    """A second run converts only the file that came, and writes the manifest last; a third finds
-    nothing new.
+    """A second run converts only the new file.
+
+    It writes the manifest last. A third run finds nothing new.
     """
     recipe = f"name: days\nappend: true\nsources: {{days: '{store.url}/days/*.csv'}}\n"
     store.objects.put("recipes/days.yaml", recipe.encode())
@@ -297,8 +304,9 @@ def test_new_files_in_a_store_are_appended(store, capsys):
 
 
 def test_a_failed_run_leaves_nothing_behind(store, capsys):
-    """A cell that does not fit fails the run: a new folder stays empty, and a dataset that was
-    there stays as it was.
+    """A failed run leaves no new files and no changed ones.
+
+    A cell that does not fit fails the run. The folder is new or holds an earlier dataset.
     """
     store.objects.put("bad/bad.csv", b"n\n" + b"1\n" * 5_000 + b"one\n")
     recipe = (
@@ -333,7 +341,7 @@ def test_a_failed_run_leaves_nothing_behind(store, capsys):
 
 
 def test_an_output_with_other_things_in_it_is_refused(store, capsys):
-    """Objects that are no part of a dataset are not written among, however deep they lie."""
+    """An output with foreign objects at any depth is refused."""
     store.objects.put("strange/deep/er/file.txt", b"mine")
     assert (
         beam_pipelines(
@@ -353,7 +361,7 @@ def test_a_source_that_is_not_there_is_named(store, capsys, name):
 
 
 def test_a_bucket_that_is_not_there_is_named(store, capsys):
-    """An output in a bucket without a name is an error with the path, and no traceback."""
+    """A missing bucket gives an error with the path, and no traceback."""
     target = store.url.replace("store", "nobodys") + "/out"
     assert beam_pipelines(
         store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet"
@@ -364,8 +372,9 @@ def test_a_bucket_that_is_not_there_is_named(store, capsys):
 
 
 def test_deleting_spares_namesakes(store):
-    """Deleting a folder leaves the objects whose names only begin like it, and takes brackets and
-    stars as they are.
+    """Deleting a folder leaves objects whose names only begin like it.
+
+    It takes brackets and stars literally.
     """
     for name in ("a/x", "a/b/y", "ab/z", "a[1]/x", "a*/x"):
         store.objects.put(f"delete/{name}", b"1")
@@ -379,8 +388,9 @@ def test_deleting_spares_namesakes(store):
 
 
 def test_renaming_replaces_and_may_be_repeated(store):
-    """What is renamed replaces what was there; what an earlier attempt has renamed is left
-    alone.
+    """Renaming replaces the target and may be repeated.
+
+    A repetition leaves the results of an earlier attempt alone.
     """
     names = [f"{number}[x].txt" for number in range(120)]
     for name in names:
@@ -398,8 +408,9 @@ def test_renaming_replaces_and_may_be_repeated(store):
 
 
 def test_what_fails_while_it_is_written_does_not_appear(store):
-    """An object is there only when its writer is done: one that fails leaves what was there
-    before.
+    """An object appears only when its writer is done.
+
+    A failing writer leaves the earlier object.
     """
     path = f"{store.url}/replace/object"
     store.objects.put("replace/object", b"before")
@@ -414,7 +425,7 @@ def test_what_fails_while_it_is_written_does_not_appear(store):
 
 
 def test_a_long_prefix_is_listed_whole():
-    """A listing goes on behind the first page of a thousand, and so does deleting."""
+    """A listing continues after its first page of a thousand; deletion, too."""
     with s3_store() as store:
         backend = s3_backends["123456789012"]["aws"]
         for number in range(2_500):
@@ -426,8 +437,9 @@ def test_a_long_prefix_is_listed_whole():
 
 
 def test_secrets_are_never_told(tmp_path):
-    """Neither a run that fails, with all its logs, nor a dataset has the credentials that it was
-    given.
+    """Neither a dataset nor a failed run shows the credentials.
+
+    This includes all its logs.
     """
     with s3_store() as store:
         store.objects.put("raw/a.csv", b"n\n1\n2\n")
@@ -465,14 +477,15 @@ def test_secrets_are_never_told(tmp_path):
 
 
 def test_a_dataset_where_tensorflow_cannot_read_is_refused():
-    """What cannot be loaded from its place says so, and what to do."""
+    """A dataset that TensorFlow cannot read is refused with advice."""
     with pytest.raises(DataError, match="Copy the dataset to this machine"):
         bp.load("s3://store/out/clicks")
 
 
 def test_a_function_of_tensorflow_needs_an_output_that_tensorflow_knows(tmp_path, capsys):
-    """A recipe with a preprocessing_fn is refused where its analysis could not be written, before
-    anything is read.
+    """A recipe with a preprocessing_fn needs an output that TensorFlow can write.
+
+    It is refused before anything is read.
     """
     (tmp_path / "function.py").write_text(
         "def preprocessing_fn(inputs):\n    return {'n': inputs['n']}\n"
@@ -498,7 +511,7 @@ def test_a_function_of_tensorflow_needs_an_output_that_tensorflow_knows(tmp_path
 
 
 def test_an_endpoint_where_nobody_answers_is_named_at_once(capsys):
-    """A wrong address is an error before Beam begins to try again and again."""
+    """A wrong address is an error before Beam begins its retries."""
     assert (
         main_module.run(["verify", "s3://store/out", "--s3_endpoint_url=http://127.0.0.1:9"]) == 2
     )

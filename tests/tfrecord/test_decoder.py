@@ -1,5 +1,6 @@
-"""tf.Examples are decoded to the same values and errors with and without the kernels; the kernels
-do what is usual.
+"""tf.Examples decode to the same values and errors with and without kernels.
+
+The kernels decode usual records.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class NoDecoder:
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
 )
 def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a schema and the kernels, blocks and lists of records are decoded without tfx-bsl."""
+    """With a schema and the kernels, usual records never reach tfx-bsl."""
     expected = ExampleDecoder(schema_of(SCHEMA))
     monkeypatch.setattr(decoder_module, "ExamplesToRecordBatchDecoder", NoDecoder)
     decoder = ExampleDecoder(schema_of(SCHEMA))
@@ -94,8 +95,9 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
 def test_odd_records_have_the_values_and_errors_of_tfx_bsl(
     with_and_without_kernels: None, bad: bytes, message: str | None
 ) -> None:
-    """What the kernel declines tfx-bsl decodes or refuses in its words; what follows has nothing of
-    it.
+    """tfx-bsl decodes or refuses the records that the kernel declines.
+
+    The errors are in its words, and later records are not affected.
     """
     decoder = ExampleDecoder(schema_of(SCHEMA))
     usual = decoder.decode(block_of(USUAL))
@@ -121,7 +123,7 @@ def test_odd_records_have_the_values_and_errors_of_tfx_bsl(
 def test_odd_schemas(
     with_and_without_kernels: None, text: str, columns: dict[str, list[list[int | bytes] | None]]
 ) -> None:
-    """Schemas without features, with one twice or with odd names mean what they mean to tfx-bsl."""
+    """Odd schemas mean the same as to tfx-bsl."""
     found = ExampleDecoder(schema_of(text)).decode(block_of(USUAL))
     assert found.num_rows == 3
     assert {name: found.column(name).to_pylist() for name in columns} == columns

@@ -81,8 +81,9 @@ def test_bytes_equal_tensorflow(batch: pa.RecordBatch) -> None:
     [(0, 1), (-1, 200), (-1, 254), (-1, 255), (0, 16_383), (0, 65_534), (0, 65_535), (-2, 3)],
 )
 def test_small_integers_are_looked_up(low: int, high: int) -> None:
-    """Ids, whose entries come from a table, have the bytes of others; so do those just beyond the
-    table.
+    """Small integers from the table have the right bytes.
+
+    So do the integers just beyond the table.
     """
     random = np.random.default_rng(high)
     values = random.integers(low, high, 40_000, endpoint=True)

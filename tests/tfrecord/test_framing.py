@@ -1,5 +1,6 @@
-"""tfrecord/framing.py writes what TensorFlow reads, reads what TensorFlow writes, and notices every
-damage.
+"""tfrecord/framing.py and TensorFlow read each other's files.
+
+It notices every damage.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(1, 400))
 def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
-    """The Adler-32 of two texts comes from their own, also where sums have gone through the modulus
-    many times.
+    """The Adler-32 of two texts follows from their own checksums.
+
+    The sums may have gone through the modulus many times.
     """
     first, second = first * times, second * times
     combined = compression_module.combine_adler32(
@@ -68,8 +70,9 @@ def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
 @given(st.lists(st.binary(max_size=2000), max_size=5), st.sampled_from([0, 1, 3, 4, 6, 9]))
 @settings(max_examples=50, deadline=None)
 def test_parts_are_one_stream(parts: list[bytes], level: int) -> None:
-    """One gzip member, or one zlib stream, with the parts' data and a checksum that fits, as
-    Python's own modules read it.
+    """Parts form one gzip member or zlib stream with its checksum.
+
+    Python's own modules read them.
     """
     for compression, bits in (("gzip", 31), ("zlib", 15)):
         stream = zlib.decompressobj(bits)
@@ -106,7 +109,7 @@ def test_we_read_what_tensorflow_writes(tmp_path: Path, compression: str) -> Non
 @given(st.lists(st.binary(max_size=100)), st.integers(1, 50))
 @settings(max_examples=100, deadline=None)
 def test_round_trip_in_any_chunks(records: list[bytes], chunk: int) -> None:
-    """What is framed is read back, however the file's bytes are cut into reads."""
+    """A framed record is read back for every read size."""
     before, framing.READ_BYTES = framing.READ_BYTES, chunk
     try:
         assert read_all(framed(records)) == records
@@ -124,8 +127,9 @@ def test_several_gzip_members_are_read() -> None:
 
 @pytest.mark.parametrize("first_member", range(262_141, 262_153))
 def test_one_member_at_tensorflows_critical_sizes(tmp_path: Path, first_member: int) -> None:
-    """tf.data reads our files whole where it loses what follows a gzip member that ends at these
-    sizes.
+    """tf.data reads our files whole at TensorFlow's critical sizes.
+
+    It loses the data after a gzip member that ends at such a size.
     """
     noise = random.Random(first_member).randbytes(first_member)
     overhead = len(stream_of([framed([noise])], "gzip", 1)) - first_member
@@ -140,7 +144,10 @@ def test_one_member_at_tensorflows_critical_sizes(tmp_path: Path, first_member: 
 
 
 def test_every_flipped_bit_is_noticed() -> None:
-    """Each single-bit flip in length, data or CRC of any record is an error that names the file."""
+    """A flipped bit is an error that names the file.
+
+    The bit is in the length, the data or a CRC of any record.
+    """
     data = framed([b"first", b"second"])
     for bit in range(8 * len(data)):
         damaged = bytearray(data)

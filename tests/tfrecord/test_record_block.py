@@ -1,5 +1,6 @@
-"""Records that lie in the bytes of a TFRecord file are a sequence, and slices of them share its
-bytes.
+"""Records in the bytes of a TFRecord file are a sequence.
+
+Its slices share its bytes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ def block_of(records: list[bytes]) -> RecordBlock:
 
 @given(st.lists(st.binary(max_size=20), max_size=6), st.integers(-8, 8), st.integers(-8, 8))
 def test_is_a_sequence_of_its_records(records: list[bytes], start: int, stop: int) -> None:
-    """Length, places from either end, slices, slices of slices and the loop are those of a list of
-    the records.
+    """A record block has the length, items and slices of a list.
+
+    This includes places from either end, slices of slices and iteration.
     """
     block = block_of(records)
     assert len(block) == len(records)

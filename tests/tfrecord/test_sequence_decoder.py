@@ -35,8 +35,9 @@ Features = dict[str, Any]
 
 @st.composite
 def sequences(draw: st.DrawFn) -> tuple[Layout, list[tuple[Features, Features]]]:
-    """A layout, and what records of it hold: (context, feature lists), None in them for a Feature
-    without a kind.
+    """A layout, and the contents of its records: (context, feature lists).
+
+    None in them is a Feature without a kind.
     """
     names = draw(
         st.lists(
@@ -84,7 +85,7 @@ def message(layout: Layout, record: tuple[Features, Features]) -> tf.train.Seque
 
 
 def decoded(records: list[bytes], layout: Layout) -> list[tuple[Features, Features]]:
-    """Decodes records into Python values: None where a feature, or a feature list, is missing."""
+    """Decodes records into Python values: None for a missing feature or list."""
     context, lists = decode_sequences(records, layout)
     columns = [
         [
@@ -98,8 +99,9 @@ def decoded(records: list[bytes], layout: Layout) -> list[tuple[Features, Featur
 
 
 def wanted(layout: Layout, records: list[tuple[Features, Features]]) -> str:
-    """Returns what ``decoded`` has to give, as text: NaN is equal to itself, and 0.0 not to
-    -0.0.
+    """Returns the expected result of ``decoded``, as text.
+
+    NaN is equal to itself, and 0.0 differs from -0.0.
     """
     return repr(
         [
@@ -145,8 +147,9 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Random) -> bytes:
-    """Serializes a record in some of the ways that protobuf allows and nobody takes: unknown
-    fields, values apart, maps backwards.
+    """Serializes a record in rare layouts that protobuf allows.
+
+    They have unknown fields, separate values and reversed maps.
     """
 
     def numbers(type_: pa.DataType, values: list[Any]) -> bytes:
@@ -189,9 +192,7 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
 def test_unusual_layouts_are_read(
     drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
 ) -> None:
-    """Records that a writer of its own kind has laid out are read as protobuf reads them, among
-    others.
-    """
+    """Records in unusual layouts are read as by protobuf, among others."""
     layout, records = drawn
     raw = [
         unusual(layout, record, rng)
@@ -207,8 +208,9 @@ def test_unusual_layouts_are_read(
 def test_damaged_records_are_never_misread(
     drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
 ) -> None:
-    """With a byte changed, left out or added, a record is refused by its number, or it decodes to
-    what protobuf finds in it.
+    """A damaged record is refused, or decodes like protobuf.
+
+    The error has its number. The damage is a byte that is changed, left out or added.
     """
     layout, records = drawn
     raw = [message(layout, record).SerializeToString() for record in records]
@@ -245,8 +247,9 @@ def values_of(feature: tf.train.Feature) -> list[Any] | None:
 
 
 def test_layout_is_found() -> None:
-    """Names and kinds are found in records, of the context and of feature lists apart, sorted; one
-    without any kind is of bytes.
+    """The decoder finds names and kinds of context and feature lists.
+
+    They are sorted. A feature without any kind is of bytes.
     """
     layout = Layout(
         {"b": pa.int64(), "a": pa.float32()},

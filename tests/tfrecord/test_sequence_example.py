@@ -1,5 +1,6 @@
-"""tfrecord/example.py gives the bytes of TensorFlow's own deterministic serialization, and
-others read them back.
+"""tfrecord/example.py gives the bytes of TensorFlow's own serialization.
+
+The serialization is deterministic, and other readers read it back.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ NAMES = st.builds(
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
-    """Batches of any feature types and feature lists with null steps, sometimes as a slice of a
-    longer one.
+    """Batches of any feature types, and feature lists with null steps.
+
+    Some are a slice of a longer batch.
     """
     rows = draw(st.integers(0, 5))
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
@@ -93,8 +95,9 @@ def test_bytes_equal_tensorflow(drawn: tuple[pa.RecordBatch, list[str]]) -> None
 
 
 def _as_tfx_bsl(step: object) -> object:
-    """Returns what tfx-bsl 1.21 makes of a step: of integers in feature lists it keeps 32 bits,
-    whoever wrote them.
+    """Returns tfx-bsl 1.21's reading of a step.
+
+    It keeps 32 bits of the integers in feature lists, for every writer.
     """
     return (step + 2**31) % 2**32 - 2**31 if isinstance(step, int) else step
 
@@ -102,8 +105,9 @@ def _as_tfx_bsl(step: object) -> object:
 @given(batches())
 @settings(max_examples=100, deadline=None)
 def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) -> None:
-    """tfx-bsl's decoder, which knows no schema here, finds every value, null step, empty and absent
-    list.
+    """tfx-bsl's decoder finds every value, null step, empty and absent list.
+
+    It knows no schema here.
     """
     batch, lists = drawn
     records = serialize_sequences(batch, lists).to_pylist()

@@ -44,7 +44,7 @@ RECIPES = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of some megabytes, and rows that are larger than an element may be."""
+    """Tables of some megabytes, and rows larger than an element may be."""
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(1)
     words = pa.array([f"word {number} of many" for number in rng.permutation(ROWS).tolist()])
@@ -72,8 +72,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_element_is_too_large(
     name: str, exchange: ExchangeBy, data: Path, tmp_path: Path
 ) -> None:
-    """Rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics cross in small
-    elements.
+    """All data cross the engine in small elements.
+
+    These are rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics.
     """
     recipe = parse_recipe(RECIPES[name], "recipe.yaml", str(data))
     with measured(tmp_path / "sizes") as largest:

@@ -1,5 +1,6 @@
-"""transforms/fit.py fits the same to a split however it is cut into chunks, in whatever order
-they come, and whoever carries them.
+"""transforms/fit.py fits the same to a split for every cut into chunks.
+
+The order and the carriers of the chunks do not matter either.
 """
 
 from __future__ import annotations

@@ -385,8 +385,10 @@ FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
 
 
 def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
-    """Reads and selects the ranges of a recipe's only source, one after the other, and returns what
-    is rejected.
+    """Reads and selects the ranges of a recipe's only source in order.
+
+    Returns:
+      The rejected rows.
     """
     plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
     select, positions = _SelectOrReject(plan.checks, plan.base), RowPositions(plan.base)
@@ -406,7 +408,7 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
 def test_every_format_knows_where_its_rows_lie(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row that a derived column rejects has the position of the format's own errors."""
+    """A derived column's bad row has the format's position."""
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (40,))
     write, format_, sql, word, first = FORMATS[name]
     write(tmp_path / name)

@@ -34,7 +34,7 @@ def use(dataset: bp.Dataset) -> None:
 
 
 def check(folder: str) -> None:
-    """What commands do, functions do."""
+    """The functions do the same as the commands."""
     opened: bp.Dataset = bp.open(folder)
     found: bp.Description = bp.describe("recipe.yaml", quiet=True)
     anomalies = bp.validate(opened.folder, schema="s.pbtxt")

@@ -1,5 +1,6 @@
-"""What the tests with TFX share: the pipelines of docs/tfx.md, run by LocalDagRunner, and what
-TFX's metadata store says afterwards.
+"""Shared parts of the tests with TFX.
+
+They run the pipelines of docs/tfx.md with LocalDagRunner, and read TFX's metadata store.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ NEEDS_TFX = (
     "TFX is not installed here; `make test-tfx` makes an environment with it (glibc 2.39 or later)"
 )
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
-# What TFX, its metadata store and TensorFlow say on standard error in every pipeline, whoever made
-# the examples.
+# TFX, its metadata store and TensorFlow print these on standard error in every pipeline, for any
+# writer of the examples.
 WARNING = re.compile(r"^(?:WARNING|ERROR|E\d{4})\b|Warning: |\bW\d{4} ")
 
 
@@ -66,15 +67,16 @@ def write_clicks(path: pathlib.Path, rows: int = 600, seed: int = 1) -> None:
 
 
 def run_script(folder: pathlib.Path, name: str) -> str:
-    """Runs a script of a folder, and returns what it wrote to standard error."""
+    """Runs a script of a folder, and returns its standard error."""
     run = subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-5000:]
     return run.stderr
 
 
 def warnings_in(log: str) -> set[str]:
-    """The warnings and errors of a log, without what differs from run to run: numbers, hashes and
-    folders.
+    """The warnings and errors of a log.
+
+    Numbers, hashes and folders, which differ from run to run, are left out.
     """
     found = (line for line in log.splitlines() if WARNING.search(line))
     return {re.sub(r"[0-9a-f]{16,}|\d+|/\S+/", "#", line) for line in found}

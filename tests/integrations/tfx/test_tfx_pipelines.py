@@ -69,8 +69,9 @@ def documented(tmp_path_factory):
 
 
 def test_the_documented_pipeline_runs(documented):
-    """TFX's ExampleValidator, Transform, Trainer, StatisticsGen and SchemaGen all take our outputs,
-    and a model is trained.
+    """TFX's components take our outputs, and a model is trained.
+
+    They are ExampleValidator, Transform, Trainer, StatisticsGen and SchemaGen.
     """
     folder, _ = documented
     assert sorted(states(folder)) == [
@@ -88,8 +89,9 @@ def test_the_documented_pipeline_runs(documented):
 
 
 def test_outputs_are_the_folders_of_one_dataset(documented):
-    """The artifacts lie in one folder, which is a dataset whose shards are as its manifest says;
-    nothing lies elsewhere.
+    """The artifacts are in one folder, which is a dataset.
+
+    Its shards match its manifest, and there is nothing elsewhere.
     """
     folder, _ = documented
     [dataset] = (folder / "pipeline" / "RecipeExampleGen" / "dataset").iterdir()
@@ -112,7 +114,7 @@ def test_outputs_are_the_folders_of_one_dataset(documented):
 
 
 def test_artifacts_say_what_they_hold(documented):
-    """Splits, span, format and blessing stand on the artifacts as TFX's own components put them."""
+    """Artifacts have splits, span, format and blessing like those of TFX."""
     folder, _ = documented
     found = {
         artifact.type: artifact.properties for artifact in artifacts(folder, "RecipeExampleGen")
@@ -134,8 +136,9 @@ def test_tfx_finds_nothing_wrong(documented):
 
 
 def test_tfx_counts_what_we_count(documented):
-    """StatisticsGen, which reads our examples, and our own statistics agree on the examples and
-    values of every feature.
+    """StatisticsGen and our statistics agree on every feature.
+
+    They agree on the numbers of examples and values; StatisticsGen reads our examples.
     """
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -166,8 +169,9 @@ def test_tfx_counts_what_we_count(documented):
 
 
 def test_nothing_is_warned_of(documented, tmp_path):
-    """The log has no warning that the same pipeline behind TFX's own CsvExampleGen, StatisticsGen
-    and SchemaGen has not.
+    """The log has no warnings beyond those of TFX's own components.
+
+    The same pipeline behind CsvExampleGen, StatisticsGen and SchemaGen has all of them.
     """
     _, log = documented
     write_documented(tmp_path)
@@ -179,7 +183,10 @@ def test_nothing_is_warned_of(documented, tmp_path):
 
 
 def test_the_documented_pipeline_with_encodings_runs(tmp_path):
-    """Trainer takes encoded examples and the transform graph, and all five outputs are there."""
+    """Trainer takes encoded examples and the transform graph.
+
+    All five outputs are there.
+    """
     write_documented(tmp_path)
     run_script(tmp_path, "encoded.py")
     assert states(tmp_path) == [("RecipeExampleGen", "COMPLETE"), ("Trainer", "COMPLETE")]
@@ -195,8 +202,9 @@ def test_the_documented_pipeline_with_encodings_runs(tmp_path):
 
 
 def test_the_documented_import_runs(tmp_path):
-    """Importer takes the folders of a dataset that the command line made; ExampleValidator and
-    Transform read them, without a warning about formats.
+    """Importer takes the folders of a dataset of the command line.
+
+    ExampleValidator and Transform read them, without a warning about formats.
     """
     from beam_pipelines.cli.main import run
 
@@ -221,8 +229,9 @@ def test_the_documented_import_runs(tmp_path):
 
 
 def test_cache_goes_by_content(tmp_path):
-    """A touched input and a commented recipe are taken from the cache; a changed byte is not,
-    though size and date stay.
+    """A touched input and a commented recipe are taken from the cache.
+
+    A changed byte is not, though size and date stay.
     """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
@@ -249,8 +258,9 @@ def test_cache_goes_by_content(tmp_path):
 
 
 def test_beam_options_reach_beam(tmp_path):
-    """``beam_pipeline_args`` start worker processes, where an input of this size would else be read
-    in one thread.
+    """``beam_pipeline_args`` start worker processes.
+
+    An input of this size would else be read in one thread.
     """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
@@ -270,8 +280,9 @@ def test_beam_options_reach_beam(tmp_path):
 
 
 def test_a_run_that_fails_leaves_no_dataset(tmp_path):
-    """Data that break the contract stop the pipeline with our message; the execution has failed,
-    and the rows to blame are what is left.
+    """Data that break the contract stop the pipeline with our message.
+
+    The execution has failed, and only the blamed rows are left.
     """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)

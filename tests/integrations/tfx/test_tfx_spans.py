@@ -111,8 +111,9 @@ def static(span: int):
     ids=lambda value: ",".join(value) if isinstance(value, list) else None,
 )
 def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
-    """The latest span, or the one that is named, and its latest version take their places; a day
-    becomes the recipe's date.
+    """The latest or named span and its latest version are filled in.
+
+    A day becomes the recipe's date.
     """
     from beam_pipelines.integrations.tfx.spans import fill_spans, resolve_spans
     from beam_pipelines.recipe import path_dates
@@ -153,8 +154,9 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     ids=lambda value: ",".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_resolved_is_an_error(tree, paths, span, message):
-    """What TFX refuses is a RecipeError with TFX's reason, and a day that cannot be looked for is
-    one that says how to write it.
+    """A span that TFX refuses is a RecipeError with TFX's reason.
+
+    A day that no source's path can hold is an error that says how to write it.
     """
     from beam_pipelines.integrations.tfx.spans import resolve_spans
 
@@ -192,8 +194,9 @@ tfx.orchestration.LocalDagRunner().run(
 
 
 def test_artifacts_have_span_and_version(tmp_path):
-    """A pipeline converts the latest span and a named one; both numbers stand on the artifacts, the
-    day in the manifest.
+    """A pipeline converts the latest span and a named one.
+
+    Both numbers are on the artifacts, the day is in the manifest.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""What a user without TFX meets."""
+"""The component without TFX."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 
 def test_the_component_says_what_to_install():
-    """Importing the component where there is no TFX names the package, the extra and the system
-    that it needs.
+    """Importing the component without TFX names all that it needs.
+
+    These are the package, the extra and the system.
     """
     code = "import sys; sys.modules['tfx'] = None; import beam_pipelines.integrations.tfx.component"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
