@@ -647,7 +647,10 @@ def test_missing_and_new_columns() -> None:
 
 
 def test_several_reasons_are_one_entry() -> None:
-    """TFDV keeps one entry a feature: several reasons are joined, and each stays listed."""
+    """TFDV keeps one entry a feature with all its reasons.
+
+    The reasons are joined, and each stays listed.
+    """
     schema = text_format.Parse(
         'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }',
         schema_pb2.Schema(),
@@ -661,7 +664,10 @@ def test_several_reasons_are_one_entry() -> None:
 
 
 def test_a_split_without_rows_is_data_missing() -> None:
-    """An empty split has no anomalies of features; its proto says that data is missing."""
+    """An empty split has no anomalies of features.
+
+    Its proto says that data is missing.
+    """
     schema = text_format.Parse(
         'feature { name: "x" type: INT presence { min_count: 1 } }', schema_pb2.Schema()
     )
@@ -866,7 +872,7 @@ def test_unknown_environments_are_refused() -> None:
 def test_dataset_sizes(
     constraints: str, rows: int, previous: int | None, expected: list[tuple[str, str]]
 ) -> None:
-    """Too few, too many and much changed rows are anomalies of a split."""
+    """Too few, too many and much changed rows are a split's anomalies."""
     schema = parsed(f'feature {{ name: "x" type: INT }} dataset_constraints {{ {constraints} }}')
     baseline = None if previous is None else proto_of_rows(previous)
     found = find_anomalies(

@@ -40,7 +40,7 @@ def divergence(left: list[float], right: list[float]) -> float:
 @given(COUNTS, COUNTS)
 @settings(max_examples=200, deadline=None)
 def test_distances_of_texts(left: dict[str, int], right: dict[str, int]) -> None:
-    """Each distance is what its formula says, symmetric, and 0 to 1."""
+    """Each distance equals its formula, is symmetric, and is 0 to 1."""
     texts = sorted({*left, *right})
     p, q = ([side.get(text, 0) / sum(side.values()) for text in texts] for side in (left, right))
     value, which = l_infinity(left, right)
@@ -257,7 +257,10 @@ def test_nothing_is_compared_without_a_baseline_or_a_threshold() -> None:
 
 
 def test_a_split_or_feature_that_the_baseline_lacks_is_said_to_be_missing() -> None:
-    """There is a baseline, but it has nothing to compare with: COMPARATOR_CONTROL_DATA_MISSING."""
+    """A feature that the baseline lacks has COMPARATOR_CONTROL_DATA_MISSING.
+
+    The same holds for a split. There is a baseline, but it has nothing to compare with.
+    """
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0.1 } }")
     for baseline in ({}, {"train": statistics_pb2.DatasetFeatureStatistics(num_examples=1)}):
         found = find_anomalies(
@@ -269,7 +272,7 @@ def test_a_split_or_feature_that_the_baseline_lacks_is_said_to_be_missing() -> N
 
 
 def test_skew_is_measured_between_the_first_split_and_each_other() -> None:
-    """Skew is reported for the other split; the first is the training data."""
+    """Skew is reported for the other split; the first is training data."""
     limited = schema("type: BYTES skew_comparator { infinity_norm { threshold: 0.4 } }")
     splits = {"train": ["a", "b"], "eval": ["a"], "test": ["a", "b", "b"]}
     found = find_anomalies(

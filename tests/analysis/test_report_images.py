@@ -51,7 +51,7 @@ def test_splits_and_labels_take_turns() -> None:
     ],
 )
 def test_only_small_png_and_jpeg(data: bytes | None, media_type: str | None) -> None:
-    """Everything but PNG and JPEG of up to 64 KiB is left out."""
+    """Only PNG and JPEG of up to 64 KiB are shown."""
     assert [image.media_type for image in choose_images([("train", batch([data]))])] == [
         media_type
     ] * (media_type is not None)
@@ -90,7 +90,7 @@ def test_other_columns_of_that_name(column: pa.Array) -> None:
 
 
 def test_small_ones_are_enlarged_sharply() -> None:
-    """A tiny PNG is drawn with sharp pixels, a larger image is not."""
+    """A tiny PNG has sharp pixels, a larger image has not."""
     tiny, large = (
         render_report(report(images=choose_images([("train", batch([data]))])))
         for data in (png(), png(100, 1))

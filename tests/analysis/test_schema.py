@@ -21,7 +21,7 @@ LISTS = pa.list_(pa.int64())
 
 
 def inferred(values: list[Any], kind: pa.DataType, *others: list[Any]) -> str:
-    """Returns the only feature inferred from columns, on one line, without its name."""
+    """Returns the only feature inferred, on one line, without its name."""
     splits = {
         str(number): TableStatistics.of(pa.record_batch({"x": pa.array(split, kind)}))
         for number, split in enumerate([values, *others])
@@ -272,7 +272,7 @@ def test_written_schemas_read_back(tmp_path) -> None:
     ],
 )
 def test_bad_schema_files_are_explained(tmp_path, data: bytes, message: str) -> None:
-    """A file that is no schema is an error with file and line."""
+    """A file without a schema is an error with file and line."""
     path = tmp_path / "schema.pbtxt"
     path.write_bytes(data)
     with pytest.raises(DataError, match=message):

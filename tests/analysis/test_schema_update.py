@@ -166,7 +166,7 @@ def test_only_what_applies_is_widened() -> None:
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
-    """A widened schema has no anomaly in both tables, and widens no further."""
+    """A widened schema has no anomaly and widens no further."""
     kinds = data.draw(st.lists(st.sampled_from(list(VALUES_FOR_TYPE)), min_size=1, max_size=3))
 
     def table() -> TableStatistics:

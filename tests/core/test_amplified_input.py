@@ -1,4 +1,4 @@
-"""Memory and time of inputs that are a small pattern, repeated to megabytes."""
+"""Memory and time of small patterns, repeated to megabytes."""
 
 from __future__ import annotations
 

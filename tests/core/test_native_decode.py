@@ -47,7 +47,10 @@ VALUES = {
 
 
 def feature(kind: int, *parts: bytes) -> bytes:
-    """Returns a Feature with one list of a kind: 1 of bytes, 2 of floats, 3 of integers."""
+    """Returns a Feature with one list of a kind.
+
+    Kinds are 1 for bytes, 2 for floats, 3 for integers.
+    """
     return delimited(kind, b"".join(parts))
 
 

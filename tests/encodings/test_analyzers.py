@@ -1,4 +1,7 @@
-"""Moments and quantiles: equal in one pass and in parts, weighted and repeated."""
+"""Moments and quantiles are equal in one pass and in parts.
+
+They may be weighted and repeated.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def test_moments_in_parts_are_those_in_one_pass(
 def test_whole_weights_are_repetitions(
     rows: list[tuple[float | None, int]], places: list[int]
 ) -> None:
-    """A row of weight 3 counts as three rows, one of weight 0 as none.
+    """Weight 3 counts as three rows, weight 0 as none.
 
     The distribution is the same to the last bit.
     """
@@ -86,8 +89,9 @@ def test_whole_weights_are_repetitions(
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.integers(2, 12))
 def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) -> None:
-    """Quantile k is the least value with k/n at or below it, boundary k with k/n below it.
+    """Quantiles and boundaries equal those found by counting.
 
+    Quantile k is the least value with k/n at or below it, boundary k the least with k/n below it.
     No boundary is the minimum.
     """
     distribution = Quantiles.of(pa.array(values), None)
@@ -122,7 +126,10 @@ def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) ->
 def test_compressed_ranks_are_as_near_as_promised(
     seed: int, shape: str, is_weighted: bool, parts: int
 ) -> None:
-    """A level of compressions moves no rank by more than 1/(POINTS - 2), and no extreme."""
+    """A level of compression moves ranks by at most 1/(POINTS - 2).
+
+    It moves no extreme.
+    """
     generator = np.random.default_rng(seed)
     values = {
         "normal": lambda: generator.normal(size=900),
@@ -161,7 +168,10 @@ def test_compressed_ranks_are_as_near_as_promised(
 def test_items_of_lists_have_the_weight_of_their_row(
     rows: list[list[float] | None], skip: int, random: Any
 ) -> None:
-    """Lists give their finite items, with their rows' weights; null lists give nothing."""
+    """Lists give their finite items, with their rows' weights.
+
+    Null lists give nothing.
+    """
     weights = np.array([random.randint(0, 9) for _ in rows], np.float64)
     array = pa.array(rows, pa.list_(pa.float32())).slice(skip)
     values, own, nulls = flat_numbers(array, weights[skip:])
@@ -178,7 +188,10 @@ def test_items_of_lists_have_the_weight_of_their_row(
 
 @pytest.mark.parametrize("value", [2.5, -7.0])
 def test_nulls_count_as_their_fill_value(value: float) -> None:
-    """A column with nulls and a fill value has the analyses of the filled column."""
+    """A column with a fill value has the filled column's analyses.
+
+    The column has nulls.
+    """
     column, filled = pa.array([1.0, None, 4.0, None]), pa.array([1.0, value, 4.0, value])
     moments, expected = Moments.of(column, None).with_nulls_as(value), Moments.of(filled, None)
     assert (moments.weight, moments.minimum, moments.maximum, moments.nulls) == (

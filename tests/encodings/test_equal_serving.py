@@ -1,4 +1,4 @@
-"""Every encoding gives equal examples in the shards and in the serving graph.
+"""Every encoding gives equal examples in shards and serving graph.
 
 Each encoding has two faces: ``apply``, which encodes Arrow arrays for the shards, and
 ``to_tensorflow``, which builds the same for the serving graph. For every row below, and for any
@@ -270,7 +270,10 @@ def item_type(type_: pa.DataType) -> pa.DataType:
 
 
 def training_arrays(example: Example) -> list[pa.Array]:
-    """As many rows of each feature: values of the table, one or two a row in lists, and a null."""
+    """Returns as many rows of each feature.
+
+    They have values of the table, one or two a row in lists, and a null.
+    """
     given_values = example.training or tuple(TRAINING[item_type(type_)] for type_ in example.types)
     rows = [
         [values[index : index + 1 + index % 2] for index in range(len(values))]
@@ -286,7 +289,10 @@ def training_arrays(example: Example) -> list[pa.Array]:
 
 
 def stored(step: Step, encoding: Fitted) -> Fitted:
-    """A fitted encoding as workers get it: stored and loaded, if it has an analyzer."""
+    """Returns a fitted encoding in the form in which workers get it.
+
+    It is stored and loaded, if it has an analyzer.
+    """
     if declared(step).analyzer is None:
         return encoding
     kind = step if isinstance(step, str) else next(iter(step))
@@ -296,7 +302,7 @@ def stored(step: Step, encoding: Fitted) -> Fitted:
 
 @functools.cache
 def both_faces(index: int) -> tuple[Callable[..., pa.Array], Callable[..., Any], pa.DataType]:
-    """Fits an example; returns its Arrow face, its traced graph, and the output type."""
+    """Returns an example's fitted Arrow face, traced graph and output type."""
     example = EXAMPLES[index]
     features = [Feature(type_, unit=example.unit) for type_ in example.types]
     fitted, feature = fit_chain(
@@ -308,7 +314,10 @@ def both_faces(index: int) -> tuple[Callable[..., pa.Array], Callable[..., Any],
 
 @st.composite
 def batches(draw: st.DrawFn, example: Example) -> list[pa.Array]:
-    """Arrays of as many rows, with nulls, empty lists, and now and then an offset."""
+    """Draws arrays of as many rows.
+
+    They have nulls, empty lists, and now and then an offset.
+    """
     number, skipped = draw(st.integers(0, 8)), draw(st.integers(0, 1))
     values = example.values or tuple(EDGES[item_type(type_)] for type_ in example.types)
     lists = [
@@ -340,7 +349,7 @@ def assert_same(got: npt.NDArray[Any], expected: list[Any], type_: pa.DataType) 
 
 @pytest.mark.parametrize("index", range(len(EXAMPLES)), ids=[example.name for example in EXAMPLES])
 def test_pipeline_and_serving_graph_give_the_same(index: int) -> None:
-    """Shards and serving graph have equal examples of any batch, or both refuse it."""
+    """Shards and serving graph have equal examples, or both refuse the batch."""
     import tensorflow as tf
 
     apply, graph, type_ = both_faces(index)
@@ -365,7 +374,10 @@ def test_pipeline_and_serving_graph_give_the_same(index: int) -> None:
 
 
 def test_every_kind_is_held_to_the_promise() -> None:
-    """Each kind of the registry is in one of the examples, but for the two that encode nothing."""
+    """Each kind of the registry is in one of the examples.
+
+    The exceptions are the two that encode nothing.
+    """
     tried = {
         step if isinstance(step, str) else next(iter(step))
         for example in EXAMPLES

@@ -53,7 +53,10 @@ def recipe_of(encode: str) -> Recipe:
     ],
 )
 def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
-    """Ids and one-hot ids keep their labels; scaled, renumbered or joined ones do not."""
+    """Ids and one-hot ids keep their labels.
+
+    Scaled, renumbered or joined ones do not.
+    """
     named = {"id": NAMES, "ids": NAMES}
     plan = plan_encode(
         recipe_of(encode), COLUMNS, {name: len(names) for name, names in named.items()}
@@ -62,7 +65,10 @@ def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
 
 
 def test_one_hot_is_as_long_as_there_are_names() -> None:
-    """With the source's labels a vector needs no length; else planning lists all missing ones."""
+    """With the source's labels a one-hot vector needs no length.
+
+    Without them planning lists all missing ones.
+    """
     plan = plan_encode(recipe_of("{id: one_hot}"), COLUMNS, {"id": 3})
     assert plan.features()["id"].length == 3
     with pytest.raises(RecipeProblems) as error:
@@ -78,7 +84,7 @@ def test_one_hot_is_as_long_as_there_are_names() -> None:
 
 
 def test_what_reads_find_out_need_not_be_said() -> None:
-    """After a fitted encoding the length is known in time, without a problem."""
+    """A fitted encoding gives the length in time, without a problem."""
     plan = plan_encode(
         recipe_of(
             "{text: [vocabulary, one_hot], ids: {vector: {columns: [ids], lengths: {ids: 2}}}}"
@@ -89,7 +95,10 @@ def test_what_reads_find_out_need_not_be_said() -> None:
 
 
 def test_files_are_named_after_features() -> None:
-    """The label is in labels.txt; others are in files of their own, whose names no two share."""
+    """The label's names are in labels.txt.
+
+    Those of other features are in files of their own, with different names.
+    """
     files = label_files({"a/b": ("x",), "label": ("y", "z"), "a-b": ("ü",)}, "label")
     assert files == {
         "labels/a-b.txt": "0:x\n",
@@ -113,7 +122,7 @@ split: {train: 1.0}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Pictures in three class folders, one in each, and a table that says more about them."""
+    """Pictures in three class folders, and a table about them."""
     folder = tmp_path / "names"
     lines = ["image/filename,color,size"]
     for number, name in enumerate(NAMES):
@@ -131,10 +140,10 @@ def folder(tmp_path: Path) -> Path:
 def test_a_dataset_tells_its_labels(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Labels of a vocabulary and one-hot are in the manifest, files, readers and displays.
+    """A dataset has the labels of a vocabulary and of one-hot.
 
-    These are labels.txt, ``info``, ``inspect`` and the contact sheet. Another feature has its own
-    file.
+    They are in its manifest, labels.txt, ``info``, ``inspect`` and the contact sheet. Another
+    feature has its own file.
     """
     names = ("small", "large")
     recipe = parse_recipe(RECIPE, "recipe.yaml", str(folder))
@@ -164,9 +173,10 @@ def test_a_dataset_tells_its_labels(
 
 
 def test_two_maps_of_one_source(tmp_path: Path) -> None:
-    """CIFAR-100's fine classes are the label's, and its coarse ones have their own file.
+    """CIFAR-100's fine classes are the label's.
 
-    A dataset without labels that overwrites it has none of these files.
+    The coarse ones have their own file. A dataset without labels that overwrites it has none of
+    these files.
     """
     pictures, _ = image_sets.colour_digits(30)
     members = {

@@ -34,7 +34,7 @@ def encoded(
     training: list[Any] | None = None,
     **known: Any,
 ) -> list[Any]:
-    """Values encoded by a step that is fitted to them or to others."""
+    """Returns values encoded by a step fitted to them or to others."""
     array = pa.array(values, type_)
     fitted, _ = fit_chain(
         [step],
@@ -178,7 +178,10 @@ PROBLEMS: list[tuple[Step, pa.DataType, str]] = [
 def test_wrong_parameters_and_types_are_explained(
     step: Step, type_: pa.DataType, message: str
 ) -> None:
-    """A wrong parameter is a ValueError with found, expected, and the nearest word."""
+    """A wrong parameter is a ValueError.
+
+    It has the found and the expected value, and the nearest word.
+    """
     with pytest.raises(ValueError, match=message):
         declared(step).output(Feature(type_))
 
@@ -213,14 +216,14 @@ REFUSED: list[tuple[Step, pa.DataType, list[Any], str]] = [
 def test_values_without_an_encoding_are_refused(
     step: Step, type_: pa.DataType, values: list[Any], message: str
 ) -> None:
-    """A value that cannot be encoded exactly is an error, never a guess."""
+    """A value without an exact encoding is an error."""
     with pytest.raises(pa.ArrowInvalid, match=message or None):
         encoded(step, type_, values)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "median", "most_frequent"])
 def test_nothing_to_fill_with_is_explained(statistic: str) -> None:
-    """A column without values has no mean: the message says to give a value."""
+    """The error for a mean of no values asks for a value."""
     with pytest.raises(ValueError, match=r"found no values .* Give a value, as in \{fill: 0\}"):
         encoded({"fill": statistic}, FLOAT, [None, NAN])
 
@@ -230,7 +233,10 @@ def test_nothing_to_fill_with_is_explained(statistic: str) -> None:
     [(FLOAT, [1.0, None, NAN]), (INT, [1, None, None]), (TEXT, ["", None, None])],
 )
 def test_fill_says_what_was_missing(type_: pa.DataType, values: list[Any]) -> None:
-    """``missing: true`` makes a second feature: 1 for null and NaN, 0 for all else."""
+    """``missing: true`` makes a second feature.
+
+    It is 1 for null and NaN, 0 for all else.
+    """
     value = "" if type_ == TEXT else 0
     fitted, feature = fit_chain(
         [{"fill": {"value": value, "missing": True}}],
@@ -280,7 +286,10 @@ def test_fill_says_what_was_missing(type_: pa.DataType, values: list[Any]) -> No
 def test_what_is_known_of_the_result(
     chain: list[Step], feature: Feature, expected: Feature
 ) -> None:
-    """Type, nulls, vector length and number of ids are right; schemas and models need them."""
+    """Type, nulls, vector length and number of ids are right.
+
+    Schemas and models need them.
+    """
     rows = [[1] * (feature.length or 2), [3] * (feature.length or 2)] if feature.is_list else [1, 3]
     assert fit_chain(chain, [feature], [pa.array(rows, feature.type)])[1] == expected
 
@@ -307,7 +316,10 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as columns have it, UTC 
     )
 )
 def test_date_parts_are_those_of_the_calendar(moments: list[datetime.datetime]) -> None:
-    """Parts of all times of the years 1 to 9999 are datetime's; dates have the same parts."""
+    """Date parts of the years 1 to 9999 equal those of datetime.
+
+    Dates have the same parts as times.
+    """
     microseconds = [(moment - EPOCH) // datetime.timedelta(microseconds=1) for moment in moments]
     days = [(moment - EPOCH).days for moment in moments]
     for part in PARTS:
@@ -330,14 +342,17 @@ def test_a_date_has_no_hour() -> None:
 
 
 def test_several_date_parts_are_several_features() -> None:
-    """One part keeps the name of its column, several are named after it."""
+    """One part keeps its column's name, several are named after it."""
     assert list(declared({"date_parts": "month"}).parts()) == [""]
     assert list(declared({"date_parts": ["month", "hour"]}).parts()) == ["_month", "_hour"]
 
 
 @pytest.mark.parametrize("as_", ["list", "bytes"])
 def test_vector_is_its_columns_side_by_side(as_: str) -> None:
-    """Integers, floats, scalars and lists make one float32 vector, also as raw bytes."""
+    """Integers, floats, scalars and lists make one float32 vector.
+
+    It is a list or raw bytes.
+    """
     columns = [pa.array([9, 1, 2])[1:], pa.array([[9.0], [0.5, -0.5], [NAN, INF]], FLOATS)[1:]]
     step = {"vector": {"columns": ["a", "b"], "lengths": {"b": 2}, "as": as_}}
     fitted, _ = fit_chain([step], [Feature(INT), Feature(FLOATS)], columns)
@@ -400,7 +415,7 @@ def test_vector_takes_the_place_of_its_columns_unless_told() -> None:
 
 
 def test_fills_are_weighted() -> None:
-    """With a weight column, mean, median and most frequent value are those of the weighted rows."""
+    """With a weight column, fills are those of the weighted rows."""
     array, weights = pa.array([1.0, 2.0, 4.0, None]), np.array([1.0, 1.0, 6.0, 9.0])
     for statistic, expected in (("mean", 27 / 8), ("median", 4.0), ("most_frequent", 4.0)):
         fitted, _ = fit_chain(
@@ -447,7 +462,10 @@ def test_normal_quantile_is_exact_to_the_last_digits(p: float) -> None:
     )
 )
 def test_quantile_normal_of_distinct_values_goes_by_rank(values: list[float]) -> None:
-    """Value k of n distinct ones becomes the normal quantile of k / (n - 1), clipped to ±5.2."""
+    """Value k of n distinct ones becomes a normal quantile.
+
+    It is the quantile of k / (n - 1), clipped to ±5.2.
+    """
     got = encoded({"quantile_normal": len(values)}, FLOAT, sorted(values))
     shares = [min(max(rank / (len(values) - 1), 1e-7), 1 - 1e-7) for rank in range(len(values))]
     assert got == pytest.approx(
@@ -466,7 +484,7 @@ def test_quantile_normal_interpolates_and_halves_ties() -> None:
 
 @pytest.mark.parametrize("kind", ["z_score", "min_max", "log1p", "quantile_normal", "cyclic"])
 def test_subnormal_numbers_count_as_zero(kind: str) -> None:
-    """Numbers too small for a normal float32 are what they are in TensorFlow's kernels."""
+    """Numbers too small for a normal float32 equal those of TensorFlow's kernels."""
     step: Step = {"cyclic": 24} if kind == "cyclic" else kind
     assert encoded(step, FLOAT, [1e-40, -1e-45], [1, 2, 3]) == encoded(
         step, FLOAT, [0, 0], [1, 2, 3]

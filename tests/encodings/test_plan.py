@@ -63,7 +63,10 @@ def reads(planned: EncodePlan) -> Mapping[str, list[int]]:
     ],
 )
 def test_reads(encode: str, expected: Mapping[str, list[int]], number: int) -> None:
-    """An encoding is fitted in the first pass in which its input is known, mostly one."""
+    """An encoding is fitted in the first pass that knows its input.
+
+    This is the first pass for most encodings.
+    """
     planned = plan(encode)
     assert reads(planned) == expected
     assert planned.reads == number
@@ -146,7 +149,7 @@ def test_mistakes(encode: str, message: str) -> None:
     ],
 )
 def test_numbers_that_no_column_has(encode: str, message: str) -> None:
-    """A parameter beyond int64 or the limit of memory is a problem of the recipe."""
+    """A parameter beyond int64 or the memory limit is a recipe problem."""
     with pytest.raises(RecipeError, match=r"^recipe\.yaml:\d+: encode\.") as raised:
         plan(encode)
     assert message in str(raised.value)
@@ -161,7 +164,7 @@ def test_numbers_that_no_column_has(encode: str, message: str) -> None:
     ],
 )
 def test_what_to_fit_on(changes: Mapping[str, Any], fit: Fit) -> None:
-    """By default the split train, or else the first one."""
+    """The default for fitting is the split train, or else the first."""
     assert plan("a: z_score", **changes).fit == fit
 
 

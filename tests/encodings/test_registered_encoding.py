@@ -1,4 +1,7 @@
-"""Encodings that are registered from outside the package: recipe, shards and serving graph."""
+"""Encodings that are registered from outside the package.
+
+They work in recipe, shards and serving graph.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def registered() -> Iterator[ModuleType]:
 def test_shards_and_serving_graph_have_the_same_values(
     registered: ModuleType, tmp_path: Path
 ) -> None:
-    """A conversion with one worker writes the encoded values; the graph gives them for raw rows."""
+    """The graph gives the encoded values of the shards for raw rows.
+
+    A conversion with one worker writes the shards.
+    """
     import tensorflow as tf
     import tensorflow_transform as tft
 

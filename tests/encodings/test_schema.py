@@ -40,7 +40,10 @@ def encoded(
 
 
 def test_what_a_schema_says_of_columns() -> None:
-    """Dense features are required, lists of one length have it, and a domain from 0 is a size."""
+    """The schema has the features' density, length and domain.
+
+    Dense features are required, lists of one length have it, and a domain from 0 is a size.
+    """
     assert raw_features(raw(), COLUMNS) == {
         "a": Feature(pa.int64(), required=True, size=7),
         "b": Feature(pa.float32()),
@@ -50,9 +53,9 @@ def test_what_a_schema_says_of_columns() -> None:
 
 
 def test_untouched_columns_stay_and_changed_ones_say_what_they_are() -> None:
-    """A z-score of a nullable column stays sparse; a vocabulary's ids have their domain.
+    """A z-score of a nullable column stays sparse.
 
-    The domain of the text is dropped.
+    A vocabulary's ids have their domain, and the domain of the text is dropped.
     """
     tokens = pa.array([b"x", b"y", b"z"], pa.binary())
     features = encoded(

@@ -100,7 +100,7 @@ def seen() -> pa.RecordBatch:
 
 
 def fitted_plan(encode: str) -> EncodePlan:
-    """Plans a recipe's ``encode`` and fits it to the rows that were seen."""
+    """Plans a recipe's ``encode`` and fits it to the seen rows."""
     recipe = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
     return fit_batch(plan_encode(recipe, COLUMNS), seen(), "rows.csv")
 
@@ -138,7 +138,10 @@ def shard_tensors(plan: EncodePlan, batch: pa.RecordBatch, spec: dict[str, Any])
 
 
 def assert_equal(got: Any, expected: Any) -> None:
-    """Compares dense or sparse tensors; floats up to one unit in the last place."""
+    """Compares dense or sparse tensors.
+
+    Floats may differ by one unit in the last place.
+    """
     import tensorflow as tf
 
     assert type(got) is type(expected)
@@ -155,7 +158,10 @@ def assert_equal(got: Any, expected: Any) -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncodePlan, Path]:
-    """A plan of several kinds at once, and its graph, built as the pipeline builds it."""
+    """A plan of several kinds at once, and its graph.
+
+    The pipeline builds graphs in the same way.
+    """
     plan = fitted_plan(ENCODE)
     folder = tmp_path_factory.mktemp("dataset") / "transform_graph"
     build_in_subprocess(
@@ -212,7 +218,10 @@ def to_dense(tensor: Any) -> Any:
 def test_signature_from_tensors_equals_the_one_from_examples(
     built: tuple[EncodePlan, Path],
 ) -> None:
-    """Raw tensors, padded and with row lengths, give the result of serialized examples."""
+    """Raw tensors give the result of serialized examples.
+
+    They are padded and have row lengths.
+    """
     import tensorflow as tf
 
     _, folder = built
@@ -242,7 +251,10 @@ def test_signature_from_tensors_equals_the_one_from_examples(
 def test_signatures_need_neither_label_nor_tensorflow_transform(
     built: tuple[EncodePlan, Path], tmp_path: Path
 ) -> None:
-    """A process with TensorFlow alone answers raw rows without the label like the layer."""
+    """Signatures need neither the label nor TensorFlow Transform.
+
+    A process with TensorFlow alone answers raw rows like the layer.
+    """
     _, folder = built
     _, _, model = loaded(folder)
     rows = seen().drop_columns(["late"])
@@ -299,7 +311,10 @@ def test_specs_are_those_of_our_schemas(built: tuple[EncodePlan, Path]) -> None:
 def test_vocabularies_are_found_by_the_name_of_their_feature(
     built: tuple[EncodePlan, Path],
 ) -> None:
-    """Words, size and file of a vocabulary, also where two file names collide."""
+    """Words, size and file of a vocabulary are found by its feature.
+
+    Two file names may collide.
+    """
     output, _, _ = loaded(built[1])
     assert output.vocabulary_by_name("car rier") == [b"UA", b"DL"]
     assert output.vocabulary_by_name("car-rier") == [b"x y", b"SFO", "é".encode(), b"LAX", b"JFK"]
@@ -311,7 +326,10 @@ def test_vocabularies_are_found_by_the_name_of_their_feature(
 def test_graph_is_the_same_wherever_and_whenever_it_is_built(
     built: tuple[EncodePlan, Path], tmp_path: Path
 ) -> None:
-    """A graph rebuilt from a refitted plan in another folder has the same bytes."""
+    """A graph rebuilt from a refitted plan has the same bytes.
+
+    It is in another folder.
+    """
     plan = fitted_plan(ENCODE)
     build_in_subprocess(
         GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path)
@@ -329,7 +347,10 @@ def test_graph_is_the_same_wherever_and_whenever_it_is_built(
 
 
 def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan, Path]) -> None:
-    """A raw row without a required value is an error with the column's name, not a zero."""
+    """A missing required value is an error, not a zero.
+
+    The error has the column's name.
+    """
     import tensorflow as tf
 
     examples = raw_examples(seen().drop_columns(["seats"]))
@@ -338,7 +359,7 @@ def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan,
 
 
 def test_schema_of_other_features_is_refused(tmp_path: Path) -> None:
-    """A schema of other features is an error, not a graph without some of them."""
+    """A schema of other features is an error, not a smaller graph."""
     plan = fitted_plan("\n  delay: z_score\n")
     with pytest.raises(ValueError, match=r"features .*, expected .*delay"):
         write_transform_graph(plan, raw_schema(), schema_pb2.Schema(), str(tmp_path))
@@ -389,7 +410,7 @@ CHAINS = [
 def test_any_plan_gives_what_the_shards_hold(
     chosen: list[str], rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever chains a recipe has: the graph that is traced equals the shards, parsed."""
+    """The traced graph equals the parsed shards for any chains."""
     import tensorflow as tf
     from tensorflow_transform.tf_metadata import schema_utils
 

@@ -40,7 +40,10 @@ def test_floats_come_back_to_the_last_bit(
 
 
 def test_arrays_lie_beside_the_json(tmp_path: Any) -> None:
-    """An array is a file of its own; bytes that are no UTF-8 survive."""
+    """An array has its own file, next to the JSON.
+
+    Bytes that are no UTF-8 survive.
+    """
     tokens = pa.array([b"a", b"\xff", "é".encode()], pa.binary())
     save_encodings(str(tmp_path), {(2, 1): ("vocabulary", FittedVocabulary(tokens, 3))})
     kind, found = load_encodings(str(tmp_path))[2, 1]
@@ -52,7 +55,10 @@ def test_arrays_lie_beside_the_json(tmp_path: Any) -> None:
 
 
 def test_a_folder_that_is_written_again_is_loaded_again(tmp_path: Any) -> None:
-    """A second conversion of a process into one output uses its own vocabulary."""
+    """A second conversion of a process uses its own vocabulary.
+
+    Both write to one output.
+    """
     for number, token in enumerate(("old", "new")):
         tokens = pa.array([token])
         save_encodings(str(tmp_path), {(0, 0): ("vocabulary", FittedVocabulary(tokens, 0))})
@@ -119,9 +125,9 @@ def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
     ],
 )
 def test_damage_is_explained(tmp_path: Any, change: dict[str, Any], message: str) -> None:
-    """A file of another version or class, or without its arrays, is an error with its name.
+    """A damaged encoding is an error with its file's name.
 
-    Nothing else is called.
+    The file has another version or class, or lacks its arrays. Nothing else is called.
     """
     save_encodings(str(tmp_path), {(0, 0): ("z_score", FittedZScore(1, 2))})
     path = tmp_path / FILE_NAME

@@ -77,7 +77,10 @@ def test_fingerprints_never_change(text: str, fingerprint: int) -> None:
 
 
 def test_fingerprints_of_every_length() -> None:
-    """Texts of 0 to 300 bytes and longer, alone or together, have TensorFlow's fingerprint."""
+    """Texts of any length have TensorFlow's fingerprint.
+
+    They have 0 to 300 bytes and more, and are alone or together.
+    """
     random = np.random.default_rng(1)
     values = [random.bytes(length) for length in [*range(301), 1000, 4096, 65537] for _ in range(3)]
     random.shuffle(values)
@@ -121,7 +124,10 @@ def test_hash_buckets_of_integers_are_those_of_their_decimal_text() -> None:
     )
 )
 def test_cross_hashes_the_joined_texts(rows: list[tuple[str | None, int | None]]) -> None:
-    """Parts are joined by ``_X_`` and hashed; null is the empty text, so all rows have ids."""
+    """Crossed parts are joined by ``_X_`` and hashed.
+
+    Null is the empty text, so all rows have ids.
+    """
     cross = ENCODING_FOR_KIND["cross"].of({"columns": ["a", "b"], "buckets": 10**6})
     arrays = pa.array([a for a, _ in rows], TEXT), pa.array([b for _, b in rows], INT)
     joined = [f"{a or ''}_X_{'' if b is None else b}".encode() for a, b in rows]
@@ -164,15 +170,19 @@ def test_a_vocabulary_is_ordered_by_count_then_by_bytes(step: Step, expected: li
 def test_ids_of_each_type(
     type_: pa.DataType, training: list[Any], values: list[Any], expected: list[Any]
 ) -> None:
-    """Unseen values are -1, null stays null, lists stay lists, integers tie as texts.
+    """Each type's values have the right ids.
 
-    "9" comes before "10".
+    Unseen values are -1, null stays null, lists stay lists. Integers tie as texts: "9" comes before
+    "10".
     """
     assert ids("vocabulary", training, values, type_) == expected
 
 
 def test_weights_count_instead_of_rows() -> None:
-    """A value's count is its rows' weight; weight 0 is not counted, ``min_count`` limits it."""
+    """A value's count is its rows' weight.
+
+    Weight 0 is not counted, and ``min_count`` limits the weight.
+    """
     weights = np.array([0.5, 0.5, 3.0, 0.0])
     assert fitted("vocabulary", ["a", "a", "b", "c"], weights=weights).tokens.to_pylist() == [
         b"b",
@@ -197,7 +207,10 @@ def test_weights_count_instead_of_rows() -> None:
 def test_vocabulary_equals_plain_python(
     training: list[str | None], values: list[str | None], top_k: int, min_count: int
 ) -> None:
-    """Any values: counted, cut, ordered and looked up as a few lines of Python do."""
+    """A vocabulary equals that of a few lines of Python.
+
+    It counts, cuts, orders and looks up any values.
+    """
     counts = collections.Counter(value for value in training if value and "\n" not in value)
     ordered = sorted(
         (value for value in counts if counts[value] >= min_count),
@@ -247,7 +260,7 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
 def test_the_index_of_a_large_vocabulary_finds_the_same(
     known: list[bytes], values: list[bytes | None]
 ) -> None:
-    """Whether Arrow hashes the vocabulary or an index is kept, a value has the same place."""
+    """Arrow's hash and a kept index find the same place."""
     vocabulary, array = pa.array(known, BYTES), pa.array(values, BYTES)
     place = {value: number for number, value in enumerate(known)}
     expected = [place.get(value, -1) if value is not None else -1 for value in values]
@@ -260,7 +273,10 @@ def test_the_index_of_a_large_vocabulary_finds_the_same(
 def test_an_index_is_built_once_and_dies_with_its_vocabulary(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The second batch finds the index of the first; without the array there is none."""
+    """The second batch finds the index of the first.
+
+    Without the array there is none.
+    """
     monkeypatch.setattr(tokens, "_HASHED_PER_BATCH", 1)
     vocabulary = pa.array([b"x", b"y"], BYTES)
     built = []
@@ -306,7 +322,10 @@ def test_the_file_is_named_and_written_as_tft_does(
 
 
 def test_a_saved_graph_keeps_its_own_copy(tmp_path: Any) -> None:
-    """The SavedModel has the file in its assets and answers when the first file is gone."""
+    """A saved graph keeps its own copy of a vocabulary.
+
+    It is in the assets, and answers when the first file is gone.
+    """
     import tensorflow as tf
 
     class Module(tf.Module):
@@ -363,7 +382,10 @@ def test_tokens_of_a_text(
 def test_tokenize_equals_plain_python(
     rows: list[list[str] | None], split: str | None, is_lower: bool, ngrams: list[int]
 ) -> None:
-    """Any lists of texts: split, put in lower case and joined as a few lines of Python do."""
+    """Tokens equal those of a few lines of Python.
+
+    Any lists of texts are split, put in lower case and joined.
+    """
     parameters = {"lower": is_lower, "ngrams": ngrams, **({"split": split} if split else {})}
     expected = []
     for row in rows:
@@ -387,9 +409,9 @@ def test_tokenize_equals_plain_python(
 
 
 def test_lower_case_of_every_character() -> None:
-    """Arrays, graphs and Python agree on each code point, but for Python's İ.
+    """Arrays, graphs and Python agree on each code point's lower case.
 
-    Python writes its lower case as two code points.
+    The exception is İ: Python writes its lower case as two code points.
     """
     import tensorflow as tf
 
@@ -407,7 +429,10 @@ def test_lower_case_of_every_character() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=9), st.integers(0, 3))
 def test_lower_case_of_any_texts(texts: list[str], skipped: int) -> None:
-    """Texts keep their bounds, also in a slice, when lower case changes their length."""
+    """Texts keep their bounds when lower case changes their length.
+
+    They may be in a slice.
+    """
     expected = ["".join(character.lower()[0] for character in text) for text in texts[skipped:]]
     assert lower(pa.array(texts, TEXT).slice(skipped)).to_pylist() == expected
 
@@ -418,7 +443,10 @@ DOCUMENTS = [["a", "b", "a"], ["b"], [], None, ["c", "b", ""], ["two\nlines", "b
 
 
 def test_bag_of_words_counts() -> None:
-    """In the order of the vocabulary; others are not counted, and null and empty rows are all 0."""
+    """A bag of words has counts in the order of the vocabulary.
+
+    Other words are not counted, and null and empty rows are all 0.
+    """
     encoding = fitted({"bag_of_words": 2}, DOCUMENTS, TEXTS)
     assert encoding.tokens.to_pylist() == [b"b", b"a"]
     values = [["a", "b", "a", "?"], None, [], ["?"]]
@@ -433,9 +461,10 @@ def test_bag_of_words_of_one_word_a_row() -> None:
 
 
 def test_tf_idf_of_a_small_corpus() -> None:
-    """6 rows: "b" is in 4, log(7 / 5) + 1; "a" is in one, twice, log(7 / 2) + 1.
+    """The tf-idf of a small corpus is the hand-computed one.
 
-    All words of a row count in its length.
+    Of 6 rows "b" is in 4: log(7 / 5) + 1; "a" is in one, twice: log(7 / 2) + 1. All words of a row
+    count in its length.
     """
     encoding = fitted({"tf_idf": 2}, DOCUMENTS, TEXTS)
     assert encoding.tokens.to_pylist() == [b"b", b"a"]
@@ -493,7 +522,10 @@ def test_tf_idf_equals_plain_python(
 
 
 def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: float) -> float:
-    """Smoothed means of keys from (key, target, weight); the prior is the mean of all."""
+    """Returns smoothed means of keys from (key, target, weight).
+
+    The prior is the mean of all.
+    """
     prior = sum(target * weight for _, target, weight in rows) / sum(
         weight for _, _, weight in rows
     )
@@ -522,7 +554,10 @@ def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: f
 def test_target_means_equal_plain_python(
     rows: list[tuple[str, float, float]], smoothing: float
 ) -> None:
-    """Means of all rows, and of all but each fold, by which the fold is encoded."""
+    """Target means equal those of plain Python.
+
+    They are means of all rows, and of all but each fold, which encode the fold.
+    """
     keys = [key for key, _, _ in rows]
     targets, weights = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
     encoding = fitted(
@@ -543,7 +578,10 @@ def test_target_means_equal_plain_python(
 
 
 def test_no_row_sees_its_own_target() -> None:
-    """Other targets in a fold change nothing, to the last bit, in how its own rows are encoded."""
+    """A fold's own targets do not change its rows' encoding.
+
+    It is the same to the last bit.
+    """
     keys = ["a", "b", "c", "a", "b", "a", "d", "a", None, "c"]
     targets = np.random.default_rng(2).normal(size=len(keys))
     folds = np.arange(len(keys)) % 5
@@ -676,7 +714,10 @@ def test_a_fitted_encoding_is_kept_as_it_was(
 
 
 def test_counting_in_one_batch_or_two_selects_the_same() -> None:
-    """Keyed sums merge: the harness counts in two batches, this test in one."""
+    """Counting in one batch or two selects the same.
+
+    Keyed sums merge: the harness counts in two batches, this test in one.
+    """
     array = pa.array(WORDS, TEXT)
     encoding: Encoding = declared({"vocabulary": 3})
     analyzer: Any = encoding.analyzer
@@ -686,7 +727,10 @@ def test_counting_in_one_batch_or_two_selects_the_same() -> None:
 
 @pytest.mark.slow
 def test_tensorflow_transform_fits_the_same(tmp_path: Any) -> None:
-    """Its own analysis of the same rows gives the same vocabulary, ids and tf-idf values."""
+    """TensorFlow Transform's analysis gives the same results.
+
+    They are vocabulary, ids and tf-idf values of the same rows.
+    """
     import apache_beam as beam
     import tensorflow as tf
     import tensorflow_transform as tft

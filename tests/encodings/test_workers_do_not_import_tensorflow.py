@@ -1,4 +1,7 @@
-"""TensorFlow costs a worker seconds and 650 MB: no module of the package loads it."""
+"""No module of the package loads TensorFlow.
+
+It would cost a worker seconds and 650 MB.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ print(json.dumps({"imported": names, "heavy": [name for name in heavy if name in
 
 
 def test_importing_every_module_loads_no_tensorflow(repository):
-    """A process that imports the whole package loads neither TensorFlow nor its companions."""
+    """Importing the whole package loads neither TensorFlow nor its companions."""
     run = subprocess.run(
         [sys.executable, "-c", IMPORT_EVERYTHING], cwd=repository, capture_output=True, text=True
     )

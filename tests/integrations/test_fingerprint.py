@@ -1,4 +1,4 @@
-"""The fingerprint of a conversion's input: what changes it, and what does not."""
+"""The fingerprint of a conversion's input changes with the content only."""
 
 from __future__ import annotations
 

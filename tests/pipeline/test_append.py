@@ -479,7 +479,7 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
     assert run(visits, "out") == 0
     expected, found = digests(history / "three"), digests(visits / "out")
     own = ("dataset.json", "report.html")
-    # A rejected row names its file, which lies in another folder.
+    # A rejected row names its file, which is in another folder.
     assert {
         path: digest
         for path, digest in found.items()

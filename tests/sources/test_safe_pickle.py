@@ -126,7 +126,7 @@ def test_code_is_refused_and_does_not_run(tmp_path: Path, name: str) -> None:
     "name", ["os.system 2", "eval", "getattr chain", "memo", "INST", "objects in an array"]
 )
 def test_the_exploits_are_real(tmp_path: Path, name: str) -> None:
-    """Python's own pickle runs these: what the reader refuses would have worked."""
+    """Python's own pickle runs the exploits that the reader refuses."""
     pickle.loads(exploits(tmp_path)[name])  # noqa: S301 (that is the point)
     assert (tmp_path / "ran").exists()
 

@@ -45,7 +45,10 @@ def three_ways(
     merged: Callable[[Sequence[Accumulator]], Accumulator],
     seed: int = 0,
 ) -> list[Accumulator]:
-    """Accumulates an array or batch at once, in shuffled chunks, and in a pickled tree."""
+    """Accumulates an array or batch in three ways.
+
+    They are at once, in shuffled chunks, and in a pickled tree.
+    """
     chooser = random.Random(seed)
     cuts = sorted({0, len(array), *(chooser.randint(0, len(array)) for _ in range(5))})
     slices = [array.slice(start, end - start) for start, end in itertools.pairwise(cuts)] or [array]

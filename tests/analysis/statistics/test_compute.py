@@ -1,4 +1,7 @@
-"""The pipeline step: one result, whatever the order of chunks and the number of ranges."""
+"""The pipeline step gives one result for any order of chunks.
+
+The number of ranges does not matter either.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
 )
 @pytest.mark.parametrize("num_ranges", [1, 16, 17, 300])
 def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
-    """Any number of tree levels equals one merge over all chunks, also shuffled."""
+    """Any number of tree levels equals one merge over all chunks."""
     given = chunks(num_ranges)
     expected = {
         split: TableStatistics.merged(
@@ -79,7 +82,7 @@ def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Pat
 
 
 def test_no_chunks_give_empty_splits() -> None:
-    """Without a single chunk there is still one result, with every split empty."""
+    """No chunks give one result, with every split empty."""
 
     def check(results: list[dict[str, TableStatistics]]) -> None:
         assert [table.rows for table in results[0].values()] == [0, 0]

@@ -58,7 +58,10 @@ def write(
 @given(arrays(), st.booleans(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced: bool) -> None:
-    """Statistics of any column survive a file: same proto, same bytes when rewritten."""
+    """Statistics of any column survive a file.
+
+    The proto is the same, and so are the bytes of a rewritten file.
+    """
     batch = pa.record_batch(
         {"x": array, "w": np.arange(len(array)) / 3, "s": np.arange(len(array)) % 2}
     )
@@ -93,7 +96,10 @@ def test_sketched_statistics_come_back() -> None:
 
 
 def test_merged_equals_computed_at_once(tmp_path: pathlib.Path) -> None:
-    """Merged statistics equal those of all rows, also with slices and splits that some lack."""
+    """Merged statistics equal those of all rows.
+
+    This includes slices and splits that some datasets lack.
+    """
     batches = [batch_of(seed) for seed in range(3)]
     folders = [
         write(tmp_path / "a", {"train": batches[0], "eval": batches[1].slice(0, 50)}),
@@ -162,7 +168,7 @@ def test_weights_merge(tmp_path: pathlib.Path) -> None:
 def test_what_does_not_go_together(
     changed: pa.RecordBatch, plan: StatisticsPlan, message: str, tmp_path: pathlib.Path
 ) -> None:
-    """Datasets that differ in columns, types or plan are an error that names both."""
+    """Different columns, types or plans are an error with both names."""
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": changed}, plan)
     with pytest.raises(DataError, match=message) as error:
@@ -193,7 +199,7 @@ def test_damaged_accumulators() -> None:
 
 
 def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of a later format is an error that says which one was expected."""
+    """A later format is an error with the expected version."""
     with monkeypatch.context() as later:
         later.setattr(storage, "FORMAT_VERSION", 2)
         data = to_bytes(TableStatistics.of(batch_of(1), PLAN), PLAN)
@@ -202,7 +208,10 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``statistics merge`` writes proto and accumulators, and explains missing or taken folders."""
+    """``statistics merge`` writes proto and accumulators.
+
+    It explains missing or taken folders.
+    """
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": batch_of(2)})
     out = str(tmp_path / "out")

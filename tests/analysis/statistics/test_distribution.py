@@ -23,7 +23,7 @@ TIGHT = ColumnLimits(numbers=40, points=10)
 
 
 def largest_error(found: Distribution, values: np.ndarray, weights: np.ndarray) -> float:
-    """Returns by how much the weight at or below any number is off, at most."""
+    """Returns the largest error of the weight at or below any number."""
     order = np.argsort(values)
     true = np.concatenate([[0], np.cumsum(weights[order])])
     stated = np.concatenate([[0], np.cumsum(found.weights)])
@@ -58,7 +58,10 @@ def distribution_of(
 def test_the_stated_error_holds(
     parts: list[list[tuple[int, int]]], are_weights: bool, random: object
 ) -> None:
-    """No rank is off by more than ``error`` in any grouping; total and ends are exact."""
+    """No rank is off by more than ``error`` in any grouping.
+
+    Total and ends are exact.
+    """
     dtype = np.float64 if are_weights else np.int64
     pairs = [
         (np.array([v for v, _ in part], np.int64), np.array([w for _, w in part], dtype))
@@ -92,7 +95,10 @@ STREAMS = {
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_half_a_percent_after_a_thousand_parts(stream: str) -> None:
-    """A million values in a thousand parts are off by less than 0.5 % of all ranks."""
+    """Ranks of a million values in a thousand parts are nearly right.
+
+    The error is less than 0.5 % of all ranks.
+    """
     number = 1_000_000
     values = STREAMS[stream](number, np.random.default_rng(1))
     tree = Tree()
@@ -117,7 +123,10 @@ def _column(values: np.ndarray) -> object:
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=300), st.integers(0, 1000))
 @settings(max_examples=60, deadline=None)
 def test_three_ways(limits: ColumnLimits, values: list[int], seed: int) -> None:
-    """At once, in sequence and in a stored tree: equal while exact, else within the error."""
+    """Three ways of merging agree within the error.
+
+    They are at once, in sequence and in a stored tree. While exact, they are equal.
+    """
     of = functools.partial(NumberStatistics.of, limits=limits)
     ways = three_ways(
         pa.array(values), of, functools.partial(NumberStatistics.merged, limits=limits), seed
@@ -130,7 +139,7 @@ def test_three_ways(limits: ColumnLimits, values: list[int], seed: int) -> None:
 
 
 def test_the_tree_holds_few_nodes() -> None:
-    """A tree of many parts keeps fewer nodes than the fan-in on each level."""
+    """Each level of a tree keeps fewer nodes than the fan-in."""
     tree = Tree()
     table = TableStatistics.of(pa.record_batch({"x": [1, 2]}))
     for place in range(FAN_IN**2 + FAN_IN + 1):

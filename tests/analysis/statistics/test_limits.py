@@ -1,4 +1,7 @@
-"""The memory of all columns depends on neither their number nor that of the rows."""
+"""The memory of all columns is independent of their number.
+
+It is also independent of the rows.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def test_columns_share_one_budget(columns: int) -> None:
 
 
 def test_more_columns_hold_less_each() -> None:
-    """A table of many columns turns into sketches earlier and stays within its share."""
+    """A table of many columns makes sketches earlier and keeps its share."""
     generator = np.random.default_rng(1)
     limits = ColumnLimits.of_columns(2000)
     table = None

@@ -29,9 +29,9 @@ def oracle(values: list[float] | list[int]) -> tuple[float, float]:
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_floats_agree_with_fractions(values: list[float]) -> None:
-    """Mean and deviation of any finite floats are right to 12 digits of the largest.
+    """Mean and deviation of finite floats are right to 12 digits.
 
-    Subnormals and 1e308 included.
+    The digits are those of the largest value; subnormals and 1e308 are included.
     """
     mean, deviation = oracle(values)
     moments = moments_of(values)
@@ -49,7 +49,10 @@ def test_floats_agree_with_fractions(values: list[float]) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_integers_do_not_overflow(values: list[int]) -> None:
-    """Means of int64 values are correctly rounded, and deviations right to 12 digits."""
+    """Means of int64 values are correctly rounded.
+
+    Deviations are right to 12 digits.
+    """
     mean, deviation = oracle(values)
     moments = moments_of(values, np.int64)
     assert moments.mean == mean
@@ -61,7 +64,10 @@ def test_integers_do_not_overflow(values: list[int]) -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object) -> None:
-    """Merging moments in any order and grouping gives equal values, not merely close ones."""
+    """Merging moments in any order and grouping gives equal values.
+
+    They are equal to the last bit.
+    """
     moments = [moments_of(part) for part in parts]
     together = ExactMoments.merged(moments)
     random.shuffle(moments)
@@ -75,13 +81,16 @@ def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object)
 
 
 def test_a_small_deviation_far_from_zero_survives() -> None:
-    """Values around 1e15 that differ by 1 have deviation 0.5; the textbook formula finds 0."""
+    """Values around 1e15 that differ by 1 have deviation 0.5.
+
+    The textbook formula finds 0.
+    """
     assert moments_of([1e15, 1e15 + 1]).standard_deviation == 0.5
     assert moments_of([2**62, 2**62 + 1], np.int64).standard_deviation == 0.5
 
 
 def test_counts_weigh() -> None:
-    """A value with a count of three is the same as the value three times."""
+    """A value with a count of three equals the value three times."""
     weighted = ExactMoments.of(np.array([1.0, 5.0]), np.array([3, 1]))
     assert weighted.mean == 2.0
     assert weighted.standard_deviation == pytest.approx(np.std([1, 1, 1, 5]))

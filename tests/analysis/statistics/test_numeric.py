@@ -59,7 +59,10 @@ def test_agrees_with_numpy(array: pa.Array) -> None:
 @given(arrays(NUMBERS), st.integers(1, 12))
 @settings(max_examples=150, deadline=None)
 def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
-    """An exact quantile is the first value with more than its share at or below it."""
+    """An exact quantile is the first value that exceeds its share.
+
+    More than its share of values is at or below it.
+    """
     values = np.array(array.drop_null().to_pylist(), np.float64)
     values = np.sort(values[~np.isnan(values)])
     found = NumberStatistics.of(array).quantiles(number)
@@ -74,7 +77,10 @@ def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
 @given(arrays(NUMBERS), st.integers(0, 1000))
 @settings(max_examples=150, deadline=None)
 def test_three_ways_agree(array: pa.Array, seed: int) -> None:
-    """At once, merged in any order or stored: equal statistics, and means up to rounding."""
+    """Statistics are equal for all three ways of merging.
+
+    They are at once, in any order, or stored. Means are equal up to rounding.
+    """
     first, *others = three_ways(array, NumberStatistics.of, NumberStatistics.merged, seed)
     for other in others:
         assert described(other) == described(first)
@@ -85,9 +91,9 @@ def test_three_ways_agree(array: pa.Array, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", ["normal", "lognormal", "integers", "mostly one value"])
 def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
-    """Beyond the exact bound percentiles stay within 0.5 % of their rank after merging.
+    """Sketched percentiles stay within 0.5 % of their rank after merging.
 
-    20 parts are merged pairwise.
+    They are beyond the exact bound; 20 parts are merged pairwise.
     """
     generator = np.random.default_rng(5)
     size = 20 * (numeric.MAX_DISTINCT + 5_000)
@@ -119,7 +125,10 @@ def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
 @given(arrays((pa.float64(), pa.int64())), st.integers(1, 10))
 @settings(max_examples=100, deadline=None)
 def test_histogram_holds_all_finite_values(array: pa.Array, number: int) -> None:
-    """Buckets join, ascend, and sum up to the finite values of any magnitude."""
+    """Buckets join, ascend, and sum up to the finite values.
+
+    This holds for any magnitude.
+    """
     values = np.array(array.drop_null().to_pylist(), np.float64)
     buckets = NumberStatistics.of(array).histogram(number)
     assert sum(bucket.weight for bucket in buckets) == np.isfinite(values).sum()

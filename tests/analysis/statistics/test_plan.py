@@ -29,7 +29,10 @@ def recipe_of(statistics: str) -> Recipe:
 
 
 def test_what_is_asked_for() -> None:
-    """Weight and slices come from the recipe, one column or a list; default: none."""
+    """Weight and slices come from the recipe, as column or list.
+
+    The default is none.
+    """
     assert plan_statistics(
         recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None
     ) == StatisticsPlan("w", ("t", "day"))
@@ -72,14 +75,14 @@ def test_what_is_asked_for() -> None:
     ],
 )
 def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message: str) -> None:
-    """A column that is missing or of a wrong type is a problem at its place in the recipe."""
+    """A missing or wrongly typed column is a problem at its place."""
     with pytest.raises(RecipeProblems) as error:
         plan_statistics(recipe_of(statistics), SCHEMA, None)
     assert [tuple(problem) for problem in error.value.problems] == [(path, message)]
 
 
 def test_all_problems_at_once() -> None:
-    """Every column that does not do is reported, not the first one only."""
+    """Every wrong column is reported, not the first one only."""
     with pytest.raises(RecipeProblems) as error:
         plan_statistics(recipe_of("{weight: t, slice_by: [w, b]}"), SCHEMA, None)
     assert len(error.value.problems) == 3

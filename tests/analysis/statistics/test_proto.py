@@ -41,7 +41,7 @@ def features() -> dict[str, statistics_pb2.FeatureNameStatistics]:
 
 
 def test_types(features) -> None:
-    """Each column type has the statistics type that TFDV gives to what it is written as."""
+    """Each column type has TFDV's statistics type for its written form."""
     names = {
         name: statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
         for name, feature in features.items()
@@ -51,7 +51,10 @@ def test_types(features) -> None:
 
 
 def test_common_statistics(features) -> None:
-    """Presence and valency of scalars and lists; an empty list is present, with no values."""
+    """Presence and valency of scalars and lists are right.
+
+    An empty list is present, with no values.
+    """
     scalar = features["i"].num_stats.common_stats
     assert (scalar.num_non_missing, scalar.num_missing, scalar.tot_num_values) == (3, 1, 3)
     assert (scalar.min_num_values, scalar.max_num_values, scalar.avg_num_values) == (1, 1, 1)
@@ -86,7 +89,10 @@ def test_numbers(features) -> None:
 
 
 def test_texts(features) -> None:
-    """Unique, average bytes, top values by count and value, and their rank histogram."""
+    """The statistics of texts are right.
+
+    They are unique, average bytes, top values by count and value, and their rank histogram.
+    """
     texts = features["s"].string_stats
     assert texts.unique == 3
     assert texts.avg_length == 1
@@ -117,7 +123,10 @@ def test_a_column_of_nulls(features) -> None:
 
 
 def test_same_bytes_for_the_same_rows() -> None:
-    """Serialized deterministically, the proto does not depend on how the rows were cut."""
+    """The proto's bytes are the same for any cuts of the rows.
+
+    It is serialized deterministically.
+    """
     whole = to_proto({"a": TableStatistics.of(BATCH)})["a"]
     parts = TableStatistics.of(BATCH.slice(2)).merge(TableStatistics.of(BATCH.slice(0, 2)))
     assert to_proto({"a": parts})["a"] == whole
@@ -145,7 +154,10 @@ KINDS = {
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
-    """All fields that TFDV sets have the values of its definitions, and no other is set."""
+    """All fields that TFDV sets have the values of its definitions.
+
+    No other field is set.
+    """
     column_type, feature_type, values = KINDS[kind]
     rows = data.draw(st.lists(st.none() | values, min_size=1, max_size=25))
     weights = data.draw(
@@ -208,7 +220,10 @@ def test_feature_lists_have_a_parent() -> None:
 
 
 def test_slices_are_datasets_of_their_own() -> None:
-    """After all examples follows one dataset per value, named column_value, of its rows."""
+    """Slices are datasets after the one of all examples.
+
+    There is one for each value. It is named column_value and has the value's rows.
+    """
     batch = pa.record_batch(
         {"t": ["b", "a", None, "b"], "x": [1, 2, 3, 5], "l": pa.array([[1, 1], [], [2], [1, 2]])}
     )
@@ -230,7 +245,10 @@ def test_slices_are_datasets_of_their_own() -> None:
 
 
 def test_what_is_sketched_says_so() -> None:
-    """Only a feature beyond the bounds has a custom statistic, with the size of its error."""
+    """Only a sketched feature has a custom statistic: its error.
+
+    Such a feature is beyond the bounds.
+    """
     limits = ColumnLimits(numbers=100, points=50, texts=100)
     values = np.arange(1000) % 300
     columns = {

@@ -28,7 +28,7 @@ from tests.analysis.statistics.support import three_ways
 )
 @settings(max_examples=100, deadline=None)
 def test_slices_hold_the_rows_with_their_value(rows: list[tuple[Any, Any]], seed: int) -> None:
-    """In every way of merging, a slice has the statistics of the filtered rows."""
+    """A slice has the statistics of the filtered rows, however merged."""
     texts, lists = [text for text, _ in rows], [items for _, items in rows]
     batch = pa.record_batch(
         [
@@ -70,7 +70,7 @@ def test_slices_hold_the_rows_with_their_value(rows: list[tuple[Any, Any]], seed
     ],
 )
 def test_names_are_tfdvs(values: list[Any], kind: pa.DataType, name: str) -> None:
-    """A slice is named column_value, with the value as it is written to the records."""
+    """A slice is named column_value, with the value as in the records."""
     found = TableStatistics.of(
         pa.record_batch({"x": pa.array(values, kind)}), StatisticsPlan(slice_by=("x",))
     )
@@ -79,7 +79,10 @@ def test_names_are_tfdvs(values: list[Any], kind: pa.DataType, name: str) -> Non
 
 @pytest.mark.parametrize("parts", [1, 2])
 def test_too_many_values_are_an_error(parts: int) -> None:
-    """More than a hundred values are an error with the column, in one batch or merged."""
+    """More than a hundred values are an error with the column.
+
+    They are in one batch or merged.
+    """
     batch = pa.record_batch({"id": np.arange(MAX_SLICES + 1)})
     size = -(-batch.num_rows // parts)
     plan = StatisticsPlan(slice_by=("id",))
@@ -97,7 +100,10 @@ def test_too_many_values_are_an_error(parts: int) -> None:
     [([1.0, None], "null"), ([1.0, -0.5], "-0.5"), ([np.nan, 1.0], "nan"), ([np.inf, 1], "inf")],
 )
 def test_weights_that_do_not_count_are_an_error(weights: list[Any], found: str) -> None:
-    """A null, negative or infinite weight is an error with the column and the value."""
+    """A wrong weight is an error with column and value.
+
+    It is null, negative or infinite.
+    """
     batch = pa.record_batch({"w": pa.array(weights, pa.float64())})
     with pytest.raises(DataError, match=f"column 'w': found {found} as the weight"):
         TableStatistics.of(batch, StatisticsPlan(weight="w"))

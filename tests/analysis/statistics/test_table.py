@@ -18,7 +18,10 @@ from tests.analysis.statistics.support import arrays, three_ways
 @given(arrays(), st.integers(0, 1000))
 @settings(max_examples=200, deadline=None)
 def test_presence_and_valency(array: pa.Array, seed: int) -> None:
-    """Rows, nulls, and the fewest, most and all values of a row are those of the plain lists."""
+    """Presence and valency are those of the plain lists.
+
+    They are rows, nulls, and the fewest, most and all values of a row.
+    """
     rows = [row for row in array.to_pylist() if row is not None]
     lengths = [len(row) if isinstance(row, list) else 1 for row in rows]
     for found in three_ways(array, ColumnStatistics.of, ColumnStatistics.merged, seed):
@@ -45,14 +48,17 @@ def test_presence_and_valency(array: pa.Array, seed: int) -> None:
 def test_values_count_as_what_they_are_written_as(
     values: list[object], kind: pa.DataType, minimum: int, maximum: int
 ) -> None:
-    """bool, date, time and timestamp count as integers; a list's items count one by one."""
+    """bool, date, time and timestamp count as integers.
+
+    A list's items count one by one.
+    """
     found = ColumnStatistics.of(pa.array(values, kind)).values
     assert (found.minimum, found.maximum) == (minimum, maximum)
     assert type(found.minimum) is int
 
 
 def test_slices_count_only_their_rows() -> None:
-    """A slice of a list or text column does not count the rows around it."""
+    """A slice of a list or text column counts only its rows."""
     table = pa.record_batch(
         {"l": pa.array([[1], [2, 3], [4]]), "t": pa.array(["a", "b", "c"])}
     ).slice(1, 1)
@@ -74,7 +80,10 @@ def test_empty_is_neutral() -> None:
 
 
 def test_pickled_statistics_are_small() -> None:
-    """64k rows cross the runner in 40 kB if continuous, in 4 kB if of few texts."""
+    """64k rows have small pickled statistics.
+
+    Continuous values take 40 kB, few texts 4 kB.
+    """
     generator = np.random.default_rng(0)
     numbers = ColumnStatistics.of(pa.array(generator.normal(size=1 << 16)))
     texts = ColumnStatistics.of(pa.array(generator.integers(0, 100, 1 << 16).astype(str)))

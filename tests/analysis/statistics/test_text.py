@@ -28,7 +28,10 @@ def described(statistics: TextStatistics) -> tuple[object, ...]:
 
 
 def skewed_texts(size: int, seed: int) -> pa.Array:
-    """Half of the values from ten frequent texts, the others nearly all different."""
+    """Texts of which half are frequent.
+
+    Ten texts make up one half; nearly all texts of the other half differ.
+    """
     generator = np.random.default_rng(seed)
     frequent = generator.integers(0, 10, size)
     rare = generator.integers(10, 2**40, size)
@@ -38,7 +41,7 @@ def skewed_texts(size: int, seed: int) -> pa.Array:
 @given(arrays((pa.string(), pa.binary())), st.integers(0, 1000))
 @settings(max_examples=200, deadline=None)
 def test_agrees_with_a_counter(array: pa.Array, seed: int) -> None:
-    """Counts, lengths and top values are a Counter's, in every way of merging."""
+    """Counts, lengths and top values equal a Counter's, however merged."""
     values = array.drop_null().to_pylist()
     counts = collections.Counter(values)
     lengths = [len(as_bytes(value)) for value in values]
@@ -64,7 +67,10 @@ def bounded(**limits: int) -> tuple[Any, Any]:
 
 
 def test_beyond_the_bounds_frequent_values_stay() -> None:
-    """Sketched counts are low by at most ``undercount``; distinct is off by at most 5 %."""
+    """Sketched counts are low by at most ``undercount``.
+
+    Distinct is off by at most 5 %.
+    """
     of, merged = bounded(texts=10_000, kept_texts=500)
     array = skewed_texts(120_000, seed=3)
     counts = collections.Counter(array.to_pylist())
@@ -104,7 +110,10 @@ def test_weights_beyond_the_bounds() -> None:
     "limits", [{"texts": 1000}, {"text_bytes": 1000 * (16 + 12)}], ids=["number", "bytes"]
 )
 def test_whether_bounds_are_exceeded_does_not_depend_on_order(limits: dict[str, int]) -> None:
-    """Below a bound every way is exact; above it none is, and all estimate distinct alike."""
+    """The order does not decide whether a bound is exceeded.
+
+    Below a bound every way is exact; above it none is, and all estimate distinct alike.
+    """
     for number, exact in ((1000, True), (1001, False)):
         array = pa.array([f"{value % number:016d}" for value in range(3 * number)])
         ways = three_ways(array, *bounded(**limits), seed=number)
@@ -132,7 +141,7 @@ def test_fixed_order_gives_the_same_result_again() -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
 def test_long_values_are_told_apart_within_the_bounds(kind: pa.DataType) -> None:
-    """Values above 1,024 bytes count like any others, as on TFDV's Beam path."""
+    """Values above 1,024 bytes count like others, as on TFDV's Beam path."""
     array = pa.array([b"a" * 1024, b"b" * 1025, b"c" * 5000, None, b"c" * 5000]).cast(kind)
     for found in three_ways(array, TextStatistics.of, TextStatistics.merged):
         assert found.exact
@@ -142,7 +151,10 @@ def test_long_values_are_told_apart_within_the_bounds(kind: pa.DataType) -> None
 
 
 def test_long_values_are_one_beyond_the_bounds() -> None:
-    """Once not all values are kept, those above 1,024 bytes count as one, as in TFDV's sketches."""
+    """Beyond the bounds, values above 1,024 bytes count as one.
+
+    TFDV's sketches do the same.
+    """
     texts = ["b" * 1025, "c" * 5000, "c" * 5000, *map(str, range(200))]
     for found in three_ways(pa.array(texts), *bounded(texts=100, kept_texts=1000)):
         assert found.top(1) == [("__LARGE_BYTES__", 3)]
@@ -151,7 +163,10 @@ def test_long_values_are_one_beyond_the_bounds() -> None:
 
 
 def test_large_binaries_are_not_hoarded() -> None:
-    """Of a bytes column beyond a megabyte of distinct values none is kept, but they are counted."""
+    """Large distinct binaries are counted but not kept.
+
+    The limit is a megabyte of distinct values in a bytes column.
+    """
     generator = np.random.default_rng(0)
     found = TextStatistics.of(pa.array([generator.bytes(500) for _ in range(4000)]))
     assert len(found.values) == 0

@@ -165,7 +165,7 @@ def _histograms(proto: Any, numbers: Any, weights: Any, nans: int, edges: Any = 
 def sketched(
     numbers: Iterable[float], weights: Any, number: int
 ) -> tuple[list[float], list[float]]:
-    """Returns quantiles and cumulated weights of few numbers as TFDV's sketch has them."""
+    """Returns quantiles and cumulated weights like TFDV's sketch of few numbers."""
     sketch = QuantilesSketch(0.01, 1 << 32, 1)
     values = pa.array(np.array(numbers, np.float64))
     sketch.AddValues(values) if weights is None else sketch.AddValues(values, pa.array(weights))
@@ -204,7 +204,10 @@ def quantiles_histogram(proto: Any, quantiles: Sequence[float], cumulated: Seque
 def standard_histogram(
     proto: Any, quantiles: Any, cumulated: Any, finite: Any, plus: float
 ) -> None:
-    """Fills in a STANDARD histogram: bins spread evenly over ten buckets, infinities apart."""
+    """Fills in a STANDARD histogram.
+
+    Bins spread evenly over ten buckets, with infinities apart.
+    """
     if not len(finite):
         proto.buckets.add(low_value=math.inf, high_value=-math.inf, sample_count=cumulated[-1])
         return
