@@ -26,7 +26,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import tensorflow as tf
-from training import add_arguments, make_strategy, print_scores, train
+from training import (
+    add_arguments,
+    find_held_back,
+    find_label,
+    make_strategy,
+    one_line_errors,
+    print_scores,
+    train,
+)
 
 import beam_pipelines as bp
 
@@ -52,7 +60,16 @@ def main() -> None:
     """Trains, and says what the model is worth."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
-    inputs = find_inputs(bp.info(arguments.folders), arguments.raw)
+    with one_line_errors():
+        info = bp.info(arguments.folders)
+        find_label(info)
+        inputs = find_inputs(info, arguments.raw)
+        load = functools.partial(load_rows, inputs, arguments)
+        batches = load(arguments.folders, "train")
+        # A day that came later may have no rows that are held back.
+        with_eval = [day for day in arguments.folders if find_held_back(bp.info(day), "eval")]
+        held_back = load(with_eval, "eval") if with_eval else None
+        test = load(arguments.test) if arguments.test else None
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs, arguments.learning_rate)
@@ -60,16 +77,12 @@ def main() -> None:
         f"{len(model.inputs)} inputs, {model.count_params():,} parameters, "
         f"{strategy.num_replicas_in_sync} replicas"
     )
-    load = functools.partial(load_rows, inputs, arguments)
-    # A day that came later may have no rows that are held back.
-    with_eval = [folder for folder in arguments.folders if "eval" in bp.info(folder).splits]
-    held_back = load(with_eval, "eval") if with_eval else None
-    train(model, load(arguments.folders, "train"), held_back, arguments)
+    train(model, batches, held_back, arguments)
     model.save(arguments.output / "model.keras")
     if held_back is not None:
         print_scores("eval", model, held_back)
-    if arguments.test:
-        print_scores("another day", model, load(arguments.test))
+    if test is not None:
+        print_scores("another day", model, test)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -104,17 +117,23 @@ def read_raw(text: str) -> dict[str, tf.TensorSpec]:
 
 
 def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
-    """Returns the features that a model can take as they are: ids with a domain, numbers that are
-    never missing, sparse vectors.
+    """Returns the features that a model can take as they are: ids with a domain and numbers, both
+    never missing, and sparse vectors.
+
+    Raises:
+      ValueError: there are none.
     """
+    spec = info.feature_spec()
     categories = {
         feature.name: feature.int_domain.max + 1
         for feature in info.schema().feature
-        if feature.int_domain.is_categorical and feature.name != info.label
+        if feature.int_domain.is_categorical
+        and feature.name != info.label
+        and isinstance(spec.get(feature.name), tf.io.FixedLenFeature)
     }
     numbers = {name: row.shape[0] for name, row in raw.items()}
     sparse = {}
-    for name, parser in info.feature_spec().items():
+    for name, parser in spec.items():
         if isinstance(parser, tf.io.SparseFeature):
             sparse[name] = tf.nest.flatten(parser.size)[
                 -1
@@ -122,9 +141,16 @@ def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
         elif (
             isinstance(parser, tf.io.FixedLenFeature)
             and parser.dtype == tf.float32
+            and len(parser.shape) == 1
             and name != info.label
         ):
             (numbers[name],) = parser.shape
+    if not (categories or numbers or sparse):
+        raise ValueError(
+            f"{info.folder}: found no feature that the model can take, expected ids with a domain "
+            "or float numbers, without nulls, or sparse vectors. Encode columns in the recipe, and "
+            "convert again."
+        )
     return Inputs(categories, numbers, sparse)
 
 

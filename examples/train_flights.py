@@ -26,7 +26,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
-from training import add_arguments, make_strategy, train
+from training import add_arguments, find_label, make_strategy, one_line_errors, train
 
 import beam_pipelines as bp
 
@@ -48,8 +48,21 @@ def main() -> None:
     add_arguments(parser, epochs=4, batch_size=1024)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
-    info = bp.info(arguments.encoded)
-    inputs = model_inputs(info)
+    with one_line_errors():
+        info, raw = bp.info(arguments.encoded), bp.info(arguments.raw)
+        check_datasets(info, raw)
+        inputs = model_inputs(info)
+        batches, held_back = (
+            bp.load(
+                info.folder,
+                split,
+                features=list(inputs),
+                batch_size=arguments.batch_size,
+                shuffle=split == "train",
+                seed=7,
+            )
+            for split in ("train", "eval")
+        )
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs)
@@ -57,16 +70,34 @@ def main() -> None:
         f"{len(inputs)} features, {model.count_params():,} parameters, "
         f"{strategy.num_replicas_in_sync} replicas"
     )
-    batches = bp.load(
-        info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7
-    )
-    held_back = bp.load(
-        info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False
-    )
     train(model, batches, held_back, arguments)
     evaluate(model, info, list(inputs), arguments.batch_size)
     export(model, info, arguments.output)
-    compare(info, bp.info(arguments.raw), list(inputs), arguments.output)
+    compare(info, raw, list(inputs), arguments.output)
+
+
+def check_datasets(encoded: bp.Info, raw: bp.Info) -> None:
+    """Checks what the training, the export and the comparison need, before they take time.
+
+    Raises:
+      DataError: a dataset has no rows in ``eval``.
+      ValueError: the first has no label or no encodings; or one has no ``eval``, or lacks a column
+        that says which flight a row is.
+    """
+    find_label(encoded)
+    if encoded.encodings is None:
+        raise ValueError(
+            f"{encoded.folder}: found no encodings, expected a dataset converted with "
+            "examples/flights/encoded.yaml."
+        )
+    for info in (encoded, raw):
+        info.split("eval")
+        missing = [name for name in FLIGHT if name not in info.feature_spec()]
+        if missing:
+            raise ValueError(
+                f"{info.folder}: found no feature {missing[0]!r}, expected the flights of "
+                "examples/flights, with the columns that say which flight a row is."
+            )
 
 
 def model_inputs(info: bp.Info) -> dict[str, schema_pb2.Feature]:

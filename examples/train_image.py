@@ -21,7 +21,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
-from training import add_arguments, make_strategy, train
+from training import (
+    add_arguments,
+    find_held_back,
+    find_label,
+    make_strategy,
+    one_line_errors,
+    train,
+)
 
 import beam_pipelines as bp
 
@@ -50,11 +57,14 @@ def main() -> None:
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
-    info = bp.info(arguments.dataset)
-    learned, *others = info.splits
-    batches = load(info, learned, arguments, shuffle=True)
-    held_back = load(info, arguments.held_back or others[0], arguments, shuffle=False)
-    classes = labels_of(info)
+    with one_line_errors():
+        info = bp.info(arguments.dataset)
+        find_label(info, LABEL)
+        learned, *others = info.splits
+        batches = load(info, learned, arguments, shuffle=True)
+        split = arguments.held_back or find_held_back(info, others[0] if others else "eval")
+        held_back = load(info, split, arguments, shuffle=False) if split else None
+        classes = labels_of(info)
     shape = batches.element_spec[0].shape[1:]
     with strategy.scope():
         model = make_model(shape, len(classes))
@@ -64,7 +74,8 @@ def main() -> None:
     print(f"{model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
     train(model, batches, held_back, arguments)
     model.save(arguments.output / "model.keras")
-    evaluate(model, held_back)
+    if held_back is not None:
+        evaluate(model, held_back)
 
 
 def load(
@@ -104,7 +115,7 @@ def labels_of(info: bp.Info) -> Sequence[str]:
     count = sizes[0] if sizes and sizes[0] > 1 else label.int_domain.max + 1
     names = info.labels() or [str(number) for number in range(count)]
     if len(names) < 2:
-        raise SystemExit(
+        raise ValueError(
             f"{label.name}: its classes have no names, so the schema has to say how many there are "
             "(int_domain)."
         )

@@ -19,7 +19,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import tensorflow as tf
-from training import add_arguments, make_strategy, print_scores, train
+from training import (
+    add_arguments,
+    find_held_back,
+    find_label,
+    make_strategy,
+    one_line_errors,
+    print_scores,
+    train,
+)
 
 import beam_pipelines as bp
 
@@ -33,19 +41,20 @@ def main() -> None:
     """Trains, and says what the model is worth."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
-    (words,) = (
-        feature.int_domain.max + 1
-        for struct in bp.info(arguments.folder).schema().feature
-        for feature in struct.struct_domain.feature
-        if feature.name == "text"
-    )
+    with one_line_errors():
+        info = bp.info(arguments.folder)
+        find_label(info)
+        words = count_words(info)
+        batches = load_texts(arguments, "train")
+        split = find_held_back(info, "eval")
+        held_back = load_texts(arguments, split) if split else None
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(words)
-    held_back = load_texts(arguments, "eval")
-    train(model, load_texts(arguments, "train"), held_back, arguments)
+    train(model, batches, held_back, arguments)
     model.save(arguments.output / "model.keras")
-    print_scores("eval", model, held_back)
+    if held_back is not None:
+        print_scores("eval", model, held_back)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -59,6 +68,22 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/text-model"))
     add_arguments(parser, epochs=3, batch_size=64)
     return parser.parse_args()
+
+
+def count_words(info: bp.Info) -> int:
+    """Returns how many ids the feature list 'text' may have.
+
+    Raises:
+      ValueError: there is no such feature list, or the schema gives no bound of its ids.
+    """
+    for struct in info.schema().feature:
+        for feature in struct.struct_domain.feature:
+            if feature.name == "text" and feature.int_domain.HasField("max"):
+                return feature.int_domain.max + 1
+    raise ValueError(
+        f"{info.folder}: found no feature list 'text' of ids, expected one, as "
+        "examples/sequences/texts.yaml makes it by 'tokenize', 'vocabulary' and 'sequence'."
+    )
 
 
 def load_texts(arguments: argparse.Namespace, split: str) -> tf.data.Dataset:
@@ -78,12 +103,14 @@ def load_texts(arguments: argparse.Namespace, split: str) -> tf.data.Dataset:
 
 
 def make_model(words: int) -> keras.Model:
-    """Returns a model of the mean of a text's words."""
+    """Returns a model of the mean of a text's words; of a text without words it is 0."""
     ids = keras.Input([None], name="text", dtype="int64")
-    embedded = keras.layers.Embedding(words + 1, DIMENSIONS, mask_zero=True)(ids)
-    hidden = keras.layers.Dense(8, activation="relu")(
-        keras.layers.GlobalAveragePooling1D()(embedded)
-    )
+    embedded = keras.layers.Embedding(words + 1, DIMENSIONS)(ids)
+    # GlobalAveragePooling1D divides by the number of words, which gives NaN for an empty text.
+    is_word = keras.ops.expand_dims(keras.ops.cast(keras.ops.not_equal(ids, 0), "float32"), -1)
+    count = keras.ops.maximum(keras.ops.sum(is_word, axis=1), 1.0)
+    mean = keras.ops.sum(embedded * is_word, axis=1) / count
+    hidden = keras.layers.Dense(8, activation="relu")(mean)
     model = keras.Model(ids, keras.layers.Dense(1, activation="sigmoid")(hidden))
     metrics = ["accuracy", keras.metrics.AUC(name="auc")]
     model.compile(

@@ -1,18 +1,73 @@
-"""What the training examples share: the devices to train on, training that goes on where it was
-interrupted, and what the result is worth.
+"""What the training examples share: the checks of a dataset, the devices to train on, training that
+goes on where it was interrupted, and what the result is worth.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+import beam_pipelines as bp
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Ends the program with one line, and status 1, if a dataset cannot be trained on."""
+    try:
+        yield
+    except (bp.DataError, OSError, ValueError) as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+def find_label(info: bp.Info, default: str | None = None) -> str:
+    """Returns the name of the label, a number in every row.
+
+    Args:
+      info: of the dataset.
+      default: the label of a dataset whose recipe names none.
+
+    Raises:
+      DataError: the first split, which is trained on, has no rows.
+      ValueError: the dataset has no such feature, its values are texts, or a row may lack one.
+    """
+    info.split()
+    name = info.label or default
+    spec = {} if info.record == "raw" else info.feature_spec()
+    if name not in spec:
+        raise ValueError(
+            f"{info.folder}: found no label, expected one to train on. Name a column as 'label' in "
+            "the recipe, and convert again."
+        )
+    is_complete = isinstance(spec[name], tf.io.FixedLenFeature)
+    if not is_complete:
+        raise ValueError(
+            f"{info.folder}: found rows without the label '{name}', expected it in every row. "
+            "Leave those rows out by 'filter', or 'fill' the column in the recipe, and convert "
+            "again."
+        )
+    if spec[name].dtype == tf.string:
+        raise ValueError(
+            f"{info.folder}: found the label '{name}' with texts, expected numbers. Encode it in "
+            "the recipe, for example by a vocabulary, and convert again."
+        )
+    return name
+
+
+def find_held_back(info: bp.Info, split: str) -> str | None:
+    """Returns the split to evaluate on; ``None``, and says so, if the dataset has no rows in it."""
+    if split in info.splits and info.splits[split].rows:
+        return split
+    print(f"{info.folder} has no rows in a split '{split}': the model is not evaluated")
+    return None
 
 
 def add_arguments(
@@ -54,6 +109,9 @@ def train(
 ) -> None:
     """Trains as the options say; after each epoch everything is kept that a run needs to go on,
     should this one be interrupted.
+
+    Raises:
+      SystemExit: the loss became NaN or infinite.
     """
     epochs = arguments.epochs or max(
         arguments.least_epochs, math.ceil(arguments.least_steps / len(batches))
@@ -63,10 +121,16 @@ def train(
         batches,
         validation_data=held_back,
         epochs=epochs,
-        callbacks=[backup],
+        callbacks=[backup, keras.callbacks.TerminateOnNaN()],
         shuffle=False,
         verbose=2,
     )
+    losses = history.history.get("loss", [])
+    if not np.isfinite(losses).all():
+        raise SystemExit(
+            f"error: the loss became {losses[-1]}. Look for NaN or very large numbers among the "
+            "features and labels ('beam-pipelines describe'); no model was written."
+        )
     print(
         f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps "
         "each"
@@ -85,7 +149,7 @@ def print_scores(name: str, model: keras.Model, batches: tf.data.Dataset) -> Non
     """
     found = model.evaluate(batches, verbose=0, return_dict=True)
     share = np.concatenate([label.numpy() for _, label in batches]).mean()
-    base = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    base = -sum(part * np.log(part) for part in (share, 1 - share) if part)
     print(f"\non {name:14} accuracy  log loss     AUC")
     print(f"majority class    {max(share, 1 - share):.4f}    {base:.4f}  0.5000")
     print(f"model             {found['accuracy']:.4f}    {found['loss']:.4f}  {found['auc']:.4f}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import random
+import runpy
 import shutil
 import subprocess
 import sys
@@ -473,6 +474,35 @@ def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) ->
             assert batch[feature][place].numpy().tolist() == values + [filler] * (
                 width - len(values)
             )
+
+
+def test_batches_of_similar_lengths_as_the_page_makes_them(
+    repository: Path, lists: Path, tmp_path: Path
+) -> None:
+    """The code of docs/loading.md loses no row, also where sequences have no steps."""
+    page = (repository / "docs" / "loading.md").read_text()
+    (code,) = (
+        block for block in page.split("```") if block.startswith("python") and "bucket_by" in block
+    )
+    planes, given = (
+        '"out/planes", "train"',
+        f"{str(lists)!r}, 'train', features=['words'], label=False",
+    )
+    load, flatten, bucket = code.removeprefix("python\n").strip().splitlines()
+    script = tmp_path / "page.py"
+    script.write_text(
+        f"import tensorflow as tf\nimport beam_pipelines as bp\n"
+        f"{load.replace(planes, given)}\n{flatten}\n"
+        f"batches = {bucket.replace('dep_delay', 'words')}\n"
+    )
+    found = [batch["words"].numpy() for batch in runpy.run_path(str(script))["batches"]]
+    lengths = [int((row != b"").sum()) for batch in found for row in batch]
+    wanted = [
+        len(steps(tf.train.SequenceExample.FromString(record), "words"))
+        for record in records(lists, "train")
+    ]
+    assert 0 in wanted
+    assert sorted(lengths) == sorted(wanted)
 
 
 def test_load_parses_what_is_asked_for(lists: Path) -> None:
