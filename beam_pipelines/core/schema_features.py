@@ -70,6 +70,13 @@ def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
     return len(counts) == 2 and counts[1].min == counts[1].max == 1
 
 
+def has_one_value(feature: schema_pb2.Feature) -> bool:
+    """Whether the schema gives a feature at most one value."""
+    if feature.HasField("shape"):
+        return all(dimension.size == 1 for dimension in feature.shape.dim)
+    return bool(feature.value_count.max == 1)
+
+
 def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
     """Returns the schema without domains of texts."""
     bare = schema_pb2.Schema()

@@ -14,7 +14,7 @@ from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import REPORT
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.core.formatting import show_bytes
-from beam_pipelines.dataset.inspect import decode_examples, read_examples, show_values
+from beam_pipelines.dataset.inspect import decode_examples, lists_of, read_examples, show_values
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:
@@ -149,7 +149,11 @@ class Dataset:
             ],
         )
         names, columns = _named_columns(self.head())
-        first = [[show_values(values) for values in column.to_pylist()] for column in columns]
+        lists = lists_of(None if self.manifest["record"] == "raw" else self.schema)
+        first = [
+            [show_values(values, name in lists) for values in column.to_pylist()]
+            for name, column in zip(names, columns, strict=True)
+        ]
         examples = _table(names[:_SHOWN_FEATURES], list(zip(*first[:_SHOWN_FEATURES], strict=True)))
         more = len(names) - _SHOWN_FEATURES
         return (

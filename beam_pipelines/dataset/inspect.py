@@ -7,7 +7,7 @@ features are in the schema's order and missing ones are named.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -138,7 +139,23 @@ def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, lis
 def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]:
     sparse = () if found.schema is None else found.schema.sparse_feature
     yield from show_examples(
-        decode_examples(records, path, found.schema), path, sparse, found.manifest.get("labels")
+        decode_examples(records, path, found.schema),
+        path,
+        sparse,
+        found.manifest.get("labels"),
+        lists_of(found.schema),
+    )
+
+
+def lists_of(schema: schema_pb2.Schema | None) -> frozenset[str]:
+    """Returns the features that may have several values."""
+    if schema is None:
+        return frozenset()
+    lists = {feature.name for feature in feature_lists_of(schema)}
+    return frozenset(
+        feature.name
+        for feature in features_of(schema)
+        if feature.name in lists or not has_one_value(feature)
     )
 
 
@@ -196,6 +213,7 @@ def show_examples(
     path: str,
     sparse: Sequence[schema_pb2.SparseFeature] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
+    lists: Collection[str] = (),
 ) -> Iterator[str]:
     """Yields each row as text: its place, then its features.
 
@@ -204,6 +222,7 @@ def show_examples(
       path: of the file whose first rows these are.
       sparse: features that are shown instead of their columns, as ``index:value`` pairs.
       labels: feature -> labels by id, which are shown after its values.
+      lists: features that are lists even if they have one value.
     """
     columns = {
         name: column.to_pylist()
@@ -211,7 +230,10 @@ def show_examples(
     }
     named = labels or {}
     shown = {
-        name: [show_values(values) + _labels_of(values, named.get(name, ())) for values in column]
+        name: [
+            show_values(values, name in lists) + _labels_of(values, named.get(name, ()))
+            for values in column
+        ]
         for name, column in columns.items()
     }
     for feature in sparse:
@@ -265,14 +287,14 @@ def _short(value: float | bytes) -> str:
     return show_value(value).removesuffix(".0")
 
 
-def show_values(values: list[Any] | None) -> str:
+def show_values(values: list[Any] | None, is_list: bool = False) -> str:
     """Returns a feature's values: several in brackets, long lists shortened.
 
-    Steps are lists themselves, or missing.
+    Steps are lists themselves, or missing. One value of a list is in brackets, too.
     """
     if values is None:
         return MISSING
-    if len(values) == 1 and values[0] is not None:
+    if len(values) == 1 and values[0] is not None and not is_list:
         return show_value(values[0])
     shown = ", ".join(show_value(value) for value in values[:LONGEST_LIST])
     more = f", … {len(values):,} values" if len(values) > LONGEST_LIST else ""

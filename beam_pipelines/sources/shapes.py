@@ -28,6 +28,12 @@ def stored(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
+def is_permuted(type_: pa.DataType) -> bool:
+    """Whether values are tensors whose dimensions are in another order."""
+    permutation = list(getattr(type_, "permutation", None) or ())
+    return permutation != sorted(permutation)
+
+
 def stored_array(array: pa.Array) -> pa.Array:
     """Returns an array in its ``stored`` type.
 
@@ -35,8 +41,7 @@ def stored_array(array: pa.Array) -> pa.Array:
       pa.ArrowInvalid: a tensor whose dimensions are permuted.
     """
     if isinstance(array.type, pa.BaseExtensionType):
-        permutation = getattr(array.type, "permutation", None)
-        if permutation and list(permutation) != sorted(permutation):
+        if is_permuted(array.type):
             raise pa.ArrowInvalid("a tensor with permuted dimensions")
         array = array.storage
     type_ = stored(array.type)

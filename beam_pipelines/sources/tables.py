@@ -418,6 +418,11 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
                 "'columns'."
             ),
         )
+    if shapes.is_permuted(found.type):
+        return error.column, (
+            "found a tensor with permuted dimensions, expected one whose values are in row-major "
+            "order. Write it without 'permutation', or leave the column out with 'columns'."
+        )
     field = plan.read_schema.field(error.column)
     type_, shape = field.type, columns.shape_of(field)
     if shape is not None:

@@ -15,20 +15,24 @@ import zlib
 import google_crc32c
 import pyarrow as pa
 import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset.inspect import (
     compression_of,
     inspect_examples,
+    lists_of,
     read_examples,
+    show_examples,
     show_value,
     show_values,
 )
 
 SCHEMA = """
-feature { name: "text" type: BYTES }
-feature { name: "number" type: INT }
+feature { name: "text" type: BYTES value_count { min: 1 max: 1 } }
+feature { name: "number" type: INT value_count { min: 1 max: 1 } }
 feature { name: "unseen" type: FLOAT }
 """
 
@@ -216,6 +220,22 @@ def test_show_value(value: float | bytes, text: str) -> None:
 def test_show_values(values: list[int] | None, text: str) -> None:
     """One value stands alone, several in brackets, long lists are shortened."""
     assert show_values(values) == text
+
+
+def test_a_list_of_one_value_is_no_scalar() -> None:
+    """The schema says which features are lists; without one, a single value stands alone."""
+    schema = text_format.Parse(
+        "feature { name: 'a' value_count { min: 1 max: 1 } } feature { name: 'b' shape {} }"
+        "feature { name: 'c' value_count { min: 1 } } feature { name: 'd' shape { dim { size: 2 } } }"
+        "feature { name: 'e' } feature { name: '##SEQUENCE##' type: STRUCT"
+        " struct_domain { feature { name: 'f' } } }",
+        schema_pb2.Schema(),
+    )
+    assert lists_of(schema) == {"c", "d", "e", "f"}
+    assert lists_of(None) == set()
+    batch = pa.record_batch({"b": pa.array([[1]]), "c": pa.array([[1]])})
+    (shown,) = show_examples(batch, "x", lists=lists_of(schema))
+    assert shown == "x, example 0\n  b  1\n  c  [1]\n"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,55 @@ def test_declared_types_lose_nothing(
     with pytest.raises(DataError, match="row 2, column 'x': found") as caught:
         read_rows(path, types={} if declared is None else {"x": declared})
     assert shown in str(caught.value)
+
+
+OF_INT64 = "an array of int64 with 2 dimensions, as in the sample"
+ABSENT = "found a list of objects that do not all have"
+
+
+@pytest.mark.parametrize(
+    ("line", "types", "message"),
+    [
+        ('{"x": "259"}', {}, "column 'x': found the text '259', expected an integer from"),
+        ('{"l": ["259"]}', {}, "column 'l': found the text '259', expected a list, each item"),
+        ('{"b": "true"}', {}, "column 'b': found the text 'true', expected true or false"),
+        ('{"t": [1, 2]}', {"t": "tensor"}, f"column 't': found [1, 2], expected {OF_INT64}"),
+        ('{"t": 3}', {"t": "tensor"}, f"column 't': found 3, expected {OF_INT64}"),
+        ('{"t": [[[1]]]}', {"t": "tensor"}, f"column 't': found [[[1]]], expected {OF_INT64}"),
+        ('{"t": [1]}', {"t": "list<int64>"}, f"column 't': found [1], expected {OF_INT64}"),
+        ('{"t": [1]}', {}, "column 't': found [1], expected 1 × 2 values as in the sample. Mend"),
+        ('{"t": [[1]]}', {}, "Mend the line, or declare 'types: {t: tensor}' to keep each row's"),
+        ('{"a": [{"b": 1}, {"c": 2}]}', {}, f"column 'a.b': {ABSENT} 'a.b', expected it in each"),
+        ('{"a": [{"b": 1, "c": null}]}', {}, "column 'a.c': found a null inside a list"),
+    ],
+)
+def test_json_values_of_another_kind(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    types: dict[str, str],
+    message: str,
+) -> None:
+    """The error shows the value as it is written, and what the sample has."""
+    good = '{"x": 1, "l": [1], "b": true, "t": [[1, 2]], "a": [{"b": 1, "c": 2}]}\n'
+    path = write(tmp_path / "d.jsonl", f"{good}{good}{line}\n")
+    monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 2 * len(good))
+    with pytest.raises(DataError, match=rf"line 3, .*{re.escape(message)}"):
+        read_rows(path, types=types)
+
+
+@pytest.mark.parametrize("declared", [None, "tensor", "list<int64>"])
+def test_permuted_tensors_are_refused(tmp_path: Path, declared: str | None) -> None:
+    """The error advises nothing that is refused, too."""
+    type_ = pa.fixed_shape_tensor(pa.int64(), [2, 3], permutation=[1, 0])
+    storage = pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int64(), 6))
+    path = tmp_path / "d.arrow"
+    with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
+        file.write_table(pa.table({"x": pa.ExtensionArray.from_storage(type_, storage)}))
+    message = "row 1, column 'x': found a tensor with permuted dimensions, expected one whose"
+    with pytest.raises(DataError, match=message) as caught:
+        read_rows(path, types={} if declared is None else {"x": declared})
+    assert "types:" not in str(caught.value)
 
 
 def test_a_timestamp_is_no_time(tmp_path: Path) -> None:

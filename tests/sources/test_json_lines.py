@@ -116,11 +116,11 @@ GOOD = {"n": 1, "s": "x", "l": [1], "o": {"p": 1}}
     [
         ('{"n": 1,', "", "found text that is not JSON"),
         ("[1]", "", "found [1], expected an object"),
-        ('{"n": "x"}', "n", "found 'x', expected an integer"),
+        ('{"n": "x"}', "n", "found the text 'x', expected an integer"),
         ('{"n": 1.5}', "n", "found 1.5, expected an integer"),
         ('{"n": 9223372036854775808}', "n", "found 9223372036854775808, expected an integer"),
         ('{"s": 5}', "s", "found 5, expected text"),
-        ('{"o": {"p": "x"}}', "o.p", "found 'x', expected an integer"),
+        ('{"o": {"p": "x"}}', "o.p", "found the text 'x', expected an integer"),
         ('{"z": 5}', "z", "found a field that was not seen at planning"),
         ('{"o": {"z": 5}}', "o.z", "found a field that was not seen at planning"),
         ('{"l": [1, null]}', "l", "found a null inside a list"),

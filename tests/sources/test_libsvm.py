@@ -253,7 +253,8 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
         ("1 -3:1", "features_index", "found '-3:1', expected an index from 1 to 9. Mend the line."),
         ("1 3:1 2:1", "features_index", ("found '2:1', behind a larger one, expected indices in "
                                         "ascending order")),
-        ("1 3:1 3:1", "features_index", "found '3:1', which is there already"),
+        ("1 3:1 3:1", "features_index", ("found '3:1', which is there already, expected indices in "
+                                        "ascending order, each once. Remove one of the two.")),
         ("1 3", "", "found '3', expected index:value"),
         ("1 1:2:3", "", ("found '1:2:3', expected index:value. Mend the line, or set another "
                         "'format'.")),
@@ -292,6 +293,31 @@ def test_bad_line_is_explained(
         column,
         f"{line} # why",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "format_"),
+    [
+        ("# comment\n\n+1 3:1 11:-1e-2 # x\n", "libsvm"),
+        ("0.5 qid:3 1:.5\n", "libsvm"),
+        (f"1 {' '.join(f'{index}:0.123456' for index in range(1, 9000))}\n", "libsvm"),
+        ("1\t0:3:1 2:1:0.5\n", "libffm"),
+        ("time\n17 10:30\n", None),
+        ("1 3:1x\n", None),
+        ("1 3\n", None),
+    ],
+)
+def test_sparse_text_with_the_suffix_of_csv(tmp_path: Path, text: str, format_: str | None) -> None:
+    """It is no CSV with a strange header: the problem names the format to set."""
+    path = write(tmp_path / "d.txt", f"{text}1 2:3\n")
+    if format_ is None:
+        assert read_rows(path)
+        return
+    (message,) = problems_of(path).values()
+    assert message.startswith("found ")
+    assert f"expected a header of CSV. Set 'format': {format_}" in message
+    assert plan_of(path, format="csv").format == "csv"
+    assert read_rows(write(tmp_path / "e.txt", text), format=format_)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, files
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
@@ -24,6 +24,7 @@ from beam_pipelines.sources import bad_rows, inference, whole_numbers
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.format import Contents, combine, problem
+from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
@@ -103,6 +104,8 @@ class Csv(TextFormat):
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         dialect = self.dialect(source)
+        if source.format is None and source.header:
+            _check_not_sparse(source, files[0])
         names = read_header(source, files[0], dialect)
         wanted = inference.selected(source, names)
         found = pa.schema([(name, pa.null()) for name in wanted])
@@ -275,6 +278,19 @@ def read_header(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, 
     return cut_header(
         blocks.Body(*blocks.without_mark(0, head, file.path)), dialect, file.path, source.limits
     )[1]
+
+
+def _check_not_sparse(source: Source, file: FileInfo) -> None:
+    """Raises ``RecipeProblems`` for libsvm text that only a suffix calls CSV."""
+    compression = compression_of(source, file.path)
+    found, line = sparse_format(read_head(file.path, compression, HEAD_BYTES, source.limits))
+    if found:
+        others = " ('libfm' if indices count from 0)" if found == "libsvm" else ""
+        message = (
+            f"found {shorten(line, 60)!r} at the beginning of {file.path}, expected a header of "
+            f"CSV. Set 'format': {found}{others}, or csv if this is the header."
+        )
+        raise RecipeProblems([problem(source, "format", message)])
 
 
 def cut_header(

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.sources import bad_rows, nested, whole_numbers
+from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
 from beam_pipelines.sources.plan import SourcePlan
 
 # Lines whose errors Python's values do not show: escapes (of half a character), numbers beyond
 # float64.
 _SPECIAL = re.compile(rb"\\|[0-9][eE]|[0-9]{300}")
-_UNPARSED = "couldn't parse:"
+_UNPARSED, _NULL_INSIDE = "couldn't parse:", "a null inside a list"
 _KIND_FOR_TYPE = {
     str: "string",
     bool: "boolean",
@@ -75,7 +75,8 @@ class BadLines:
             _JsonColumn(field, tuple(field.name.split(".")), _Values.of(field))
             for field in plan.read_schema
         ]
-        names = [field.name.split(".") for field in nested.flatten_fields(plan.file_schema)]
+        self._nested = pa.schema(nested.flatten_fields(plan.file_schema))
+        names = [name.split(".") for name in self._nested.names]
         self._known_names = {
             ".".join(keys[: place + 1]) for keys in names for place in range(len(keys))
         }
@@ -105,7 +106,7 @@ class BadLines:
                 self._read_lines(line, _only(self._plan, field.name))
             except bad_rows.ERRORS as wrong:
                 self._remember(value, field.name, wrong)
-                return field.name, _explain_value(value, field, wrong)
+                return field.name, self._explain_value(value, field, wrong)
         return self._unknown_field(value)
 
     def _unknown_field(self, value: dict[str, Any]) -> Explanation | None:
@@ -144,9 +145,36 @@ class BadLines:
             return (
                 None
                 if error is None
-                else (column.field.name, _explain_value(value, column.field, error))
+                else (column.field.name, self._explain_value(value, column.field, error))
             )
         return None if self._plan.source.columns else self._unknown_field(value)
+
+    def _explain_value(self, value: dict[str, Any], field: pa.Field, error: Exception) -> str:
+        found = list(values_of(value, field.name))
+        if str(error) == whole_numbers.ROUNDED:
+            return _explain_rounded(found, field)
+        if str(error) == _NULL_INSIDE:
+            return _explain_null(found, field.name)
+        if not found:
+            return f"{plain(error)}. Mend the line, or leave the column out with 'columns'."
+        kind = self._nested.field(field.name).type
+        is_tensor = self._plan.source.types.get(field.name) == columns.TENSOR
+        if is_tensor or shapes.depth(kind) > 1:
+            whole = _found(value, field.name.split("."))
+            shown = shorten(repr(found if whole is _UNCERTAIN else whole), 100)
+            return f"found {shown}, {_expected_array(field, kind, whole, error)}"
+        texts = [item for item in found if isinstance(item, str)]
+        leaf = shapes.leaf(field.type)
+        if texts and not pa.types.is_string(leaf):
+            has_texts = pa.types.is_temporal(leaf) or pa.types.is_binary(leaf)
+            shown = f"{'' if has_texts else 'the text '}{shorten(texts[0], 100)!r}"
+            text = "list<text>" if nested.is_list(field.type) else "text"
+            return (
+                f"found {shown}, expected {bad_rows.expected(field.type)}. Mend the line, or "
+                f"declare 'types: {{{field.name}: {text}}}'."
+            )
+        cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
+        return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
 
     def _refusal(self, found: Any, column: _JsonColumn) -> Exception | None:
         """Returns the parser's error for a value, if that is certain."""
@@ -157,7 +185,7 @@ class BadLines:
             return ValueError(self._unparsed[name] + _as_written(found))
         if column.values.are_lists and isinstance(found, list) and None in found:
             others = [item for item in found if item is not None]
-            return ValueError("a null inside a list") if column.values.take(others) else None
+            return ValueError(_NULL_INSIDE) if column.values.take(others) else None
         return None
 
 
@@ -319,20 +347,49 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
                 yield from values_of(item, name[len(key) + 1 :])
 
 
-def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
-    found = list(values_of(value, field.name))
-    if str(error) == whole_numbers.ROUNDED:
-        return _explain_rounded(found, field)
-    if None in found and nested.is_list(field.type):
+def _explain_null(found: list[Any], name: str) -> str:
+    if None in found:
         return (
             "found a null inside a list, expected values only. Leave the column out with 'columns'."
         )
-    if not found:
-        return f"{plain(error)}. Mend the line, or leave the column out with 'columns'."
-    cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
-    if not pa.types.is_string(field.type) and isinstance(found[0], str):
-        cure = f"Mend the line, or declare 'types: {{{field.name}: text}}'."
-    return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
+    return (
+        f"found a list of objects that do not all have '{name}', expected it in each. Mend the "
+        "line, or leave the column out with 'columns'."
+    )
+
+
+def _expected_array(field: pa.Field, kind: pa.DataType, found: Any, error: Exception) -> str:
+    """Returns what a column of arrays expects, and the cure.
+
+    Args:
+      field: of the column.
+      kind: the nested type of the sample's arrays.
+      found: the value.
+      error: its error, which says more if the number of dimensions is right.
+    """
+    rank = shapes.depth(kind)
+    why = f" ({plain(error)})" if _rank(found) == rank else ""
+    cure = f"Mend the line, or leave the column out with 'columns'{why}."
+    shape = columns.shape_of(field)
+    if shape is None:
+        dimensions = f"{rank} dimension{'' if rank == 1 else 's'}"
+        leaf = columns.type_name(shapes.leaf(kind))
+        return f"expected an array of {leaf} with {dimensions}, as in the sample. {cure}"
+    if _rank(found) == rank:
+        cure = (
+            f"Mend the line, or declare 'types: {{{field.name}: tensor}}' to keep each row's own "
+            "shape."
+        )
+    sizes = " × ".join(map(str, shape))
+    return f"expected {sizes} values as in the sample. {cure}"
+
+
+def _rank(value: Any) -> int:
+    """Returns how many lists are around the first value."""
+    rank = 0
+    while isinstance(value, list):
+        value, rank = value[0] if value else None, rank + 1
+    return rank
 
 
 def _explain_rounded(found: list[Any], field: pa.Field) -> str:

@@ -131,9 +131,10 @@ def _explain_range(token: str, found: int, bounds: tuple[int, int], is_index: bo
 def _explain_order(token: str, is_repeated: bool, layout: LibsvmLayout) -> str:
     order = "fields, and indices within a field," if layout.has_fields else "indices"
     problem = "which is there already" if is_repeated else "behind a larger one"
+    cure = "Remove one of the two." if is_repeated else "Sort the line."
     return (
         f"found '{shorten(token, 100)}', {problem}, expected {order} in ascending order, "
-        "each once. Sort the line."
+        f"each once. {cure}"
     )
 
 

@@ -13,7 +13,7 @@ from beam_pipelines.core import files, input_files
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.core.schema_features import feature_lists_of, features_of
+from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo
@@ -87,7 +87,7 @@ def column_types(schema: schema_pb2.Schema, open_lists: Sequence[str] = ()) -> p
     lists = feature_lists_of(schema)
     context = features_of(schema)[: -len(lists) or None]
     fields = [
-        (f.name, _value_type(f) if _has_one_value(f) else pa.list_(_value_type(f))) for f in context
+        (f.name, _value_type(f) if has_one_value(f) else pa.list_(_value_type(f))) for f in context
     ]
     for feature in lists:
         steps = pa.list_(_value_type(feature))
@@ -127,9 +127,3 @@ def _value_type(feature: schema_pb2.Feature) -> pa.DataType:
     )
     is_text = type_ == pa.binary() and any(feature.HasField(domain) for domain in _TEXT_DOMAINS)
     return pa.string() if is_text else type_
-
-
-def _has_one_value(feature: schema_pb2.Feature) -> bool:
-    if feature.HasField("shape"):
-        return all(dimension.size == 1 for dimension in feature.shape.dim)
-    return bool(feature.value_count.max == 1)
