@@ -107,7 +107,7 @@ def measure(work: Work) -> Timed:
 
 
 def cpu_seconds() -> float:
-    """Returns user and system time of this process so far, all threads together."""
+    """Returns user and system time of all threads so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 

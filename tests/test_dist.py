@@ -1,4 +1,4 @@
-"""The wheel and the sdist of ``make dist`` install into fresh environments, and convert."""
+"""The wheel and the sdist of ``make dist`` install and convert."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def test_the_wheel_converts(python: str, tmp_path: Path) -> None:
 
 
 def test_the_wheel_is_for_every_python_and_many_systems() -> None:
-    """One abi3 wheel for CPython 3.10 and later, with a manylinux tag, and no tests in it."""
+    """The wheel is abi3 for CPython 3.10 and later.
+
+    It has a manylinux tag, and no tests in it.
+    """
     wheel = one("*.whl")
     assert "-cp310-abi3-manylinux" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()

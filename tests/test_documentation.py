@@ -45,7 +45,10 @@ VARIES = re.compile(r"\d[\d.,]*(?= (?:s|bytes|kB|MB|GB)\b)")
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A fenced block of a page: its mark, language and text, and the block of text after it."""
+    """A fenced block of a page.
+
+    It has its mark, language and text, and the block of text after it.
+    """
 
     page: str
     mark: str
@@ -88,7 +91,10 @@ def make_clicks(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
 
 
 def make_wrong(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
-    """The recipe of docs/recipe.md with a mistake, and one that reads outside of its folder."""
+    """Writes a recipe of docs/recipe.md with a mistake.
+
+    Another one reads outside of its folder.
+    """
     recipe = next(block.text for block in blocks_of("docs/recipe.md") if block.language == "yaml")
     mistake = recipe.replace("prefix: plane_", "how: outer, prefix: plane_")
     (folder / "recipe.yaml").write_text(mistake)
@@ -171,7 +177,10 @@ def folders(tmp_path, flights_data) -> dict[str, str]:
 
 
 def run(command: str, folder: str) -> str:
-    """Returns what a command prints; the standard error of a success is progress, and left out."""
+    """Returns a command's output.
+
+    A success prints progress on standard error, which is left out.
+    """
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],
@@ -202,7 +211,10 @@ def run_python(blocks: list[tuple[str, str, str]]) -> list[str]:
 
 
 def agrees(shown: str, output: str) -> bool:
-    """Whether an output is as a page shows it: ``…`` is any text, alone on its line any lines."""
+    """Whether an output matches the page.
+
+    ``…`` is any text, and alone on its line any lines.
+    """
     pattern = re.escape(simplified(shown))
     pattern = re.sub(r"(?m)^…\\\n", r"(?:.*\\n)*", pattern).replace("…", ".*")
     return bool(re.fullmatch(pattern, simplified(output)))
@@ -215,7 +227,11 @@ def simplified(text: str) -> str:
 
 
 def test_pages_show_what_is_printed(folders):
-    """Each ``$ command`` prints the lines that follow it, each Python block the text after it."""
+    """Commands and Python blocks print the text on the page.
+
+    A ``$ command`` has its output in the lines that follow, a Python block in the block of text
+    after it.
+    """
     wrong = []
     for block in BLOCKS:
         if block.language == "console" and block.folder:
@@ -254,7 +270,7 @@ def test_every_block_says_how_it_is_tested():
 
 @pytest.mark.parametrize("page", sorted({b.page for b in BLOCKS if b.language == "yaml"}))
 def test_recipes_on_the_page_are_read(page):
-    """The YAML of a page is a recipe, or a part of one, that the reader takes."""
+    """The YAML of a page is a whole or partial recipe."""
     wrong = []
     for block in blocks_of(page):
         if block.language == "yaml" and not block.mark:
@@ -278,7 +294,10 @@ def prose_of(page: str) -> str:
 
 
 def anchors_of(page: str) -> set[str]:
-    """The anchors of a page, as GitHub makes them of its headings, and those that it declares."""
+    """Returns the anchors of a page.
+
+    GitHub makes them of its headings, and the page declares others.
+    """
     found: list[str] = []
     for heading in re.findall(r"(?m)^#+ (.*)$", prose_of(page)):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
@@ -289,7 +308,10 @@ def anchors_of(page: str) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    """Each link of a page that is no URL leads to a file, and to a heading where it names one."""
+    """Each local link of a page leads to a file.
+
+    It leads to a heading if it names one.
+    """
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose_of(page))):
         if re.match(r"[a-z]+:", target):
@@ -305,7 +327,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page):
-    """Each module and source file that a page names in backticks is in the repository."""
+    """Each module and source file in a page's backticks exists."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

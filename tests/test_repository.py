@@ -1,4 +1,4 @@
-"""What holds for the repository's files as a whole."""
+"""Rules for the repository's files as a whole."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def texts() -> dict[str, str]:
     "pattern", [INDEX_HOST, MACHINE_PATH], ids=["package index hosts", "machine paths"]
 )
 def test_files_say_nothing_about_the_machine_they_were_written_on(pattern):
-    """No file names a package index's host or a path of somebody's machine."""
+    """Files say nothing about the machine that they were written on.
+
+    No file names a package index's host or a path of a user's machine.
+    """
     hits = [
         f"{name}:{number}: {line.strip()}"
         for name, text in texts().items()
@@ -70,14 +73,19 @@ def test_pages_use_plain_words(page):
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])
 def test_readme_has_the_two_commands(command):
-    """A newcomer finds both commands in the README, and the Makefile has them."""
+    """The README has both commands of a newcomer.
+
+    The Makefile has them, too.
+    """
     assert command in (ROOT / "README.md").read_text()
     assert re.search(rf"^{command.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_every_module_says_what_it_is_for():
-    """Each Python file that is not empty begins with a docstring: of the package, the tests,
-    benchmarks and examples.
+    """Every Python file says what it is for.
+
+    Each one that is not empty begins with a docstring: of the package, the tests, benchmarks and
+    examples.
     """
     silent = [
         name
@@ -117,7 +125,7 @@ def test_every_test_says_what_it_shows():
 
 
 def test_modules_stay_small():
-    """No module of the package is longer than 500 lines: one idea each."""
+    """Modules of the package have at most 500 lines: one idea each."""
     long = {
         name: count
         for name, text in texts().items()
@@ -129,7 +137,9 @@ def test_modules_stay_small():
 
 
 def test_constraints_pin_every_requirement():
-    """Every package that pyproject.toml asks for has an exact version in constraints.txt, TFX in a
+    """Constraints pin every requirement.
+
+    Every package that pyproject.toml asks for has an exact version in constraints.txt, TFX in a
     list of its own, and nothing there is loose.
     """
     assert requirements() - pinned("constraints.txt") == {"tfx"}
@@ -151,7 +161,10 @@ def pinned(name: str) -> set[str]:
 
 
 def requirements() -> set[str]:
-    """Names of the packages in pyproject.toml, read without tomllib, which Python 3.10 lacks."""
+    """Returns the names of the packages in pyproject.toml.
+
+    It does not use tomllib, which Python 3.10 lacks.
+    """
     text = (
         (ROOT / "pyproject.toml")
         .read_text()

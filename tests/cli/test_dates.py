@@ -54,7 +54,10 @@ split: {train: 0.5, eval: 0.5}
     ],
 )
 def test_the_date_takes_its_places(pattern: str, path: str) -> None:
-    """Each place is filled in its own format; other braces are part of a name."""
+    """Each place is filled in its own format.
+
+    Other braces are part of a name.
+    """
     assert path_dates.has_date(pattern) == (pattern != path)
     assert path_dates.fill_date(pattern, datetime.date(2026, 1, 9)) == path
 

@@ -37,7 +37,10 @@ def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
 
 
 def uncomment(text: str, key: str) -> str:
-    """Turns the suggestion for a key, and what is indented below it, into a part of the recipe."""
+    """Turns the suggestion for a key into a part of the recipe.
+
+    Indented lines below the key belong to it.
+    """
     text = re.sub(rf"^# ({key}:.*)$", r"\1", text, flags=re.MULTILINE)
     lines = text.split("\n")
     index = next(index for index, line in enumerate(lines) if line.startswith(f"{key}:")) + 1
@@ -83,7 +86,7 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
 def test_suggestions_are_recipes(
     key: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each suggestion that is not taken out of its comment can be planned."""
+    """Each suggestion that is not uncommented can be planned."""
     monkeypatch.chdir(folder)
     write_recipe(["data/clicks.csv", "data/users.csv"], "recipe.yaml")
     recipe = recipes.parse_recipe(
@@ -112,7 +115,10 @@ def test_existing_file_is_kept(folder: pathlib.Path) -> None:
 
 
 def test_source_names() -> None:
-    """Sources of the same file name get numbers, and never one that another source has."""
+    """Sources of the same file name get numbers.
+
+    A number never gives the name of another source.
+    """
     names = [
         source.name
         for source in name_sources(
@@ -134,7 +140,10 @@ def test_source_names() -> None:
     ],
 )
 def test_candidates_for_joins(left: pa.DataType, right: pa.DataType, expected: bool) -> None:
-    """Columns of one name are proposed as keys when they have one type that can be a key."""
+    """Columns of one name are proposed as keys.
+
+    They need one type that can be a key.
+    """
     assert can_join(pa.field("k", right), pa.schema([("k", left), ("other", right)])) is expected
     assert not can_join(pa.field("j", right), pa.schema([("k", right)]))
 
@@ -142,7 +151,7 @@ def test_candidates_for_joins(left: pa.DataType, right: pa.DataType, expected: b
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_quoted_text_is_read_back(text: str) -> None:
-    """Any text survives being written as YAML: in a list, as a value and as a key."""
+    """Any text survives as YAML item, value and key."""
     tree, _, problems = parse_yaml(
         f"a: [{quoted(text)}]\nb: {quoted(text)}\n? {quoted(text)}\n: 1\n", "r.yaml"
     )
@@ -164,7 +173,7 @@ def test_quoted_text_is_read_back(text: str) -> None:
     )
 )
 def test_any_column_names(names: list[str]) -> None:
-    """Whatever columns are called, the recipe can be read, and so can each of its suggestions."""
+    """The recipe and each suggestion can be read for any column names."""
     plans = [
         source_plan(name, pa.schema([(column, pa.date32()) for column in names]))
         for name in ("a", "b")

@@ -65,7 +65,10 @@ MANIFEST = {
 
 @pytest.fixture(autouse=True)
 def logging_level() -> Iterator[None]:
-    """Puts the level of logging back, which a command line sets for its process."""
+    """Restores the level of logging.
+
+    A command line sets it for its process.
+    """
     level = logging.getLogger().level
     yield
     logging.getLogger().setLevel(level)
@@ -96,7 +99,10 @@ def recipe(tmp_path: pathlib.Path) -> str:
     ],
 )
 def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
-    """Flags go to the command or to Beam with their values, wherever they stand."""
+    """Flags go with their values to the command or to Beam.
+
+    They may have any position.
+    """
     assert split_arguments(arguments.split(), OWN) == (own.split(), beam.split())
 
 
@@ -179,7 +185,10 @@ def test_problems_of_planning_have_lines(recipe: str, capsys: pytest.CaptureFixt
 
 
 def test_dry_run_prints_the_plan(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A dry run of a right recipe prints files, columns, splits and shards, and writes nothing."""
+    """A dry run prints the plan and writes nothing.
+
+    The plan has files, columns, splits and shards.
+    """
     folder = pathlib.Path(recipe).parent
     before = sorted(folder.iterdir())
     assert (

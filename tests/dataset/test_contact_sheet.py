@@ -177,7 +177,10 @@ def test_letters_that_the_font_does_not_have(text, same):
 
 
 def write_shard(path: Path, columns: dict[str, pa.Array]) -> None:
-    """Writes rows as an uncompressed file of examples; null is a missing feature."""
+    """Writes rows as an uncompressed file of examples.
+
+    A null is a missing feature.
+    """
     large = {pa.binary(): pa.large_binary(), pa.string(): pa.large_binary()}
     lists = {}
     for name, column in columns.items():

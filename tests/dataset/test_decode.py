@@ -353,7 +353,10 @@ def test_images_that_some_rows_lack_are_explained(tmp_path):
     rows=st.integers(1, 5),
 )
 def test_raw_numbers_have_their_shape_and_values(dtype, shape, rows):
-    """Little-endian numbers of any type and rank come back as numpy reads them."""
+    """Little-endian numbers equal those that numpy reads.
+
+    They have any type and rank.
+    """
     values = np.random.default_rng(rows).integers(0, 2, (rows, *shape)).astype(dtype.as_numpy_dtype)
     contents = [row.astype(values.dtype.newbyteorder("<")).tobytes() for row in values]
     found = decode.raw_decoder("pixels", tf.TensorSpec(shape, dtype))(tf.constant(contents))

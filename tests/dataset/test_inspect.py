@@ -249,7 +249,10 @@ def test_a_list_of_one_value_is_no_scalar() -> None:
     ],
 )
 def test_compression_of(start: bytes, compression: str) -> None:
-    """A plain record of 35,615 or 40,056 bytes is not taken for gzip or zlib."""
+    """A plain record whose length looks like a header is not compressed.
+
+    A record of 35,615 or 40,056 bytes begins like gzip or zlib.
+    """
     assert compression_of(start) == compression
 
 

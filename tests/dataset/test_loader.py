@@ -277,20 +277,20 @@ def test_input_pipelines_divide_the_shards(larger, count, order):
     ],
 )
 def test_wrong_arguments_are_explained(folder, arguments, message):
-    """An argument that cannot be right is an error before anything is read."""
+    """A wrong argument is an error before anything is read."""
     with pytest.raises(ValueError, match=message):
         loader.load(folder, **arguments)
 
 
 @pytest.mark.parametrize("arguments", [{"split": "eval"}, {"shard": (1, 4)}])
 def test_no_rows_are_an_error(folder, arguments):
-    """A split without rows, or a part of one, is no dataset to train on."""
+    """An empty split, or an empty part of one, is an error."""
     with pytest.raises(DataError, match="found no rows"):
         loader.load(folder, **arguments)
 
 
 def test_a_folder_without_a_manifest_is_no_dataset(tmp_path):
-    """Shards without ``dataset.json`` are what an unfinished run leaves."""
+    """Shards without ``dataset.json`` are the rest of an unfinished run."""
     with pytest.raises(DataError, match=r"found no dataset\.json"):
         loader.load(tmp_path)
 
@@ -344,7 +344,7 @@ def test_a_changed_byte_in_a_shard_ends_the_epoch(tmp_path):
 
 
 def test_fewer_records_than_the_manifest_says_end_the_epoch(tmp_path):
-    """An epoch without some of its batches does not pass for the whole."""
+    """An epoch with fewer records than the manifest says is an error."""
     folder = Path(write_dataset(tmp_path))
     text = json.loads((folder / "dataset.json").read_text())
     text["splits"]["train"]["rows"] = text["splits"]["train"]["shards"][0]["rows"] = 1000
@@ -355,7 +355,10 @@ def test_fewer_records_than_the_manifest_says_end_the_epoch(tmp_path):
 
 @st.composite
 def schemas(draw):
-    """Schemas of up to six features: dense of any rank, of varying length, deprecated, sparse."""
+    """Draws schemas of up to six features.
+
+    They are dense of any rank, of varying length, deprecated or sparse.
+    """
     schema = schema_pb2.Schema(represent_variable_length_as_ragged=draw(st.booleans()))
     for number in range(draw(st.integers(1, 6))):
         feature = schema.feature.add(name=f"f{number}", type=draw(st.sampled_from([1, 2, 3])))
@@ -397,7 +400,10 @@ def test_the_feature_spec_is_tensorflow_transforms(schema):
     ],
 )
 def test_labels_are_those_of_the_labels_domain(tmp_path, feature, names):
-    """In the order of the schema; a label without named classes has none."""
+    """Labels are in the order of the schema.
+
+    A label without named classes has none.
+    """
     schema = (
         f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" '
         f'value: "ant" }}'

@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Adds the logs of the engines to the report of a test that failed."""
+    """Adds the logs of the engines to a failed test's report."""
     report = yield
     if report.failed:
         report.sections += [(f"logs of {engine.name}", engine.log_tails()) for engine in RUNNING]

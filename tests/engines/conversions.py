@@ -224,7 +224,7 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def _timeless(value: Any) -> Any:
-    """Returns a JSON value without the timings of a run, or of each generation."""
+    """Returns a JSON value without the timings of runs and generations."""
     if isinstance(value, dict):
         return {key: _timeless(item) for key, item in value.items() if key != TIMINGS}
     return [_timeless(item) for item in value] if isinstance(value, list) else value

@@ -32,7 +32,10 @@ from tests.support.image_sets import colour_digits, write_archive, write_mnist
 
 
 def write_cifar10(root: Path, kind: str = "python") -> None:
-    """Writes CIFAR-10's archive with 12 pictures in a batch, or the binary one under its name."""
+    """Writes CIFAR-10's archive, or the binary one under its name.
+
+    A batch has 12 pictures.
+    """
     files = (
         image_sets.cifar10_files(12) if kind == "python" else image_sets.cifar10_binary_files(12)
     )
@@ -41,7 +44,10 @@ def write_cifar10(root: Path, kind: str = "python") -> None:
 
 
 def write_cifar100(root: Path, kind: str = "python") -> None:
-    """Writes CIFAR-100's archive with 120 pictures, or the binary one under its name."""
+    """Writes CIFAR-100's archive, or the binary one under its name.
+
+    It has 120 pictures.
+    """
     pictures, _ = colour_digits(120)
     fine = np.arange(120) % 100
     if kind == "python":

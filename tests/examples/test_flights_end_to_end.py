@@ -100,7 +100,7 @@ def read_split(folder: pathlib.Path, manifest: dict, split: str) -> pd.DataFrame
 
 
 def as_column(tensor) -> pd.Series:
-    """Returns one value a row; a row without one is a missing value."""
+    """Returns one value a row, and null for a row without one."""
     import tensorflow as tf
 
     if isinstance(tensor, tf.sparse.SparseTensor):
@@ -149,7 +149,10 @@ def differences(found: pd.Series, wanted: pd.Series) -> int:
 
 
 def test_every_row_is_accounted_for(converted, expected):
-    """The manifest's counts of rows read, filtered, unmatched and written are the oracle's."""
+    """The manifest's row counts equal the oracle's.
+
+    They are the rows read, filtered, unmatched and written.
+    """
     manifest = converted.manifest
     assert {
         name: source["read"] for name, source in manifest["sources"].items()

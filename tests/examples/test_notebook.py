@@ -15,7 +15,10 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_steps.ipynb"
 
 
 def test_the_notebook_gives_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cell by cell, in an empty folder. To store new outputs: ``python -m tests.support.notebook``."""
+    """Each cell gives its stored output in an empty folder.
+
+    To store new outputs: ``python -m tests.support.notebook``.
+    """
     monkeypatch.chdir(tmp_path)
     stored = json.loads(EXAMPLE.read_text())
     cells = [cell for cell in stored["cells"] if cell["cell_type"] == "code"]

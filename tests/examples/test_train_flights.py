@@ -46,7 +46,10 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trained(repository, flights_data, tmp_path_factory):
-    """Runs the example; it is killed in its second epoch and started again."""
+    """Runs the example twice.
+
+    The first run is killed in its second epoch.
+    """
     folder = tmp_path_factory.mktemp("flights")
     write_fewer_flights(flights_data, folder / "data")
     for recipe, name in (("recipe.yaml", "raw"), ("encoded.yaml", "encoded")):
@@ -84,7 +87,7 @@ def write_fewer_flights(data: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def convert(repository: pathlib.Path, folder: pathlib.Path, recipe: str, name: str) -> None:
-    """Converts with one of the example's recipes, whose paths are changed to the copied tables."""
+    """Converts with one of the example's recipes, on the copied tables."""
     text = (repository / "examples" / "flights" / recipe).read_text()
     text = text.replace("../../.demo/flights-data", str(folder / "data")).replace(
         "../../schemas", str(repository / "schemas")

@@ -121,7 +121,10 @@ def test_labels_beside_arrays_count(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"a", bytes(range(256)) * 40_000])
 def test_a_local_file_is_read(tmp_path, content):
-    """The checksum of a local file is its size and the CRC-32C of all its bytes."""
+    """The checksum of a local file is its size and CRC-32C.
+
+    The CRC-32C is that of all its bytes.
+    """
     path = tmp_path / "file"
     path.write_bytes(content)
     assert (

@@ -1,4 +1,4 @@
-"""``import beam_pipelines as bp``: the functions and the dataset that users of Python have."""
+"""``import beam_pipelines as bp``: the functions and the dataset for Python."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def test_a_mapping_becomes_a_dataset(dataset: bp.Dataset, folder: Path) -> None:
 
 
 def test_head_gives_the_first_examples_of_a_split(dataset: bp.Dataset) -> None:
-    """As many as asked for, at most all, with null where a feature is missing."""
+    """``head`` gives as many examples as asked for, at most all.
+
+    A missing feature is null.
+    """
     head = dataset.head(7, "eval")
     assert head.num_rows == 7
     assert dataset.head(10_000).num_rows == dataset.splits["train"]
@@ -81,7 +84,10 @@ def test_head_gives_the_first_examples_of_a_split(dataset: bp.Dataset) -> None:
 
 
 def test_to_pandas_has_plain_columns(dataset: bp.Dataset) -> None:
-    """One value a row is a plain column, text is str, and what may be missing stays a list."""
+    """``to_pandas`` has plain columns.
+
+    A column has one value a row, texts are str, and a column with nulls stays a list.
+    """
     frame = dataset.to_pandas(20)
     assert frame["number"].dtype == "int64"
     assert set(frame["kind"]) == {"a", "b"}
@@ -114,7 +120,10 @@ def test_every_form_of_a_recipe_gives_the_same_plan(folder: Path) -> None:
 
 
 def test_errors_name_the_line(folder: Path) -> None:
-    """Of a file and of a mapping; a problem that planning finds, too."""
+    """Errors name the line of a file and of a mapping.
+
+    This includes problems that planning finds.
+    """
     path = folder / "wrong.yaml"
     path.write_text("name: rows\nsources: {rows: rows.csv}\nlabel: knd\n")
     with pytest.raises(bp.RecipeError, match=r"wrong.yaml:3: label: .*'knd'.*Did you mean 'kind'"):
@@ -127,7 +136,10 @@ def test_errors_name_the_line(folder: Path) -> None:
 
 
 def test_describe_and_validate_read_without_writing(dataset: bp.Dataset, folder: Path) -> None:
-    """What describe finds is what the dataset has; a schema that does not fit is an error."""
+    """``describe`` and ``validate`` read without writing.
+
+    The description equals the dataset's; a schema that does not fit is an error.
+    """
     found = bp.describe(recipe_in(folder))
     assert found.rows == dataset.splits
     assert found.schema == dataset.schema

@@ -78,7 +78,10 @@ FILES = ("a.csv", "b.csv", "c.csv")
 def write_visits(
     path: Path, seed: int, rows: int = 300, carriers: str = "AA B6 UA", user: str = "u"
 ) -> None:
-    """Writes visits of users, some unknown, some null, and one row with a bad day."""
+    """Writes visits of users, and one row with a bad day.
+
+    Some users are unknown, some are null.
+    """
     rng = random.Random(seed)
     lines = ["user,day,seconds,late,carrier"]
     for _ in range(rows):
@@ -117,7 +120,10 @@ def records(folder: Path, split: str, pattern: str = "*") -> Counter[bytes]:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset after one, two and three of three files, and of all at once."""
+    """Datasets after one, two and three files.
+
+    The last one has all three files at once.
+    """
     folder = tmp_path_factory.mktemp("history")
     (folder / "data").mkdir()
     (folder / "recipe.yaml").write_text(RECIPE)
@@ -137,7 +143,10 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def visits(history: Path, tmp_path: Path) -> Path:
-    """A folder with data, recipe, and a dataset of the first two files; the third is new."""
+    """A folder with data, recipe and a dataset.
+
+    The dataset has the first two files; the third is new.
+    """
     for name in ("data", "two"):
         shutil.copytree(history / name, tmp_path / {"two": "out"}.get(name, name))
     for name in ("recipe.yaml", "schema.pbtxt", "users.jsonl"):
@@ -173,7 +182,10 @@ def test_generations_are_one_dataset(history: Path) -> None:
 
 
 def test_each_generation_accounts_for_its_rows(history: Path) -> None:
-    """A generation has its file's counts and rejected rows, and verify checks it."""
+    """A generation has its file's counts and rejected rows.
+
+    ``verify`` checks it.
+    """
     manifest = read_manifest(str(history / "three"))
     assert [generation["number"] for generation in manifest["generations"]] == [1, 2, 3]
     for generation in manifest["generations"]:
@@ -223,7 +235,10 @@ def test_generations_that_do_not_add_up(
 
 
 def test_readers_take_one_generation_or_all(history: Path) -> None:
-    """tf.data, tfx-bsl, load, info and inspect agree on the rows of a generation."""
+    """All readers agree on the rows of a generation.
+
+    They are tf.data, tfx-bsl, load, info and inspect.
+    """
     folder, three = history / "three", read_manifest(str(history / "three"))
     schema = text_format.Parse((folder / three["schema"]).read_text(), schema_pb2.Schema())
     decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
@@ -294,7 +309,10 @@ def test_several_shards_of_chosen_generations(tmp_path: Path) -> None:
 
 
 def test_nothing_new_touches_nothing(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a new file, or with new dates only, the run succeeds and changes nothing."""
+    """A run without a new file succeeds and changes nothing.
+
+    The files may have new dates.
+    """
     before = digests(history / "out")
     stamp = (history / "data" / "a.csv").stat()
     os.utime(history / "data" / "a.csv", (1, 1))
@@ -392,7 +410,10 @@ def stage(after: Path, before: Path | None, output: Path) -> tuple[str, list[str
 def test_an_append_that_is_killed_leaves_the_old_dataset(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After any of the moves, the manifest's dataset is complete, and a rerun cleans up."""
+    """A killed append leaves the manifest's dataset complete.
+
+    This holds after any of the moves, and a rerun cleans up.
+    """
     expected = digests(history / "three")
     for count in range(30):
         output = tmp_path / str(count)
@@ -429,7 +450,10 @@ def found_rows(folder: Path) -> int:
 def test_a_commit_that_is_killed_can_be_repeated(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    """After any of the moves, there is a dataset or none, and a retry makes the new one."""
+    """A killed commit leaves a dataset or none.
+
+    This holds after any of the moves, and a retry makes the new dataset.
+    """
     expected = digests(history / "whole")
     (tmp_path / "empty").mkdir()
     for count in range(40):
@@ -456,7 +480,10 @@ def test_a_commit_that_is_killed_can_be_repeated(
 
 
 def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history: Path) -> None:
-    """SIGKILL before the manifest keeps the old dataset; the next run appends as usual."""
+    """SIGKILL before the manifest keeps the old dataset.
+
+    The next run appends as usual.
+    """
     script = textwrap.dedent(f"""
         import os, signal
         from beam_pipelines.core import file_changes
@@ -551,7 +578,10 @@ def encoded_pairs(folder: Path, generation: int) -> list[tuple[int, float]]:
 
 
 def test_encodings_are_not_fitted_again(tmp_path: Path) -> None:
-    """New users get unknown ids, scales stay, and an inferred schema gains new strings."""
+    """An append does not fit encodings again.
+
+    New users get unknown ids, scales stay, and an inferred schema gains new strings.
+    """
     (tmp_path / "data").mkdir()
     (tmp_path / "recipe.yaml").write_text(ENCODED)
     visit = "user,day,seconds,late,carrier\n"
@@ -590,7 +620,10 @@ def test_encodings_are_not_fitted_again(tmp_path: Path) -> None:
 def test_small_files_are_known_one_by_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of images read together, new ones are added, and a changed one is named."""
+    """New images of a source are added; a changed one is named.
+
+    The source reads its images together.
+    """
     write_digits(tmp_path / "photos", 40)
     recipe = (
         "name: digits\nappend: true\nsources: {p: {path: photos, format: images}}\nencode: "
@@ -641,7 +674,10 @@ def test_small_files_are_known_one_by_one(
 def test_files_are_known_by_where_the_recipe_sees_them(
     path: str, directory: str, expected: str
 ) -> None:
-    """Moved together or named from another folder, recipe and dataset have the same files."""
+    """A recipe finds a dataset's files when both move.
+
+    They are moved together, or named from another folder.
+    """
     assert file_key(path, directory) == expected
 
 
@@ -686,7 +722,7 @@ def rewrite(path: Path) -> None:
     ids=["nothing", "added", "touched", "rewritten", "grown", "gone"],
 )
 def test_what_became_of_files(tmp_path: Path, change: Callable[[Path], Any], outcome: Any) -> None:
-    """New files are found; a changed or missing file is an error with its name."""
+    """A new file is found; a changed or missing one fails."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("x\n1\n2\n")
     sources = {"t": {"files": [entry_of(tmp_path / name) for name in ("a.csv", "b.csv")]}}
@@ -719,7 +755,10 @@ def test_what_became_of_files(tmp_path: Path, change: Callable[[Path], Any], out
     ],
 )
 def test_which_recipes_may_append(visits: Path, old: str, new: str, named: str) -> None:
-    """Options of packing may change; options that shape rows may not, and are named."""
+    """Options of packing may change.
+
+    Options that shape rows may not, and are named.
+    """
     assert old in RECIPE
     (visits / "recipe.yaml").write_text(RECIPE.replace(old, new))
     recipe = load_recipe(str(visits / "recipe.yaml"))
@@ -741,7 +780,10 @@ def test_which_recipes_may_append(visits: Path, old: str, new: str, named: str) 
     ],
 )
 def test_recipes_that_cannot_append(change: str, message: str) -> None:
-    """Options that depend on earlier rows are refused when the recipe is read."""
+    """Options that depend on earlier rows are refused.
+
+    The reader of the recipe refuses them.
+    """
     source = "" if "sources" in change else "sources: {t: t.csv}\n"
     with pytest.raises(RecipeError, match=message):
         parse_recipe(f"name: t\nappend: true\n{source}{change}\n", "r.yaml")

@@ -54,7 +54,7 @@ def convert(source: str, *options: str) -> int:
 
 
 def remains(folder: pathlib.Path) -> list[str]:
-    """Returns all files in a folder that may belong to a dataset or a run."""
+    """Returns all files of a dataset or a run in a folder."""
     signs = (
         "dataset.json",
         ".tfrecord",
@@ -193,7 +193,7 @@ BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", BAD_RECIPES)
 def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong recipe ends with status 2 and all problems, each with its line."""
+    """A wrong recipe ends with status 2 and each problem's line."""
     files, text, messages = BAD_RECIPES[case]
     write(folder, {"a.csv": GOOD, **files, "r.yaml": text})
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -248,7 +248,10 @@ BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
 def test_rejected_rows(
     format_: str, workers: int, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Within the budget exactly the bad rows are in rejected/, with place and reason."""
+    """Within the budget exactly the bad rows are in rejected/.
+
+    Each has its place and reason.
+    """
     source, content, bad = BAD_ROWS[format_]
     write(
         folder,
@@ -285,7 +288,10 @@ def test_rejected_rows(
 def test_too_many_rejected_rows(
     format_: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Over the budget the run fails with the number of bad rows and the first ones."""
+    """Over the budget the run fails.
+
+    The error has the number of bad rows and the first ones.
+    """
     source, content, bad = BAD_ROWS[format_]
     write(
         folder,
@@ -337,7 +343,7 @@ def test_what_concerns_a_file_is_never_rejected(
 def test_errors_of_worker_processes(
     rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An error of a worker process has the same words as in one process."""
+    """A worker process's error has the words of a single process's."""
     write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
     outcomes = []
     for workers in (1, 2):
@@ -381,13 +387,13 @@ def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str])
 
 
 def incompressible(rows: int) -> str:
-    """Returns a table that takes about 40 bytes a row in any compression."""
+    """Returns a table of about 40 bytes a row in any compression."""
     numbers = (f"{pow(3, 1000 + row, 2**127 - 1):032x}" for row in range(rows))
     return "a,b\n" + "".join(f"{row},{number}\n" for row, number in enumerate(numbers))
 
 
 def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
-    """When the system refuses a write, one line names the file and the reason."""
+    """A refused write is an error with the file and the reason."""
     write(folder, {"a.csv": incompressible(20_000)})
     done = subprocess.run(
         [*COMMAND, "convert", "a.csv", "--output", "out", "--quiet"],
@@ -412,7 +418,7 @@ def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
 def test_full_disk(
     size: str, place: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A full disk, at any step, ends the run with one line and no files."""
+    """A full disk at any step gives one line and no files."""
     write(folder, {"a.csv": incompressible(20_000)})
     disk = folder / "disk"
     disk.mkdir()
@@ -437,7 +443,10 @@ def test_full_disk(
     ("number", "workers"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)]
 )
 def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pathlib.Path) -> None:
-    """Ctrl-C and SIGTERM stop a run in seconds, with status 130 and no workers or files."""
+    """Ctrl-C and SIGTERM stop a run in seconds.
+
+    The status is 130, and no workers or files are left.
+    """
     write(folder, {"a.csv": incompressible(400_000)})
     process = subprocess.Popen(
         [

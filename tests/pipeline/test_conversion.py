@@ -54,7 +54,10 @@ output: {num_shards: 3, shuffle_seed: 5}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A visits table with multi-line cells, quotes and nulls, and a table of most users."""
+    """A table of visits, and one of most users.
+
+    The visits have multi-line cells, quotes and nulls.
+    """
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(1)
     lines = ["user,day,seconds,comment"]
@@ -144,7 +147,10 @@ def expected_rows(data: Path) -> Counter[tuple[Any, ...]]:
 
 
 def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> None:
-    """TensorFlow reads the rows of csv and json from the shards; users keep their split."""
+    """TensorFlow reads all rows of csv and json from the shards.
+
+    Users keep their split.
+    """
     manifest = converted(data, tmp_path / "out")
     names = ("user", "day", "comment", "long", "user_age", "user_home.city")
     found = {
@@ -251,7 +257,10 @@ def test_compressions(data: Path, tmp_path: Path, compression: str) -> None:
 
 @pytest.mark.parametrize("shuffle", ["true", "false"])
 def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
-    """Shards are within 25 % of the asked size, and within 5 % of each other's rows."""
+    """Shards are within 25 % of the asked size.
+
+    Their rows differ by at most 5 %.
+    """
     rng = np.random.default_rng(3)
     lines = ["a,b,c"] + [
         f"{a},{b:.6f},{'x' * (a % 50)}"
@@ -325,7 +334,7 @@ def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) ->
 def test_an_input_that_changes_during_the_run_is_noticed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A base file written to after its read fails the run and is named."""
+    """A base file that changes after its read fails the run."""
     source = tmp_path / "v.csv"
     source.write_text("a,b\n1,2\n3,4\n")
     original = convert.check_anomalies
@@ -344,7 +353,7 @@ def test_an_input_that_changes_during_the_run_is_noticed(
 def test_a_right_source_that_changes_during_the_run_is_noticed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A joined file written to during the run fails the run and is named."""
+    """A joined file that changes during the run fails it."""
     (tmp_path / "visits.csv").write_bytes((data / "visits.csv").read_bytes())
     users = tmp_path / "users.jsonl"
     users.write_bytes((data / "users.jsonl").read_bytes())

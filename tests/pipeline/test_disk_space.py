@@ -59,7 +59,7 @@ def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
 def test_the_estimate_is_what_a_run_takes(
     name: str, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies in the output at the commit is within a third of what was estimated."""
+    """The estimate is within a third of the output at the commit."""
     plan = plan_module.make_plan(load(str(folder / f"{name}.yaml")))
     estimate = disk_space.estimate_disk_space(plan, str(tmp_path / "out"), str(tmp_path / "out"))
     found = []
@@ -80,7 +80,10 @@ def test_too_little_disk_space_is_a_warning(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One line has folder, need, free space and remedy; the run starts, and succeeds here."""
+    """Too little disk space gives a warning of one line.
+
+    It has folder, need, free space and remedy; the run starts, and succeeds here.
+    """
     with_free(monkeypatch, 1_000_000)
     assert run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out")]) == 0
     (line,) = (
@@ -104,7 +107,10 @@ def test_enough_disk_space_is_no_warning(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With --quiet there is no warning; with enough space there is no estimate."""
+    """There is no warning with --quiet.
+
+    With enough space there is no estimate.
+    """
     with_free(monkeypatch, free)
     estimated = []
     estimate = disk_space.estimate_disk_space

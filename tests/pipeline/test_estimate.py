@@ -36,7 +36,10 @@ output: {shard_size: 16 KiB}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """Clicks in five files; four of five have a user, nine of ten pass the filter."""
+    """Clicks in five files, and users.
+
+    Four of five clicks have a user, nine of ten pass the filter.
+    """
     folder = tmp_path_factory.mktemp("clicks")
     for file in range(FILES):
         lines = [
@@ -100,7 +103,7 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
 @given(size=st.integers(1, 1 << 45))
 @settings(max_examples=30, deadline=None)
 def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
-    """The ranges are as many as the planner cuts of one such file."""
+    """The ranges are those that the planner cuts of such a file."""
     from beam_pipelines.pipeline.estimate import _ranges
 
     size = min(size, 1 << 36)
@@ -129,7 +132,10 @@ def test_files_that_cannot_be_cut_are_counted(tmp_path):
 
 
 def test_everything_grows_with_the_size(plan):
-    """A thousand times the bytes give a thousand times the rows, CPU seconds and payloads."""
+    """A thousand times the bytes give a thousand times the amounts.
+
+    They are rows, CPU seconds and payloads.
+    """
     preview = make_preview(plan)
     small, large = make_scale(plan, preview, 10**12), make_scale(plan, preview, 10**15)
     for name in ("rows", "kept_bytes", "shard_bytes"):
@@ -141,7 +147,10 @@ def test_everything_grows_with_the_size(plan):
 
 
 def test_limits_are_met_where_they_say(plan):
-    """At a limit's own size its value is the maximum; limits are in order."""
+    """At a limit's own size its value is the maximum.
+
+    Limits are in order.
+    """
     preview = make_preview(plan)
     scale = make_scale(plan, preview, 10**14)
     found = limits(scale)
@@ -218,7 +227,7 @@ def test_a_size_that_is_none_is_refused(folder, capsys, size):
 
 
 def test_a_filter_that_leaves_nothing_cannot_be_planned_by(folder, tmp_path, capsys):
-    """If the filter leaves no row of the preview, the command says so."""
+    """The command reports a filter that leaves no row of the preview."""
     text = RECIPE.replace("cost > 100", "cost > 1e9").replace("path: ", f"path: {folder}/")
     (tmp_path / "recipe.yaml").write_text(text)
     assert run(["plan", str(tmp_path / "recipe.yaml")]) == 1

@@ -48,7 +48,10 @@ def put(value: Any, zero: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """A dataset of sequences with null, empty and zero of every type, and its rows."""
+    """A dataset of sequences with null, empty and zero of every type.
+
+    The fixture holds its rows, too.
+    """
     folder = tmp_path_factory.mktemp("nothing")
     columns = {}
     for name, (type_, zero) in ZEROS.items():
@@ -73,7 +76,10 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str,
 
 
 def test_import(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """An import gives the same rows; a string without a domain is bytes."""
+    """An import gives the same rows.
+
+    A string without a domain is bytes.
+    """
     folder, expected = rows
     found = read_rows(folder / "examples" / "Split-train" / "*")
     assert octets([{name: row[name] for name in expected[0]} for row in found]) == octets(expected)
@@ -89,7 +95,7 @@ def octets(value: Any) -> Any:
 
 
 def test_load(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """``load`` gives no values for null and empty lists, and the value for zero."""
+    """``load`` gives no values for null and empty, and zero for zero."""
     folder, expected = rows
     (batch,) = loader.load(folder, shuffle=False)
     for name, tensor in batch.items():

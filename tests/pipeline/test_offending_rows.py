@@ -39,7 +39,10 @@ def parsed(text: str) -> schema_pb2.Schema:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObject) -> None:
-    """Without the blamed rows the anomaly is gone; each of them has it alone."""
+    """Without the blamed rows the anomaly is gone.
+
+    Each of them has it alone.
+    """
     kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))
     values = data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=1, max_size=8))
     domains = (
@@ -171,7 +174,7 @@ def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
 def test_rows_are_followed_through_join_filter_and_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The base source's line is named after a join, a filter and a split."""
+    """The base source's line is named after join, filter and split."""
     monkeypatch.setattr(plan, "RANGE_BYTES", 200)
     monkeypatch.setattr(plan.cut_ranges, "__defaults__", (200,))
     names = [f"k{number % 7}" for number in range(100)]
@@ -203,7 +206,10 @@ def test_rows_are_followed_through_join_filter_and_split(
 
 
 def test_rows_that_an_expression_rejects_are_passed_over(tmp_path: Path) -> None:
-    """A rejected row does not stop the search, and later rows keep their positions."""
+    """A rejected row does not stop the search.
+
+    Later rows keep their positions.
+    """
     (tmp_path / "a.csv").write_text("n,t,f\n1,2,1\n1,x,1\n9,3,1\n")
     recipe = (
         "name: a\nsources: {a: {path: a.csv, types: {t: text}}}\n"
@@ -216,7 +222,10 @@ def test_rows_that_an_expression_rejects_are_passed_over(tmp_path: Path) -> None
 
 
 def test_the_search_is_bounded(tmp_path: Path) -> None:
-    """It stops at ten rows an anomaly, and reads files from the start, up to a limit."""
+    """The search stops at ten rows an anomaly.
+
+    It reads files from the start, up to a limit.
+    """
     for name, value in (("a", 1), ("b", 9)):
         (tmp_path / f"{name}.csv").write_text("n,t,f\n" + f"{value},ok,1\n" * 30)
     recipe = 'name: a\nsources: {a: "*.csv"}'

@@ -63,7 +63,7 @@ def convert(data: Path, output: Path, *options: str) -> int:
 def test_files_of_others_stay(
     data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder with a file that no run left is refused, whatever its name."""
+    """A folder with a foreign file is refused, for any name."""
     path = write(data.parent / "out" / name)
     assert main_module.run([command, str(data), "--output", str(data.parent / "out")]) == 2
     shown = "_temporary/0" if "/0/" in name else name
@@ -77,7 +77,10 @@ def test_files_of_others_stay(
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
-    """Files of killed or stopped runs are accepted, and no temporary file stays."""
+    """Files of killed or stopped runs are accepted.
+
+    No temporary file stays.
+    """
     output = data.parent / "out"
     write(output / name)
     assert convert(data, output) == 0
@@ -86,7 +89,10 @@ def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
 
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_places_that_are_made_already(data: Path, outcome: int) -> None:
-    """Empty folders, as TFX makes them, are accepted, and stay if the run fails."""
+    """Empty folders of TFX are accepted.
+
+    They stay if the run fails.
+    """
     output = data.parent / "out"
     for name in ("examples", "schema", "statistics/Split-train", "anomalies", "transform_graph"):
         (output / name).mkdir(parents=True)
@@ -98,7 +104,10 @@ def test_places_that_are_made_already(data: Path, outcome: int) -> None:
 
 
 def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Parts of a killed run are removed, but not the reason why a run stopped."""
+    """Parts of a killed run are removed.
+
+    The file with the reason why a run stopped stays.
+    """
     output = data.parent / "out"
     for name in (
         "_temporary/run.json",
@@ -134,7 +143,10 @@ def test_a_description_becomes_a_dataset(data: Path) -> None:
 def test_an_input_in_what_is_replaced(
     data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A recipe or source in the replaced dataset, even by a link, is refused."""
+    """A recipe or source in the replaced dataset is refused.
+
+    It may be there by a link.
+    """
     output = data.parent / "out"
     assert convert(data, output) == 0
     path = output / "labels" / "mine.csv"

@@ -1,4 +1,4 @@
-"""A run takes over finished shards of an interrupted run of the same kind."""
+"""A run takes over the finished shards of an interrupted one."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ def broken_off(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_finished_shards_stay(broken_off: Path) -> None:
-    """A run that fails leaves finished shards and their notes, and no dataset."""
+    """A failed run leaves finished shards and their notes.
+
+    It leaves no dataset.
+    """
     assert {path.name for path in broken_off.iterdir()} == {"_temporary"}
     assert {path.name for path in (broken_off / "_temporary").iterdir()} == {"finished", "examples"}
 
@@ -158,7 +161,10 @@ def test_whole_shards_are_kept(
     reference: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
-    """A resuming run keeps complete shards, and its dataset equals an undisturbed run's."""
+    """A resuming run keeps complete shards.
+
+    Its dataset equals an undisturbed run's.
+    """
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
     change(output)
@@ -181,7 +187,10 @@ def test_another_recipe_starts_over(data: Path, broken_off: Path, tmp_path: Path
 
 
 def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -> None:
-    """Shards of another input are not reused, even with equal rows and bytes."""
+    """Shards of another input are not reused.
+
+    Rows and bytes may be equal.
+    """
     output, other = tmp_path / "out", tmp_path / "data"
     shutil.copytree(broken_off, output)
     shutil.copytree(data, other)

@@ -24,7 +24,10 @@ with run_lock.locked(sys.argv[1], sys.argv[1] + "/_temporary"):
 
 
 def test_another_process_is_told_which_one_writes(tmp_path: Path) -> None:
-    """Another process gets the number of the locking one; a kill ends the lock."""
+    """Another process gets the number of the locking one.
+
+    A kill ends the lock.
+    """
     output = str(tmp_path / "out")
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(HOLD), output], stdout=subprocess.PIPE, text=True
@@ -69,7 +72,10 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_last_mark_counts(tmp_path: Path) -> None:
-    """A run finds another run's mark; a missing or damaged mark is no run."""
+    """A run finds another run's mark.
+
+    A missing or damaged mark is no run.
+    """
     temporary = str(tmp_path)
     assert run_lock.mark_of(temporary) == ""
     first = run_lock.leave_mark(temporary)

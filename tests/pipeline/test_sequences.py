@@ -97,7 +97,7 @@ def test_groups_are_those_of_a_loop(
 
 
 def test_context_with_several_values_is_refused() -> None:
-    """A context column that differs within a group is shown with its key."""
+    """A context column with several values is shown with its key."""
     batch = pa.RecordBatch.from_pydict(
         {"user": ["a", "b", "a"], "city": ["x", "y", None], "n": [1, 2, 3]}
     )
@@ -225,7 +225,10 @@ def grouped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
-    """Every user is one sequence of all visits, in one split; row counts add up."""
+    """Every user is one sequence of all visits, in one split.
+
+    Row counts add up.
+    """
     expected: dict[str, list[dict[str, str]]] = {}
     with open(data / "visits.csv", newline="") as file:
         for row in csv.DictReader(file):
@@ -540,7 +543,10 @@ def test_damaged_steps_are_found(grouped: Path, tmp_path: Path) -> None:
 
 
 def test_schema_is_a_contract_for_steps(data: Path, grouped: Path, tmp_path: Path) -> None:
-    """A schema with a value in every step stops null steps; a widened one passes."""
+    """A schema with a value in every step stops null steps.
+
+    A widened one passes.
+    """
     schema = read_schema(grouped)
     for feature in schema.feature:
         for child in feature.struct_domain.feature:
@@ -674,7 +680,10 @@ def test_text_example_trains(repository: Path, flights_data: Path, tmp_path: Pat
 
 @pytest.mark.slow
 def test_planes_example_converts(repository: Path, flights_data: Path, tmp_path: Path) -> None:
-    """The planes example converts by its schema; every arrived flight is a step."""
+    """The planes example converts by its schema.
+
+    Every arrived flight is a step.
+    """
     text = (repository / "examples" / "sequences" / "planes.yaml").read_text()
     text = text.replace("../../.demo/flights-data", str(flights_data)).replace(
         "../../schemas", str(repository / "schemas")

@@ -36,7 +36,10 @@ COMMAND = [
 
 @contextlib.contextmanager
 def running(recipe: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """Runs a recipe in its own process group; gives the run and its new builder."""
+    """Runs a recipe in its own process group.
+
+    The fixture gives the run and its new builder.
+    """
     pathlib.Path("r.yaml").write_text(recipe)
     pathlib.Path("a.csv").write_text(
         "a,b,c\n" + "".join(f"{row},v{row % 7},\n" for row in range(1000))
@@ -85,7 +88,10 @@ def test_a_run_that_is_stopped_leaves_nothing(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C and SIGTERM end the builder at any stage, and leave no file."""
+    """Ctrl-C and SIGTERM end the builder at any stage.
+
+    They leave no file.
+    """
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
         if is_building:
@@ -113,7 +119,10 @@ def test_a_run_that_is_killed_takes_its_builder_along(
 def test_a_run_that_fails_waits_for_no_graph(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that fails ends the builder at once, and reports its own error."""
+    """A failed run ends the builder at once.
+
+    It reports its own error.
+    """
     monkeypatch.chdir(tmp_path)
     with running(FAILS) as (run, found):
         _, error = run.communicate(timeout=30)
@@ -123,7 +132,10 @@ def test_a_run_that_fails_waits_for_no_graph(
 
 
 def test_a_builder_loads_only_what_it_needs() -> None:
-    """It loads no Beam, Keras or tensorflow-transform, a second each; Keras is lazy."""
+    """The builder loads no Beam, Keras or tensorflow-transform.
+
+    Each would take a second; Keras is lazy.
+    """
     program = (
         "import sys\nfrom beam_pipelines.encodings.serving import __main__ as "
         "builder\nbuilder.load_tensorflow()\n"

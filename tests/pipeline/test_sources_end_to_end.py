@@ -45,7 +45,10 @@ def converted(folder: Path, recipe: str) -> dict[str, Any]:
 
 
 def examples(dataset: Path, split: str = "train") -> list[Row]:
-    """Reads a split: a feature's only value, or a list of several, or nothing."""
+    """Reads a split.
+
+    A feature is its only value, a list of several values, or nothing.
+    """
     shards = sorted(str(path) for path in (dataset / "examples" / f"Split-{split}").iterdir())
     compression = {".gz": "GZIP", ".zlib": "ZLIB", ".tfrecord": ""}[os.path.splitext(shards[0])[1]]
     rows = []
@@ -64,7 +67,10 @@ def examples(dataset: Path, split: str = "train") -> list[Row]:
 
 
 def expected(rows: list[Row]) -> list[Row]:
-    """Returns rows as their examples hold them: texts as bytes, nulls left out."""
+    """Returns rows in the form of their examples.
+
+    Texts are bytes, and nulls are left out.
+    """
     return [
         {
             name: value.encode() if isinstance(value, str) else value
@@ -133,7 +139,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("case", FILES)
 def test_formats(case: str, tmp_path: Path) -> None:
-    """Every format gives the same table, to the last bit and in order."""
+    """Every format gives the same table in the same order.
+
+    Values are equal to the last bit.
+    """
     name, content, options = FILES[case]
     (tmp_path / name).write_bytes(content())
     recipe = f"name: t\nsources: {{t: {{path: {name}, {options}}}}}\noutput: {{shuffle: false}}"
@@ -151,7 +160,7 @@ def test_formats(case: str, tmp_path: Path) -> None:
     ],
 )
 def test_tfrecords_round_trip(compression: str, suffix: str, option: str, tmp_path: Path) -> None:
-    """A dataset, read as a source with its schema, gives the same examples."""
+    """A dataset that is read as a source gives the same examples."""
     (tmp_path / "a.csv").write_bytes(as_csv())
     (tmp_path / "first").mkdir()
     output = f"output: {{compression: {compression}, num_shards: 2}}"
@@ -237,7 +246,10 @@ def test_split_by_time_and_multiples_of_shards(tmp_path: Path) -> None:
 
 
 def test_split_by_file_and_unjoined_sources(tmp_path: Path) -> None:
-    """A file's name decides its split; a source that is not joined is not listed."""
+    """A file's name decides its split.
+
+    A source that is not joined is not listed.
+    """
     (tmp_path / "d").mkdir()
     for year in (2012, 2013):
         (tmp_path / "d" / f"y{year}.csv").write_text(f"year\n{year}\n{year}\n")
@@ -262,7 +274,7 @@ def test_files_without_rows_among_many(tmp_path: Path) -> None:
 def test_patterns_in_the_current_folder(
     pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bare pattern is relative to the current folder, and so are file names."""
+    """A bare pattern and file names are relative to the current folder."""
     monkeypatch.chdir(tmp_path)
     for name in ("a1.csv", "a2.csv"):
         (tmp_path / name).write_text("n\n1\n")
@@ -271,7 +283,10 @@ def test_patterns_in_the_current_folder(
 
 
 def test_strange_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of folders and files may have spaces, any letters, and pattern signs."""
+    """Names may have spaces, any letters, and pattern signs.
+
+    They are the names of folders and files.
+    """
     monkeypatch.chdir(tmp_path)
     data, output, neighbour = (
         tmp_path / "data [1]" / "ä b*[x].csv",

@@ -1,4 +1,7 @@
-"""``beam-pipelines transform`` applies a dataset's encodings to new data, and fits nothing."""
+"""``beam-pipelines transform`` applies a dataset's encodings to new data.
+
+It fits nothing.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,7 @@ def test_new_data_that_do_not_fit(
 
 
 def test_recipes_survive_the_manifest() -> None:
-    """What a manifest says of a recipe is enough to have it again."""
+    """A recipe in a manifest gives the same recipe again."""
     recipe = load_recipe("examples/flights/recipe.yaml")
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), recipe.directory) == recipe
     recipe = parse_recipe(RECIPE, "recipe.yaml")

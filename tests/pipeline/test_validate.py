@@ -191,7 +191,10 @@ def test_mistakes_on_the_command_line(
 def test_a_schema_is_inferred_widened_and_compared(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``update`` keeps comments and makes data pass; diff shows it; infer makes a schema."""
+    """``infer`` makes a schema, ``update`` widens it, diff shows the change.
+
+    ``update`` keeps comments and makes data pass.
+    """
     assert cli("describe", "r.yaml", "--output", "seen") == 0
     (folder / "old.pbtxt").write_text(SCHEMA)
     capsys.readouterr()

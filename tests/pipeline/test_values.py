@@ -1,6 +1,6 @@
-"""Values of every type go to a feature and back exactly, or are an error.
+"""Values of every type survive a round trip, or are an error.
 
-Null, empty and zero stay three things.
+They go to a feature and back exactly. Null, empty and zero stay three things.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ LISTED = ("bool", "int8", "uint32", "int64", "float32", "float64", "text", "byte
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[pa.Table, dict[str, list[Any]]]:
-    """Draws a table with a column of every type, and its expected features."""
+    """Draws a table of all column types, and its expected features."""
     rows = draw(st.integers(4, 8))
     columns, features = {}, {}
     for name, (type_, values, convert) in SCALARS.items():
@@ -145,7 +145,10 @@ def records(folder: Path) -> list[bytes]:
 
 
 def same(found: list[Any], wanted: list[Any]) -> bool:
-    """Returns whether rows are equal, with NaN equal to NaN, and 0.0 unequal to -0.0."""
+    """Returns whether rows are equal.
+
+    NaN equals NaN, and 0.0 differs from -0.0.
+    """
     return repr(found) == repr(wanted)
 
 
@@ -186,7 +189,10 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
 
 
 def test_null_empty_zero(tmp_path: Path) -> None:
-    """Null, an empty list and zero are three things in JSON, and in an expression."""
+    """Null, an empty list and zero are three things.
+
+    They are so in JSON, and in an expression.
+    """
     rows = [{"x": [1], "n": 1}, {"x": None, "n": None}, {"x": [], "n": 0}, {"x": [0], "n": 3}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     converted(tmp_path, recipe("d.jsonl") + "derive: {x_missing: x IS NULL}\n")
@@ -212,7 +218,7 @@ def test_null_empty_zero(tmp_path: Path) -> None:
     ],
 )
 def test_not_exact_is_an_error(tmp_path: Path, value: Any, type_: pa.DataType, shown: str) -> None:
-    """A value without an exact equal is a bad row that shows it."""
+    """A value without an exact equal is a bad row."""
     pq.write_table(pa.table({"x": pa.array([None, value], type_)}), tmp_path / "d.parquet")
     with pytest.raises(DataError, match="row 2, column 'x': found") as caught:
         read_rows(tmp_path / "d.parquet")
@@ -237,7 +243,7 @@ def test_exact_floats(nested: bool) -> None:
 
 
 def test_exact_floats_stop_a_run(tmp_path: Path) -> None:
-    """With ``floats: exact`` a run stops at the first float64 to be rounded."""
+    """``floats: exact`` stops a run at the first rounded float64."""
     pq.write_table(pa.table({"x": [0.5, 0.1, 0.7]}), tmp_path / "d.parquet")
     with pytest.raises(
         DataError, match=r"column 'x': found 0\.1 of type float64.*no float32 equals it"
@@ -268,7 +274,7 @@ PIXELS = np.arange(4 * 2 * 3, dtype=np.int32).reshape(4, 2, 3)
 
 
 def write_arrays(folder: Path, kind: str) -> str:
-    """Writes four arrays of 2 × 3 integers in one of the layouts of files."""
+    """Writes four arrays of 2 × 3 integers in one file layout."""
     nested = PIXELS.tolist()
     if kind == "json":
         (folder / "d.jsonl").write_text("\n".join(json.dumps({"x": value}) for value in nested))
@@ -285,7 +291,10 @@ def write_arrays(folder: Path, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["json", "lists", "fixed", "large", "tensor"])
 def test_shape(tmp_path: Path, kind: str) -> None:
-    """Arrays become flat lists with their shape in the schema, after an import too."""
+    """Arrays become flat lists with their shape in the schema.
+
+    This holds after an import, too.
+    """
     converted(tmp_path, recipe(write_arrays(tmp_path, kind)))
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     assert batch["x"].dtype == tf.int64
@@ -298,7 +307,10 @@ def test_shape(tmp_path: Path, kind: str) -> None:
 
 
 def test_shape_through_a_join(tmp_path: Path) -> None:
-    """A joined column keeps its shape; with an unmatched row it is not dense."""
+    """A joined column keeps its shape.
+
+    With an unmatched row it is not dense.
+    """
     (tmp_path / "a.csv").write_text("k\n1\n2\n1\n")
     (tmp_path / "b.jsonl").write_text('{"k": 1, "x": [[1, 2]]}\n{"k": 2, "x": [[3, 4]]}\n')
     joined = (
@@ -316,7 +328,10 @@ def test_shape_through_a_join(tmp_path: Path) -> None:
 
 
 def test_other_shapes(tmp_path: Path) -> None:
-    """An array of another shape is a bad row, unless a declared type allows it."""
+    """An array of another shape is a bad row.
+
+    A declared type may allow it.
+    """
     path = tmp_path / "d.parquet"
     arrays = [[[1, 2]]] * 1000 + [[[1], [2]], None]
     pq.write_table(pa.table({"x": arrays}), path)
@@ -394,7 +409,10 @@ def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> 
 
 
 def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """Builds an array; half floats in lists by a cast, for older versions of pyarrow."""
+    """Builds an array.
+
+    Half floats in lists are cast, because older versions of pyarrow cannot build them.
+    """
     if shapes.leaf(type_) == pa.float16() and pa.types.is_list(type_):
         deep = pa.float32()
         for _ in range(shapes.depth(type_)):
@@ -404,7 +422,7 @@ def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
 
 
 def test_tensors_in_a_dataset(tmp_path: Path) -> None:
-    """A declared tensor keeps float64 and each row's shape, from file to trainer."""
+    """A declared tensor keeps float64 and each row's shape throughout."""
     arrays = [np.full((1, 2), 0.1), np.array([[1 / 3], [2 / 3]])]
     pq.write_table(pa.table({"x": [array.tolist() for array in arrays]}), tmp_path / "d.parquet")
     converted(tmp_path, recipe("d.parquet", ", types: {x: tensor}"))

@@ -252,7 +252,10 @@ def test_splits(text: str, expected: Split) -> None:
     ],
 )
 def test_shard_sizes(text: str, size: int) -> None:
-    """Sizes are read with decimal and binary units, and without one as bytes."""
+    """Sizes are read with decimal and binary units.
+
+    Without a unit they are bytes.
+    """
     assert parse(with_output(f"{{shard_size: {text}}}")).output.shard_size == size
 
 
@@ -326,7 +329,7 @@ def test_broken_files(text: str, expected: list[str]) -> None:
 
 
 def test_all_problems_at_once() -> None:
-    """Every problem of a recipe is listed, in the order of its lines."""
+    """All problems of a recipe are listed by line."""
     text = """\
     name: my flights
     sources:
@@ -505,7 +508,10 @@ def test_all_problems_at_once() -> None:
     ],
 )
 def test_each_problem(text: str, place: str, message: str) -> None:
-    """Each mistake is reported at its line and path, with what was expected."""
+    """Each mistake is reported at its line and path.
+
+    The error says what was expected.
+    """
     found = problems(text)
     assert any(line.startswith(f"recipe.yaml:{place}: ") and message in line for line in found), (
         found
@@ -539,7 +545,10 @@ def test_hostile_yaml(text: str) -> None:
 
 
 def test_later_problems_find_their_lines() -> None:
-    """A problem found in planning gets the line of the longest known part of its path."""
+    """A problem of planning has the line of its path.
+
+    It is the line of the longest known part of the path.
+    """
     recipe = recipes.parse_recipe(FLIGHTS, "recipe.yaml", encodings=ENCODINGS)
     error = lines.explain(
         [
@@ -632,7 +641,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize("place", SECTIONS)
 def test_documented(place: str) -> None:
-    """The tables of docs/recipe.md have the keys that are declared, and their defaults."""
+    """The tables of docs/recipe.md have the declared keys and defaults."""
     page = (DOCS / "recipe.md").read_text()
     start = page.index(place if place.startswith("under") else f"\n## {place}\n")
     table = page[page.index("\n| Key |", start) :].split("\n\n")[0]
@@ -651,7 +660,7 @@ def test_documented(place: str) -> None:
 
 @pytest.mark.parametrize("kind", SECTIONS.values())
 def test_shown_defaults_are_the_defaults(kind: type) -> None:
-    """A default that is a value is shown as a recipe would have it."""
+    """A default value is shown in the form of a recipe."""
     for field in dataclasses.fields(kind):
         key = keys_of(kind).get(field.name)
         if key is not None and isinstance(field.default, bool | int | str) and field.default:
@@ -660,7 +669,10 @@ def test_shown_defaults_are_the_defaults(kind: type) -> None:
 
 
 def test_json_schema() -> None:
-    """The JSON Schema takes the recipes that the reader takes, and no unknown key."""
+    """The JSON Schema takes the recipes that the reader takes.
+
+    It takes no unknown key.
+    """
     schema = recipes.recipe_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)

@@ -60,7 +60,7 @@ def rows(start: int, stop: int) -> bytes:
 
 @pytest.fixture(scope="module", params=["s3", "gs"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A store with raw data in ``raw/``, and a recipe for them in ``recipes/``."""
+    """A store with raw data in ``raw/`` and a recipe in ``recipes/``."""
     with s3_store() if request.param == "s3" else google_store() as store:
         users = pa.table(
             {"user": [f"u{n}" for n in range(50)], "city": [f"city {n % 7}" for n in range(50)]}

@@ -83,7 +83,7 @@ def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
 
 @pytest.mark.parametrize(("stderr", "is_shown"), [("None", True), ("-3", False)])
 def test_a_worker_that_fails_says_so(stderr: str, is_shown: bool) -> None:
-    """A worker without the variables that Beam needs fails with exit status 1.
+    """A worker without Beam's variables fails with exit status 1.
 
     Its traceback is in the launcher's standard error, or nowhere.
     """

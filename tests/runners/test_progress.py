@@ -178,7 +178,7 @@ def wait_for(is_there: Callable[[], bool]) -> None:
 
 
 def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
-    """A run of less than ten seconds leaves no lines in a log."""
+    """A run of less than ten seconds logs no lines."""
     stream = io.StringIO()
     with show_progress(ProgressLog(str(tmp_path)), 1000, stream=stream):
         time.sleep(0.05)
@@ -187,7 +187,10 @@ def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
-    """A terminal gets a bar with the same words, which is gone in the end."""
+    """A terminal gets a bar with the same words.
+
+    The bar is gone in the end.
+    """
     stream, log = Terminal(), ProgressLog(str(tmp_path))
     with show_progress(log, 1000, stream=stream):
         log.add(10, 500, "read")
@@ -197,7 +200,10 @@ def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_quiet_and_errors_leave_no_thread(tmp_path: pathlib.Path) -> None:
-    """Nothing is shown when quiet; an error in the body goes through and the thread ends."""
+    """Nothing is shown when quiet.
+
+    An error in the body passes through, and the thread ends.
+    """
     stream = io.StringIO()
     with show_progress(ProgressLog(str(tmp_path)), 1000, quiet=True, stream=stream):
         time.sleep(0.1)

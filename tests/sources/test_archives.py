@@ -66,7 +66,10 @@ KINDS = ("a.tar", "a.tar.gz", "a.tgz", "a.zip")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_lead_nowhere(tmp_path: Path, kind: str) -> None:
-    """Absolute and odd names are only names: nothing is written or read there."""
+    """Absolute and odd names in an archive are only names.
+
+    Nothing is written or read there.
+    """
     (tmp_path / "data_batch_9.bin").write_bytes(b"not an image")
     names = (
         "../data_batch_9.bin",
@@ -136,7 +139,7 @@ def test_a_name_twice(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_archive_files(tmp_path: Path, kind: str) -> None:
-    """As many files as the limit are read; one more is an error."""
+    """The limit's number of files is read; one more is an error."""
     names = [f"data_batch_{number}.bin" for number in range(6)]
     bounds = Limits(archive_files=5)
     assert (
@@ -191,7 +194,7 @@ def test_bombs_are_stopped_before_they_are_in_memory(
 
 
 def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that share their data are refused by the sum of their sizes."""
+    """Entries with shared data are refused by the sum of sizes."""
     monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", bytes(3073 * 100)))
     data = path.read_bytes()
@@ -265,7 +268,10 @@ def strange(path: Path) -> None:
 def test_zip_archives_that_cannot_be_read(
     tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
-    """Each is an error with the archive's path, at planning or when read."""
+    """An unreadable archive is an error with its path.
+
+    The error comes at planning or at reading.
+    """
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", os.urandom(3073)))
     damage(path)
     with pytest.raises(DataError, match=message):

@@ -43,7 +43,7 @@ def test_files_and_streams_are_read(
 
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_damaged_files_name_themselves(tmp_path: Path, kind: str) -> None:
-    """A file that is cut off, or no Arrow, ends in an error."""
+    """A truncated file, or one that is no Arrow, is an error."""
     path = write_table(tmp_path / "a.arrow", kind)
     path.write_bytes(path.read_bytes()[:-300])
     with pytest.raises(DataError, match=r"a\.arrow: found damaged Arrow data"):

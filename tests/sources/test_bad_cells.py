@@ -102,9 +102,9 @@ def test_bad_cells_are_those_that_pyarrow_refuses_alone(
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_each_part_alone_and_joined_with_common_ones(type_: pa.DataType) -> None:
-    """Every part of the property's texts, alone and joined with a common one.
+    """Each part of the property's texts is right, alone and joined.
 
-    Common ones are a blank, a digit, a date and a time.
+    It is joined with a common part: a blank, a digit, a date or a time.
     """
     cells = [
         text.encode("latin-1")

@@ -60,9 +60,9 @@ def check_rows(rows: list[dict], count: int) -> None:
 
 
 def test_cifar10_from_its_archive(archive: Path) -> None:
-    """The published archive: six batches in order, every pixel, class and file name.
+    """The published archive gives six batches in order.
 
-    Other files in it do not matter.
+    Every pixel, class and file name is right. Other files in it do not matter.
     """
     plan = plan_of(archive)
     assert [file.path for file in plan.files] == [
@@ -94,9 +94,9 @@ def test_the_binary_version_has_the_same_pictures(tmp_path: Path, archive: Path,
 
 
 def test_files_out_of_their_archive(tmp_path: Path, archive: Path) -> None:
-    """The unpacked folder gives the same rows: all of it, or some batches.
+    """The unpacked folder gives the same rows.
 
-    The labels are in the same folder.
+    It has all batches or some; the labels are in the same folder.
     """
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
@@ -269,7 +269,7 @@ def test_wrong_batches(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_classes_without_a_name_are_bad_rows(tmp_path: Path) -> None:
-    """A class beyond the labels stops the run, or that row is rejected.
+    """A class beyond the labels stops the run or is rejected.
 
     The error has the image's number.
     """
@@ -347,7 +347,7 @@ def write_members(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
 )
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
-    """An archive with a link or a device is refused, wherever it leads."""
+    """An archive with a link or a device is refused."""
     path = write_members(
         tmp_path / "a.tar.gz",
         member("data_batch_1", batch()),
@@ -410,7 +410,7 @@ def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -
 
 
 def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A header that claims too many bytes is refused before it is read."""
+    """A header that claims too many bytes is refused unread."""
     monkeypatch.setattr(tar, "MAX_HEADER_BYTES", 1000)
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as opened:

@@ -82,7 +82,7 @@ def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "-99999999999999999999"])
 def test_an_integer_beyond_int64_does_not_become_a_float(tmp_path: Path, value: str) -> None:
-    """A column of integers that do not fit int64 has to be declared."""
+    """A column of integers beyond int64 has to be declared."""
     path = write(tmp_path / "a.csv", f"x\n1\n{value}\n")
     with pytest.raises(
         DataError, match=rf"column 'x': found the integer {value}.*types: \{{x: text\}}"

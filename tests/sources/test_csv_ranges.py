@@ -77,7 +77,7 @@ NASTY = '"a""\n""b",5" disk\n"","x"\r\nc"","""d\n""","\n"\r,"e"f"\n'
 
 @pytest.mark.parametrize("cut", range(1, len(NASTY)))
 def test_every_cut_of_a_nasty_text(cut: int) -> None:
-    """The state is right at every byte of a text with odd quotes.
+    """The state is right at every byte of a nasty text.
 
     It has doubled and stray quotes, and line ends of all kinds.
     """
@@ -176,7 +176,10 @@ def read_cut(
 
 
 def test_stray_quotes_cost_no_quadratic_time() -> None:
-    """A stray quote in each of 100,000 rows is scanned in linear time."""
+    """Stray quotes are scanned in linear time.
+
+    Each of 100,000 rows has one.
+    """
     data = b'5" disk,"a ""b""\n c"\n' * 100_000
     toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
     assert len(toggles) == 6 * 100_000
@@ -184,7 +187,7 @@ def test_stray_quotes_cost_no_quadratic_time() -> None:
 
 
 def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
-    """A worker does not read a large file to find a closing quote."""
+    """A worker stops early in its search for a closing quote."""
     path = tmp_path / "open.csv"
     path.write_bytes(b'1,2\n"open,2\n' + b"x,y\n" * 100_000)
     with path.open("rb") as file, pytest.raises(DataError, match=r"'line_bytes'.* never closed"):

@@ -1,4 +1,4 @@
-"""Values at the ends of each type's range are exact, or an error."""
+"""Values at the ends of a type's range are exact or errors."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_declared_types_are_cast(
 def test_declared_types_lose_nothing(
     tmp_path: Path, value: Any, type_: pa.DataType, declared: str | None, shown: str
 ) -> None:
-    """A value without an equal in the declared type is a bad row."""
+    """A value that the declared type cannot hold is a bad row."""
     path = tmp_path / "d.arrow"
     with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
         file.write_table(pa.table({"x": pa.array([None, value], type_)}))
@@ -178,7 +178,10 @@ def test_permuted_tensors_are_refused(tmp_path: Path, declared: str | None) -> N
 
 
 def test_a_timestamp_is_no_time(tmp_path: Path) -> None:
-    """Reading a timestamp as a time would lose the date, and is refused."""
+    """A timestamp is refused as a time.
+
+    The date would be lost.
+    """
     pq.write_table(pa.table({"x": pa.array([1], pa.timestamp("us"))}), tmp_path / "d.parquet")
     assert (
         "cannot become time"
@@ -195,7 +198,7 @@ NUMBERS = st.floats() | st.integers(-3, 3).map(float) | st.floats(-1e39, 1e39)
 )
 @settings(max_examples=200, deadline=None)
 def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> None:
-    """A cast succeeds if and only if Python finds equals for all values.
+    """A cast succeeds exactly if Python finds equals for all values.
 
     For floats, a value within the type's range is enough.
     """

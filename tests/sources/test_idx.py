@@ -122,7 +122,7 @@ def test_floats_are_scaled(tmp_path: Path) -> None:
 def test_ranges_lose_nothing(
     tmp_path_factory: pytest.TempPathFactory, count: int, range_bytes: int, compressed_labels: bool
 ) -> None:
-    """However a file is cut, each picture is read once, with its label.
+    """Each picture is read once with its label for every cut.
 
     The labels may be compressed.
     """

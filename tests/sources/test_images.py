@@ -1,4 +1,7 @@
-"""Folders of images: rows, rejected files, classes, and a dataset read by TensorFlow."""
+"""Folders of images as a source.
+
+The tests check rows, rejected files, classes, and a dataset read by TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +159,7 @@ def test_an_image_as_asked_keeps_its_bytes(format_):
 
 
 def test_a_large_photograph_is_resized_as_pillow_does_at_full_size():
-    """Decoding a JPEG at a fraction of its size changes no pixel much."""
+    """A JPEG decoded at a fraction of its size changes little."""
     large = np.asarray(Image.fromarray(PHOTO).resize((2560, 1708)))
     data = encode(large, "jpeg", quality=95)
     made, _ = pictures.convert(data, ImageOptions(resize=(64, 96), format="png"))
@@ -227,7 +230,10 @@ def webp_of_size(width: int, height: int) -> bytes:
     "data", [png_of_zeros(50_000, 50_000), webp_of_size(60_000, 60_000)], ids=["png", "webp"]
 )
 def test_a_decompression_bomb_is_refused_before_it_is_decoded(data):
-    """By the size that the header claims, which would take gigabytes."""
+    """A decompression bomb is refused by its header's size.
+
+    It would take gigabytes.
+    """
     for look_at in (pictures.probe, lambda data: pictures.convert(data, ImageOptions(mode="grey"))):
         with pytest.raises(
             pictures.PictureError,
@@ -287,7 +293,7 @@ def test_rows_are_the_files_of_the_class_folders(tmp_path):
     ],
 )
 def test_patterns_choose_files(tmp_path, paths, filenames):
-    """File names begin at the last folder that all patterns name in full."""
+    """File names begin at the patterns' last common full folder."""
     for name in ("cat/1.png", "dog/2.png", "dog/deep/3.jpg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(CASES["RGB png"])
@@ -339,7 +345,7 @@ def test_wrong_folders_are_explained(tmp_path, names, options, message):
 
 
 def test_folders_that_are_no_classes_may_be_nested(tmp_path):
-    """Where the recipe reads no class."""
+    """Nested folders are allowed if the recipe reads no class."""
     write(tmp_path, "2024/11/1.png", "2.png")
     rows, _ = rows_of(source_of(tmp_path, columns=("image/filename", "image/width")))
     assert rows == [
@@ -557,7 +563,7 @@ def test_rejected_images_are_listed(tmp_path):
     ],
 )
 def test_wrong_options_are_explained(tmp_path, source, message):
-    """By the recipe's reader or at planning."""
+    """Wrong options are explained by the recipe's reader or at planning."""
     write(tmp_path / "photos", "cat/1.png")
     (tmp_path / "t.csv").write_text("a\n1\n")
     with pytest.raises((RecipeError, RecipeProblems), match=message):

@@ -1,4 +1,7 @@
-"""Bad lines of JSON are explained as if parsed alone, at little cost."""
+"""Bad lines of JSON have the errors of single lines.
+
+The cost is small.
+"""
 
 from __future__ import annotations
 

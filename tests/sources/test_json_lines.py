@@ -174,7 +174,7 @@ def test_a_bad_line_is_found(
     ],
 )
 def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None:
-    """A file that cannot be planned ends in an error that says why."""
+    """A file that cannot be planned is an error with the reason."""
     path = write(tmp_path / "a.jsonl", content)
     with pytest.raises(DataError, match=message) as caught:
         plan_of(path)
@@ -186,7 +186,10 @@ def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None
 )
 @pytest.mark.parametrize("place", [0, 1, 5])
 def test_a_bad_line_in_the_sample_has_no_say(tmp_path: Path, line: str, place: int) -> None:
-    """A bad line of the sample does not decide types; reading reports it."""
+    """A bad line of the sample does not decide types.
+
+    Reading reports it.
+    """
     all_lines = ['{"a": 1}'] * 5
     all_lines.insert(place, line)
     plan = plan_of(write(tmp_path / "a.jsonl", "\n".join(all_lines)))
@@ -206,7 +209,7 @@ def test_compressed_with_mark_and_blank_lines(tmp_path: Path) -> None:
 
 
 def test_declared_types_are_checked(tmp_path: Path) -> None:
-    """A type that does not fit, or an unknown field, is a problem."""
+    """A wrong type or an unknown field is a problem."""
     path = write(tmp_path / "a.jsonl", lines({"a": [1], "b": {"c": 2}}))
     assert "cannot become" in problems_of(path, types={"a": "date"})["sources", "s", "types"]
     assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]
@@ -241,7 +244,7 @@ def test_lines_that_only_add_up(tmp_path: Path, content: str, bad: list[str]) ->
 
 
 def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
-    """NaN is read as Python's json module does; infinity is a bad row.
+    """NaN is a number as in Python's json, infinity a bad row.
 
     That holds where many lines are bad, too.
     """

@@ -31,7 +31,10 @@ LARGEST = 2**63 - 1
 
 
 def plain_row(line: str, base: int, size: int | None, has_fields: bool) -> dict[str, Any] | None:
-    """Parses one line with Python alone; ``None`` for a line without a row.
+    """Parses one line with Python alone.
+
+    Returns:
+      The row, or ``None`` for a line without one.
 
     Raises:
       ValueError: the line is bad.
@@ -216,9 +219,10 @@ def test_lines_without_rows_and_rows_without_features(tmp_path: Path) -> None:
 
 
 def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
-    """Labels are integers unless one has a fraction; queries and fields make columns.
+    """Columns and types follow from the sample.
 
-    Names may be chosen.
+    Labels are integers unless one has a fraction; queries and fields make columns. Names may be
+    chosen.
     """
     lists = {"features_index": "list<item: int64>", "features_value": "list<item: float>"}
     whole = write(tmp_path / "a.svm", "+1 1:2\n-3 2:3\nx 1:2\n")
@@ -622,7 +626,7 @@ def test_example_recipe_runs_on_files_as_they_are_downloaded(tmp_path: Path, mon
 
 
 def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
-    """A name that a column has already is a problem of the recipe."""
+    """A feature's name that a column has already is a problem."""
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     recipe = RECIPE.format(format="libsvm", options="", more="derive: {features: label + 1}")
     with pytest.raises(RecipeProblems, match="found the sparse feature 'features'"):

@@ -1,4 +1,7 @@
-"""Every limit on every format: values within it are read, others an error."""
+"""Every limit on every format.
+
+Values within a limit are read, others are an error.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +87,9 @@ LINE_CASES: dict[str, tuple[str, Callable[[int], bytes], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", LINE_CASES)
 def test_line_bytes(tmp_path: Path, case: str) -> None:
-    """A record at the limit is read; two bytes more are an error.
+    """A record beyond the limit by two bytes is an error.
 
-    It says where the record is, and the option to set.
+    It says where the record is, and the option to set. A record at the limit is read.
     """
     name, content, options = LINE_CASES[case]
     bounds = Limits(line_bytes=4 * KIB)
@@ -199,9 +202,9 @@ CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] =
 
 @pytest.mark.parametrize("case", CELL_CASES)
 def test_cell_bytes(tmp_path: Path, case: str) -> None:
-    """A value at the limit is read; two bytes more are an error.
+    """A value beyond the limit by two bytes is an error.
 
-    It has file, row and column.
+    It has file, row and column. A value at the limit is read.
     """
     name, content, where, options = CELL_CASES[case]
     bounds = Limits(cell_bytes=4 * KIB)
@@ -247,7 +250,10 @@ def size_of(value: Any) -> int:
 
 @given(VALUES, st.integers(0, 30), st.integers(0, 2))
 def test_large_cells_are_found_like_one_by_one(array: pa.Array, most: int, start: int) -> None:
-    """The first large value is that of measuring every one, in slices too."""
+    """The first large value is found as by measuring each one.
+
+    This holds in slices, too.
+    """
     batch = pa.RecordBatch.from_arrays([array], ["a"]).slice(start)
     sizes = [size_of(value) for value in array.to_pylist()[start:]]
     large = [(row, size) for row, size in enumerate(sizes) if size > most]
@@ -269,7 +275,10 @@ def nested_json(depth: int) -> bytes:
 
 
 def test_nesting_depth_of_json(tmp_path: Path) -> None:
-    """One level too many is an error; brackets in texts do not count."""
+    """One level of nesting too many is an error.
+
+    Brackets in texts do not count.
+    """
     inner = write(tmp_path / "a.jsonl", b'{"a":"' + b"[{" * 50 + b'\\"[[["}\n{"a":"]]"}\n')
     assert read_all(inner, bounds=Limits(nesting_depth=2)) == 2
     deep = write(tmp_path / "b.jsonl", nested_json(6))
@@ -473,7 +482,10 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", RATIO_CASES)
 def test_decompression_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    """A file that grows too much is an error; a limit can be raised."""
+    """A file that grows too much is an error.
+
+    The limit can be raised.
+    """
     monkeypatch.setattr(limits, "FREE_BYTES", FREE_BYTES)
     name, content, options = RATIO_CASES[case]
     path = write(tmp_path / name, content())

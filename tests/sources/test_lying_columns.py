@@ -130,7 +130,7 @@ def test_timestamps_of_96_bits(
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_nanoseconds_of_96_bits(tmp_path: Path, depth: int) -> None:
-    """A part of a microsecond is refused in any column that is read."""
+    """A part of a microsecond is refused in every column read."""
     path = tmp_path / "a.parquet"
     column = pa.array(
         [None, 1_577_840_523_456_789_000, -8_000_000_000_000_000_001], pa.timestamp("ns")

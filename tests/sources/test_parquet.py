@@ -89,7 +89,7 @@ def test_types_become_column_types(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> None:
-    """A value without an exact equal is an error that names the row.
+    """A value without an exact equal is an error with its row.
 
     Rejecting leaves out that row and no other.
     """
@@ -105,7 +105,10 @@ def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> N
 
 
 def test_declared_types_are_cast(tmp_path: Path) -> None:
-    """A declared type is an exact cast; an impossible one is a problem."""
+    """A declared type is an exact cast.
+
+    An impossible one is a problem.
+    """
     path = write_table(tmp_path / "a.parquet", {"a": [1, 300], "l": [[1], [2]]})
     assert read_rows(path, types={"a": "text"}, columns=("a",)) == [{"a": "1"}, {"a": "300"}]
     with pytest.raises(
@@ -165,7 +168,7 @@ class _Noting(io.FileIO):
 def test_a_large_row_group_is_read_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Little more than a MiB of a row group is read at once.
+    """A large row group is read in parts of about a MiB.
 
     The group has 24 MB and counts as large here; the rows are the same.
     """

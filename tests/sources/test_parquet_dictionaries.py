@@ -1,4 +1,7 @@
-"""Long values in Parquet dictionaries: refused, or decoded some rows at a time."""
+"""Long values in Parquet dictionaries.
+
+They are refused, or decoded some rows at a time.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def size_of(value: Any) -> int:
 
 
 def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
-    """Sizes are right row by row, and parts decode as the whole does.
+    """Sizes are right row by row, and parts decode like the whole.
 
     There are nulls and slices, in lists, structs, maps and each other.
     """
@@ -92,7 +95,9 @@ def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) -> None:
-    """A text that stands for 200 GB is an error in little memory.
+    """A decompression bomb is refused before it is decoded.
+
+    Its text stands for 200 GB; the error takes little memory.
 
     It has file, row group, column and the limit.
     """
@@ -142,7 +147,10 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: bool) -> None:
-    """Texts of a MiB, after short ones, come in chunks of usual size."""
+    """Long texts come in chunks of usual size.
+
+    They have a MiB each, and follow short ones.
+    """
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
@@ -158,7 +166,7 @@ def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: boo
 
 
 def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no value is long, only one row is read with its dictionary."""
+    """Without long values, only one row is read with its dictionary."""
     path = write(tmp_path / "a.parquet", 300_000, ["short", "text"], np.arange(300_000) % 2)
     monkeypatch.setattr(format_module, "decode", pytest.fail)
     monkeypatch.setattr(format_module, "row_bytes", pytest.fail)

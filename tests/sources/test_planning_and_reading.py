@@ -44,7 +44,10 @@ def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -
 
 
 def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:
-    """A range without records gives an empty chunk; checksums cover each byte once."""
+    """A range without records gives an empty chunk.
+
+    Checksums cover each byte once.
+    """
     content = b'a,b\n1,"' + b"x" * 5000 + b'"\n2,y\n'
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=1000)
@@ -65,7 +68,10 @@ def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:
 
 
 def test_a_cut_with_quotes_needs_its_scan(tmp_path: Path) -> None:
-    """A range of a cut file is never assumed to begin outside quotes."""
+    """A range of a cut file without its scan is an error.
+
+    It may begin within quotes.
+    """
     plan = plan_of(write(tmp_path / "a.csv", QUOTED), range_bytes=2000)
     with pytest.raises(RuntimeError, match="without the states of a scan"):
         list(read.read_range(plan, plan.ranges[1], {}, reject=False))

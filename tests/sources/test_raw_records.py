@@ -175,7 +175,10 @@ def test_inspect_and_load_arguments(tmp_path: Path) -> None:
 
 
 def test_example(tmp_path: Path) -> None:
-    """The example's recipe writes all lines but the empty ones, shuffled, and its plan says so."""
+    """The example's recipe writes all nonempty lines, shuffled.
+
+    Its plan says so.
+    """
     recipe = load_recipe(str(EXAMPLE))
     plan = make_plan(recipe)
     assert "raw records\n  the values of line" in plan.describe()
@@ -192,7 +195,7 @@ def test_example(tmp_path: Path) -> None:
     )
 )
 def test_split_lines(data: bytes) -> None:
-    """Lines end in LF or CR LF, and may be empty or open."""
+    """Lines end in LF or CR LF; some are empty or open."""
     wanted = data.split(b"\n")
     wanted = [line.removesuffix(b"\r") for line in wanted[:-1]] + [
         line for line in wanted[-1:] if line

@@ -34,7 +34,7 @@ PLAIN = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(PLAIN, st.integers(2, 5))
 def test_plain_data_comes_back(value: Any, protocol: int) -> None:
-    """Plain data of any depth is read as Python's own pickle reads it."""
+    """Plain data of any depth is read like Python's own pickle."""
     data = pickle.dumps(value, protocol)
     assert loads(data) == pickle.loads(data) == value  # noqa: S301 (our own data)
 
@@ -43,7 +43,10 @@ def test_plain_data_comes_back(value: Any, protocol: int) -> None:
 @pytest.mark.parametrize("dtype", ["u1", "i1", "<i2", ">i4", "<u8"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_come_back(protocol: int | str, dtype: str, order: str) -> None:
-    """Arrays of integers come back, a second one of the same type too."""
+    """Arrays of integers come back.
+
+    A second one of the same type does, too.
+    """
     array = np.asarray(np.arange(24).reshape(2, 3, 4).astype(dtype), order=order)
     value = {"a": array, "b": array[:1].copy(), "e": np.zeros((0, 3), dtype)}
     found = loads(pickled(value) if protocol == "python 2" else pickle.dumps(value, protocol))
@@ -116,7 +119,7 @@ def exploits(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", list(exploits(Path())))
 def test_code_is_refused_and_does_not_run(tmp_path: Path, name: str) -> None:
-    """A pickle of more than data is an error, and has no effect."""
+    """A pickle of more than data is an error without effect."""
     with pytest.raises(UnsafePickleError):
         loads(exploits(tmp_path)[name])
     assert list(tmp_path.iterdir()) == []
@@ -176,7 +179,10 @@ def test_claims_of_memory_are_not_believed(name: str) -> None:
 
 @pytest.mark.parametrize("opening", [b"]" * 100_000 + b"a" * 99_999, b")" + b"\x85" * 100_000])
 def test_depth_is_no_danger(opening: bytes) -> None:
-    """A hundred thousand nested lists or tuples are refused, also as a key."""
+    """Deep nesting is refused.
+
+    There are a hundred thousand nested lists or tuples, also as a key.
+    """
     with pytest.raises(TooDeepError, match="the limit 'nesting_depth'"):
         loads(b"\x80\x02" + opening + b".")
     with pytest.raises((UnsafePickleError, TooDeepError), match=r"unhashable|nesting_depth"):

@@ -80,7 +80,10 @@ def test_together_is_as_one_by_one(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Files may have any line ends, marks, quotes, blank lines and bad rows."""
+    """Small files read together give the rows of each alone.
+
+    They have any line ends, marks, quotes, blank lines and bad rows.
+    """
     for old in tmp_path.glob("*.csv"):
         old.unlink()
     (tmp_path / "0.csv").write_text("n,t\n0,zero\n")

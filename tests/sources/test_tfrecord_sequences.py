@@ -148,7 +148,10 @@ def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
 def test_a_bad_sequence_is_found(
     tmp_path: Path, schema: str, bad: bytes, column: str, reason: str
 ) -> None:
-    """A bad record is named with the reason; rejecting leaves out only it."""
+    """A bad record is named with the reason.
+
+    Rejecting leaves out only this record.
+    """
     path = write_records(tmp_path / "a.tfrecord", *[FULL] * 3, bad, FULL)
     plan = plan_of(path, schema=schema)
     with pytest.raises(DataError, match=r"a\.tfrecord, record 3") as caught:

@@ -87,7 +87,7 @@ def _left_join(
     keys: dict[str, str],
     prefix: str,
 ) -> tuple[pd.DataFrame, int]:
-    """Returns the joined table and the number of left rows without a match."""
+    """Returns the joined table and its number of unmatched left rows."""
     if columns is not None:
         right = right[[*keys.values(), *columns]]
     back = {right_key: left_key for left_key, right_key in keys.items()}

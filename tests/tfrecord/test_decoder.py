@@ -32,7 +32,10 @@ def schema_of(text: str) -> schema_pb2.Schema:
 
 
 def record(**values: Sequence[int | float | bytes]) -> bytes:
-    """Returns a tf.Example with features of integers, floats or bytes, by their first value."""
+    """Returns a tf.Example with the given features.
+
+    Their first value decides between integers, floats and bytes.
+    """
     message = tf.train.Example()
     for name, found in values.items():
         kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(found[0])]
@@ -130,6 +133,9 @@ def test_odd_schemas(
 
 
 def test_types_that_no_example_has(with_and_without_kernels: None) -> None:
-    """A feature of a type without values is refused by tfx-bsl, whatever else the schema has."""
+    """tfx-bsl refuses a feature of a type without values.
+
+    The rest of the schema does not matter.
+    """
     with pytest.raises((RuntimeError, ValueError), match="Bad field type"):
         ExampleDecoder(schema_of(SCHEMA + 'feature { name: "s" type: STRUCT }')).decode(USUAL)

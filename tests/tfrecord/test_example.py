@@ -39,7 +39,10 @@ NAMES = st.builds(
 
 @st.composite
 def batches(draw: st.DrawFn) -> pa.RecordBatch:
-    """Batches of any feature types, with nulls, sometimes as a slice of a longer one."""
+    """Draws batches of any feature types, with nulls.
+
+    Some are a slice of a longer one.
+    """
     rows = draw(st.integers(0, 6))
     names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     arrays = []
@@ -122,7 +125,10 @@ def test_same_examples_as_tfx_bsl() -> None:
 
 
 def test_null_empty_and_zero_stay_three_things() -> None:
-    """A null is an absent feature, an empty list one without values, a zero a value."""
+    """Null, an empty list and zero stay three things.
+
+    A null is an absent feature, an empty list one without values, a zero a value.
+    """
     column = pa.array([None, [], [0]], pa.list_(pa.int64()))
     examples = [
         tf.train.Example.FromString(data)
@@ -145,7 +151,10 @@ def test_long_and_short_values_of_one_batch() -> None:
 
 
 def test_halves_of_a_large_batch_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch above the limit is serialized in halves, with the same bytes."""
+    """A batch above the limit is serialized in halves.
+
+    The bytes are the same.
+    """
     batch = pa.RecordBatch.from_pydict(
         {"x": list(range(100)), "s": [str(number) for number in range(100)]}
     )
@@ -169,7 +178,7 @@ def test_other_types_are_refused() -> None:
 @given(st.lists(INT64, max_size=20))
 @settings(max_examples=200, deadline=None)
 def test_varints_match_the_scalar_definition(values: list[int]) -> None:
-    """The vectorised varints are those of one value at a time, modulo 2**64."""
+    """The vectorised varints equal those of single values, modulo 2**64."""
     data, lengths = example_module.varints(np.array(values, np.int64))
     one_by_one = [example_module.varint(value % 2**64) for value in values]
     assert data.tobytes() == b"".join(one_by_one)

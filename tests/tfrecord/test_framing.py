@@ -178,7 +178,10 @@ def test_damage_names_record_and_offset() -> None:
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
 def test_not_compressed_at_all_is_an_error(compression: str) -> None:
-    """A plain file under a compressed name is an error, not an empty dataset."""
+    """A plain file under a compressed name is an error.
+
+    It is not an empty dataset.
+    """
     with pytest.raises(DataError, match="damaged"):
         read_all(framed([b"first" * 50]), compression)
 

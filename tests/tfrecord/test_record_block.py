@@ -43,7 +43,7 @@ def test_is_a_sequence_of_its_records(records: list[bytes], start: int, stop: in
 
 
 def test_places_that_it_does_not_have() -> None:
-    """A record behind the last one, or every other one, is an error."""
+    """A place out of range is an error, as is a step."""
     block = block_of([b"a", b"b"])
     for place in (2, -3):
         with pytest.raises(IndexError):

@@ -285,7 +285,10 @@ def test_another_kind_is_refused(with_and_without_kernels: None) -> None:
 
 
 def test_long_lists(with_and_without_kernels: None) -> None:
-    """A list of very many steps among short ones, and records of a few large fields, are read."""
+    """Long lists of steps are read.
+
+    There is one among short ones, and there are records of a few large fields.
+    """
     rng = np.random.default_rng(4)
     layout = Layout({"image": pa.large_binary()}, {"x": pa.int64(), "large": pa.large_binary()})
     lengths = [3, 100_000, 0, 5]
@@ -309,7 +312,10 @@ def test_long_lists(with_and_without_kernels: None) -> None:
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
 )
 def test_features_that_are_not_read() -> None:
-    """Other features and feature lists are skipped where they are sound, and else refused."""
+    """Other features and feature lists are skipped.
+
+    Damaged ones are refused.
+    """
     layout = Layout({"c": pa.int64()}, {"l": pa.float32(), "x": pa.large_binary()})
     record: tuple[Features, Features] = ({"c": [7]}, {"l": [[0.5], None], "x": [[b"a"], []]})
     raw = message(layout, record).SerializeToString()

@@ -130,7 +130,10 @@ def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) 
 
 
 def test_halves_of_a_large_batch_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch above the limit is serialized in halves, with the same bytes."""
+    """A batch above the limit is serialized in halves.
+
+    The bytes are the same.
+    """
     column = pa.array([list(range(number)) for number in range(50)])
     batch = pa.RecordBatch.from_arrays([column, pa.array(range(50))], ["x", "c"])
     whole = serialize_sequences(batch, ["x"]).to_pylist()
@@ -145,7 +148,10 @@ def test_a_scalar_is_no_feature_list() -> None:
 
 
 def test_long_sequences() -> None:
-    """Thousands of steps in a row, whose lengths need several bytes, parse as they were."""
+    """Long sequences parse to their values.
+
+    They have thousands of steps, whose lengths need several bytes.
+    """
     steps = np.random.default_rng(0).normal(size=30_000).astype(np.float32)
     batch = pa.RecordBatch.from_arrays(
         [pa.array([steps, steps[:5]], pa.list_(pa.float32()))], ["x"]

@@ -73,7 +73,7 @@ def test_long_list_is_shown_by_its_beginning() -> None:
 
 
 def test_failing_value_is_shown_with_its_file_and_feature() -> None:
-    """An encoding that refuses a value ends the run and shows the value."""
+    """The error of an encoding that refuses a value shows the value."""
     plan = plan_encode(recipe(encode={"x": cast("int64")}), pa.schema([("x", pa.string())]))
     with pytest.raises(
         DataError, match=r"a\.csv, feature 'x': found 'one' of type text, which cannot be encoded"
@@ -84,7 +84,10 @@ def test_failing_value_is_shown_with_its_file_and_feature() -> None:
 
 
 def test_all_mistakes_at_once() -> None:
-    """Every wrong entry of 'encode' and 'label' is reported, with the nearest name."""
+    """Every wrong entry of 'encode' and 'label' is reported.
+
+    The error has the nearest name.
+    """
     schema = pa.schema([("distance", pa.float64()), ("tags", pa.list_(pa.string()))])
     encode = {"distanc": cast("int64"), "distance": cast("imt64"), "tags": (("z_score", {}),)}
     with pytest.raises(RecipeProblems) as raised:

@@ -63,7 +63,10 @@ def test_addresses_of_many_messages_share_elements(
     most_in_element: int,
     elements: int,
 ) -> None:
-    """A bundle's addresses are one element for each partition, and none is lost."""
+    """A bundle's addresses are one element for each partition.
+
+    None is lost.
+    """
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
     monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
     sender = exchange._Store(str(tmp_path))

@@ -132,7 +132,10 @@ STATEMENTS = (
 
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file and an environment variable with the sentinel, in a watched folder."""
+    """A file and an environment variable with the sentinel.
+
+    They are in a watched folder.
+    """
     path = tmp_path / "secret.csv"
     path.write_text(f"content\n{SENTINEL}\n")
     monkeypatch.setenv("SECRET_NAME", SENTINEL)
@@ -176,7 +179,10 @@ def test_the_connection_is_locked(filled: str, text: str) -> None:
 
 
 def test_every_function_that_makes_a_table_is_refused() -> None:
-    """All table functions of DuckDB's catalogue are refused, unless they are scalar too."""
+    """All table functions of DuckDB's catalogue are refused.
+
+    Those that are scalar too are allowed.
+    """
     rows = (
         duckdb.connect()
         .execute("SELECT function_name, function_type FROM duckdb_functions()")
@@ -209,7 +215,10 @@ def test_what_only_looks_alike_still_works() -> None:
 
 
 def test_the_command_line_says_so(filled: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A recipe whose filter reads a file ends with status 2 and its line."""
+    """A recipe whose filter reads a file ends with status 2.
+
+    The error has the recipe's line.
+    """
     Path("a.csv").write_text("a,b\nx,1\n")
     condition = put("a IN (SELECT content FROM read_text('FILE'))", filled)
     Path("recipe.yaml").write_text(f"name: t\nsources: {{t: a.csv}}\nfilter: {condition}\n")

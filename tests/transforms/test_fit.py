@@ -117,7 +117,10 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
 def test_chunks_and_partitions_do_not_matter(
     values: list[tuple[Any, ...]], cuts: list[int], partitions: int, is_weighted: bool
 ) -> None:
-    """Chunks and partitions do not change encodings, except the last bits of means."""
+    """Chunks and partitions do not change encodings.
+
+    The last bits of means may differ.
+    """
     planned = plan(
         "".join(line + "\n" for line in ENCODE.splitlines() if "target_mean" not in line),
         "w" if is_weighted else None,
@@ -141,7 +144,10 @@ def test_chunks_and_partitions_do_not_matter(
 @settings(max_examples=60, deadline=None)
 @given(rows)
 def test_fill_before_a_fit_costs_no_read_and_changes_nothing(values: list[tuple[Any, ...]]) -> None:
-    """Mean and deviation after ``fill: mean`` are those of the filled values, in one read."""
+    """``fill: mean`` before a fit costs no further read.
+
+    Mean and deviation are those of the filled values.
+    """
     fitted = fit_all(plan("\n  x: [{fill: mean}, log1p, z_score]\n"), [batch_of(values)], 1)
     numbers = np.array(
         [math.nan if row[0] is None else row[0] for row in values], np.float32
@@ -167,7 +173,10 @@ def test_sums_are_added_by_key() -> None:
 
 
 def test_folds_are_even_and_stay() -> None:
-    """A row's fold depends on its address only, and folds are about equally large."""
+    """A row's fold depends on its address only.
+
+    Folds are about equally large.
+    """
     folds = row_folds((3, 1), 50_000, 5)
     assert np.array_equal(folds, row_folds((3, 1), 60_000, 5)[:50_000])
     assert not np.array_equal(folds, row_folds((3, 2), 50_000, 5))
@@ -176,7 +185,7 @@ def test_folds_are_even_and_stay() -> None:
 
 @pytest.mark.parametrize("weight", [None, -1.0, math.nan, math.inf])
 def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
-    """A weight below zero, or not a number, is an error that shows it."""
+    """A weight below zero, or not a number, is an error."""
     batch = batch_of([(1.0, 1, "a", 1.0), (1.0, 1, "a", weight)])
     with pytest.raises(
         DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"
@@ -192,7 +201,10 @@ def test_nothing_to_fit_to_is_an_error_that_says_so() -> None:
 
 
 def chunks_of(values: Sequence[tuple[Any, ...]], size: int) -> list[Chunk]:
-    """Returns chunks of a few rows, two a range, a third of them in eval."""
+    """Returns chunks of a few rows, two a range.
+
+    A third of them are in eval.
+    """
     batches = [batch_of(values[start : start + size]) for start in range(0, len(values), size)]
     return [
         Chunk(number // 2, number % 2, batch, {}, split="eval" if number % 3 == 2 else "train")

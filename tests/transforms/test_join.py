@@ -33,7 +33,10 @@ NAN = float("nan")
 
 
 def same_key(left, right):
-    """Returns whether two keys match: no nulls; NaN equals NaN, -0.0 equals 0.0."""
+    """Returns whether two keys match.
+
+    Nulls do not match; NaN equals NaN, -0.0 equals 0.0.
+    """
     return all(
         one is not None
         and other is not None
@@ -79,7 +82,10 @@ KEYS_FOR_TYPE = [
 
 @st.composite
 def two_tables(draw):
-    """Draws key types, left rows and right rows; rows are keys and one value."""
+    """Draws key types, left rows and right rows.
+
+    Rows are keys and one value.
+    """
     kinds = draw(st.lists(st.sampled_from(KEYS_FOR_TYPE), min_size=1, max_size=3))
     key = st.tuples(*(st.none() | values for _, values in kinds))
     rows = st.lists(key, max_size=12).map(
@@ -115,7 +121,10 @@ def step_of(kinds, how, partitions=3, key=(), number=0):
 @settings(max_examples=200, deadline=None)
 @given(two_tables(), st.sampled_from(["left", "inner"]), st.integers(0, 4), st.integers(0, 4))
 def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
-    """The indexed join of slices gives the nested loop's rows, order and counts."""
+    """The indexed join of slices equals a nested loop.
+
+    Rows, order and counts are the same.
+    """
     kinds, left, right = tables
     step = step_of(kinds, how)
     right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
@@ -185,7 +194,10 @@ def chunks_of(kinds, rows, cuts, value):
 def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
     tables, how, cuts, partitions, limits, shuffler
 ):
-    """Any cuts, partitions and order give the chunks and counts of the broadcast join."""
+    """A hash join gives the chunks and counts of the broadcast join.
+
+    This holds for any cuts, partitions and order.
+    """
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
     index = index_module.build_index(
@@ -223,7 +235,10 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
 
 @pytest.mark.parametrize("bad_seeds", [1, 3])
 def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
-    """Different keys with one hash do not match; the right gets a new seed."""
+    """Different keys with one hash do not match.
+
+    The right gets a new seed.
+    """
     real = hashing.hash_rows
 
     def weak(arrays, seed=0):
@@ -241,7 +256,10 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 
 
 def test_empty_sides():
-    """A join without rows on a side has the right columns, and counts nothing."""
+    """A join with an empty side has the right columns.
+
+    It counts nothing.
+    """
     step = step_of([pa.int64()], "left")
     index = index_module.build_index(
         pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
@@ -279,7 +297,10 @@ def test_repeated_key_is_an_error_that_shows_it(rows, message):
 
 
 def test_unique_keys_pass():
-    """Unique keys are counted; rows with a null in a key column may repeat."""
+    """Unique keys are counted.
+
+    Rows with a null in a key column may repeat.
+    """
     table = pa.record_batch({"tail": ["N1", "N1", None, None], "year": [1, 2, 1, 1]})
     assert (
         index_module.check_unique(
@@ -308,7 +329,10 @@ FLIGHTS = source_plan("flights", tail=pa.string(), hour=pa.int64(), origin=pa.st
 
 
 def test_plan_join_names_columns_and_chains():
-    """Later joins see earlier columns; right keys are not added; a prefix names the rest."""
+    """Later joins see earlier columns.
+
+    Right keys are not added; a prefix names the rest.
+    """
     planes = source_plan("planes", tailnum=pa.string(), model=pa.string(), hour=pa.int64())
     models = source_plan("models", model=pa.string(), seats=pa.int64())
     plan = plan_module.plan_join(
@@ -400,7 +424,10 @@ def write_csv(folder, name, lines):
 
 @pytest.fixture
 def flights(tmp_path):
-    """Plans of two tables: 40 flights in two files, 10 planes, two of them twice."""
+    """Plans of two tables: flights and planes.
+
+    There are 40 flights in two files, and 10 planes, two of them twice.
+    """
     for half in range(2):
         rows = [f"N{number * 7 % 13},{number}" for number in range(half * 20, half * 20 + 20)]
         write_csv(tmp_path, f"flights{half}.csv", ["tail,id", *rows, ",99"])
@@ -462,7 +489,10 @@ READS: list[str] = []
 
 
 def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypatch):
-    """A process reads a right source once for each join, whatever its chunks and threads."""
+    """A process reads a right source once for each join.
+
+    The number of chunks and threads does not matter.
+    """
     base, planes = flights
     joins = (
         Join("planes", (("tail", "tail"),)),

@@ -1,4 +1,4 @@
-"""The cost of columns grows in step with their number, not with its square."""
+"""The cost of columns grows linearly with their number."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def table(count: int) -> TableStatistics:
 
 
 def schema(count: int) -> schema_pb2.Schema:
-    """A schema of string columns, each with its own domain of two values."""
+    """A schema of string columns, each with its own two-value domain."""
     features = [
         schema_pb2.Feature(
             name=name, type=schema_pb2.BYTES, domain=name, presence={"min_fraction": 1}
@@ -139,7 +139,10 @@ def roundtrip(value: Any) -> Any:
 
 
 def test_a_value_is_pickled_once() -> None:
-    """A value unpickles as itself in its process; a changed copy is pickled again."""
+    """A value unpickles as itself in its process.
+
+    A changed copy is pickled again.
+    """
     inner = Value(1)
     value = Value(2, (inner, inner))
     assert roundtrip([value, value]) == [value, value]
@@ -163,7 +166,7 @@ def test_another_process_has_one_value_for_all() -> None:
 
 
 def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
-    """Building a job of 100 columns pickles each part of its plan once."""
+    """A job of 100 columns pickles each part of its plan once."""
     path = tmp_path / "wide.parquet"
     pq.write_table(pa.table({name: [1, 2] for name in names(100)}), path)
     text = (
@@ -233,7 +236,10 @@ def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
 def test_schemas_are_read_as_protobuf_does(
     tmp_path_factory, found, comment: str, place: int, dirt: str
 ) -> None:
-    """A schema's text, edited or not, is read or refused as by protobuf's own parser."""
+    """A schema's text is read or refused like protobuf's parser.
+
+    The text is edited or not.
+    """
     text = comment + schema_to_text(found).decode()
     text = text[:place] + dirt + text[place:]
     path = tmp_path_factory.getbasetemp() / "schema.pbtxt"
@@ -262,7 +268,10 @@ def test_schemas_are_read_as_protobuf_does(
     ],
 )
 def test_domains_stay_where_they_stand(tmp_path, text: str) -> None:
-    """An unindented domain in a feature is the feature's; field order does not matter."""
+    """An unindented domain in a feature belongs to the feature.
+
+    Field order does not matter.
+    """
     path = tmp_path / "schema.pbtxt"
     path.write_text(text)
     assert read_schema(str(path)) == text_format.Parse(text, schema_pb2.Schema())

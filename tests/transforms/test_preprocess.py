@@ -63,7 +63,10 @@ def recipe_with(folder: Path, module: str, more: str = "") -> Recipe:
 
 
 def contract() -> schema_pb2.Schema:
-    """A schema that promises a label in every row, and a delay or a carrier in none."""
+    """A schema that promises a label in every row.
+
+    It promises no delay and no carrier.
+    """
     schema = schema_pb2.Schema()
     schema.feature.add(name="delay", type=schema_pb2.FLOAT)
     schema.feature.add(name="carrier", type=schema_pb2.BYTES)
@@ -90,7 +93,10 @@ def rows(number: int, carriers: str) -> pa.RecordBatch:
 
 
 class Run(NamedTuple):
-    """Results of a run: fitted plan, batches and chunks by address, analysis folder."""
+    """The results of a run.
+
+    They are the fitted plan, batches and chunks by address, and the analysis folder.
+    """
 
     plan: EncodePlan
     raw: dict[tuple[int, int, str], pa.RecordBatch]
@@ -227,7 +233,10 @@ def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
 
 
 def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path) -> None:
-    """Raw rows through layer and signature give the records of the shards, without a label."""
+    """Raw rows through layer and signature give the shards' records.
+
+    The rows have no label.
+    """
     import tensorflow as tf
     import tensorflow_transform as tft
 
@@ -316,7 +325,10 @@ def test_missing_module_is_a_problem_of_the_recipe(tmp_path: Path) -> None:
 
 
 def test_inputs_are_dense_only_where_something_promises_it(tmp_path: Path) -> None:
-    """A contract or a fill makes a dense input; else it is sparse."""
+    """A contract or a fill makes a dense input.
+
+    Other inputs are sparse.
+    """
     recipe = recipe_with(tmp_path, MODULE)
     plan = plan_encode(recipe, COLUMNS)
     with_contract, without = (
@@ -340,7 +352,10 @@ def test_inputs_are_dense_only_where_something_promises_it(tmp_path: Path) -> No
     ],
 )
 def test_error_in_the_function_names_its_line(tmp_path: Path, body: str, message: str) -> None:
-    """An error while tracing is a recipe error with file and line, before the run."""
+    """A function's error is a recipe error with file and line.
+
+    It comes while tracing, before the run.
+    """
     recipe = recipe_with(tmp_path, f"def preprocessing_fn(inputs):\n{body}")
     function = plan_preprocessing(
         recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString()

@@ -72,7 +72,10 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Visits in three files, with rows that cannot be read, selected or encoded; and users."""
+    """Visits in three files, and users.
+
+    Some visits cannot be read, selected or encoded.
+    """
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(4)
     for part in range(3):
@@ -135,7 +138,7 @@ def written(output: pathlib.Path) -> Counter[tuple[Any, ...]]:
 
 
 def records(text: str) -> list[tuple[int, str, list[str]]]:
-    """Cuts a CSV file in plain Python: line, text and cells of each record."""
+    """Cuts a CSV file in plain Python: line, text and cells."""
     lines = text.split("\n")
     found, first = [], 2
     while first <= len(lines):
@@ -182,7 +185,10 @@ def expected(
 def verdict(
     cells: list[str], users: dict[str, list[str | None]], unmatched: list[str | None]
 ) -> tuple[str | None, Counter[tuple[Any, ...]], int]:
-    """Returns the column that rejects a record, or its values, and its filtered rows."""
+    """Returns the column that rejects a record, or its values.
+
+    It also returns the record's filtered rows.
+    """
     own, dropped = Counter[tuple[Any, ...]](), 0
     if len(cells) != 5:
         return "", own, 0
@@ -269,7 +275,10 @@ def test_rows_are_rejected_as_plain_python_does(
 
 @pytest.mark.parametrize(("enough", "short"), [("9", "8"), ("4.5%", "4.4999999%")])
 def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) -> None:
-    """Nine of 200 bad rows pass a budget of nine, and fail one of eight."""
+    """Nine of 200 bad rows pass a budget of nine.
+
+    They fail one of eight.
+    """
     values = [str(number) for number in range(200)]
     for number in (3, 4, 50, 99, 100, 150, 151, 198):
         values[number] = "x"
@@ -292,7 +301,7 @@ def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) ->
 
 @given(st.integers(0, 9_999), st.integers(0, 10**9))
 def test_shares_are_decimals(hundredths: int, total: int) -> None:
-    """A share of 0.29 allows 29 of 100 rows, as its decimals say."""
+    """A share of 0.29 allows 29 of 100 rows."""
     text = f"{hundredths // 100}.{hundredths % 100:02}%"
     recipe = parse_recipe(
         f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {text}}}", "r.yaml", ""
@@ -303,7 +312,7 @@ def test_shares_are_decimals(hundredths: int, total: int) -> None:
 
 @pytest.mark.parametrize("budget", ["-1", "1.5", "100%", "many", "true", "2%%"])
 def test_budgets_that_are_none(budget: str) -> None:
-    """A budget is a whole number of rows or a share below one."""
+    """A budget is a number of rows or a share below one."""
     with pytest.raises(RecipeError, match="or a whole number of rows, as 100"):
         parse_recipe(
             f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {budget}}}", "r.yaml", ""
@@ -429,7 +438,10 @@ def test_every_format_knows_where_its_rows_lie(
 
 
 def test_images_are_named_by_their_files(tmp_path: pathlib.Path) -> None:
-    """A derived column rejects one image, the reader another; both have their files."""
+    """Rejected images have their files.
+
+    A derived column rejects one image, the reader another.
+    """
     folder = tmp_path / "images"
     folder.mkdir()
     for number in range(6):

@@ -1,4 +1,7 @@
-"""Many bad rows give the errors of each one alone, at little cost."""
+"""Many bad rows have the errors of each one alone.
+
+The cost is small.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,10 @@ BAD_LINES = {
 def test_a_bad_sparse_line_costs_little_more_than_a_good_one(
     kind: str, every: int, tmp_path: Path
 ) -> None:
-    """10,000 lines, all or one in ten bad, stay far below a millisecond each."""
+    """10,000 sparse lines stay far below a millisecond each.
+
+    All, or one in ten, are bad.
+    """
     lines = [
         BAD_LINES[kind] % row if row % every == 0 else f"1 {FEATURES}" for row in range(10_000)
     ]

@@ -31,7 +31,7 @@ RECIPE = Recipe("test", {"rows": SOURCE}, "rows", join=(JOIN,))
 
 
 def counted(number: int, part: int = 0, rows: int = 10, **counts: int) -> ChunkCounts:
-    """Returns the row counts of a chunk with ``rows`` rows in the train split."""
+    """Returns the counts of a chunk with ``rows`` rows in train."""
     return ChunkCounts(
         number, part, {"read": 10, "rejected": 0, **counts}, {"train": rows}, "", number, "rows.csv"
     )
@@ -83,7 +83,10 @@ def test_a_lost_or_repeated_chunk_fails_the_run(chunk_counts: list[ChunkCounts])
 
 
 def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> None:
-    """The share is of the whole source, and the first bad rows are shown."""
+    """Too many rejected rows fail with the first bad rows.
+
+    The share is of the whole source.
+    """
     bad = Rejected("rows", "rows.csv", "line 7", "age", "found 'x', expected an integer", "x,1")
     stored = store_rejected(Chunk(0, 0, pa.record_batch([]), {}, (bad,)), str(tmp_path))
     chunk_counts = [

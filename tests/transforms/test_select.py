@@ -104,7 +104,10 @@ def test_select_equals_sqlite_whatever_the_batches(rows, condition, expression, 
 
 
 def test_order_is_kept_in_large_batches():
-    """200,000 rows, more than a vector or row group of DuckDB, keep their order."""
+    """Large batches keep their order.
+
+    200,000 rows are more than a vector or row group of DuckDB.
+    """
     batch = pa.record_batch({"a": pa.array(range(200_000))})
     plan = plan_of(batch.schema, filter="a % 3 = 0", derive={"b": "a + 1"})
     left, filtered = select.select_batch(plan, batch)
@@ -134,7 +137,10 @@ def test_order_is_kept_in_large_batches():
     ],
 )
 def test_derived_types_and_values(sql, kind, values):
-    """Quoted names, any case, lambdas and DuckDB's types give columns of our types."""
+    """Derived columns have our types.
+
+    The expressions have quoted names, any case, lambdas and DuckDB's types.
+    """
     batch, filtered = selected(derive={"new": sql})
     assert filtered == 0
     assert batch.column("new").type == kind
@@ -142,7 +148,10 @@ def test_derived_types_and_values(sql, kind, values):
 
 
 def test_filter_is_applied_before_derive():
-    """A row that is filtered out cannot make a derived column fail; null is not true."""
+    """A filtered row cannot make a derived column fail.
+
+    A condition of null is not true.
+    """
     batch, filtered = selected(
         filter="\"b.c\" NOT IN ('x', 'y')", derive={"n": '"b.c"::INTEGER'}, keep=("n",)
     )
@@ -151,7 +160,10 @@ def test_filter_is_applied_before_derive():
 
 
 def test_drop_and_keep_do_not_touch_duckdb(monkeypatch):
-    """Without filter and derive only Arrow is used; the order of the columns stays."""
+    """Without filter and derive only Arrow is used.
+
+    The order of the columns stays.
+    """
     monkeypatch.setattr(expressions, "_connection", None)
     assert selected(drop=("a", "raw", "tags"))[0].schema.names == ["b.c", "Lo w", 'qu"ote']
     assert selected(keep=("tags", "a"))[0].schema.names == ["a", "tags"]
@@ -218,7 +230,10 @@ def test_columns_that_decide_the_split_stay():
     ],
 )
 def test_refused_expressions(sql, said):
-    """Planning refuses expressions that depend on more than one row, with the reason."""
+    """Planning refuses expressions that depend on several rows.
+
+    The error has the reason.
+    """
     for keys, path in (
         ({"derive": {"new": sql}}, ("derive", "new")),
         ({"filter": sql}, ("filter",)),
@@ -242,7 +257,10 @@ def test_every_volatile_function_and_aggregate_is_refused():
 
 
 def test_columns_that_differ_in_case_only():
-    """An exact name is taken; names that SQL cannot tell apart are refused."""
+    """An exact name is taken.
+
+    Names that SQL cannot tell apart are refused.
+    """
     batch = pa.record_batch({"a": [1], "A": [2]})
     plan = plan_of(batch.schema, derive={"x": '"A" + 1', "y": '"a" + 1'}, keep=("x", "y"))
     assert plan.schema.names == ["x", "y"]
@@ -255,7 +273,10 @@ def test_columns_that_differ_in_case_only():
 
 
 def test_a_derived_column_is_used_as_the_column_it_became():
-    """Later columns see a derived one as int64, which does not overflow like INTEGER."""
+    """Later columns see a derived one as int64.
+
+    It does not overflow like INTEGER.
+    """
     batch, _ = selected(derive={"x": "7", "y": "x * 1000000000"}, keep=("y",))
     assert batch.column("y").to_pylist() == [7_000_000_000] * 4
 

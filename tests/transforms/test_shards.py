@@ -24,7 +24,7 @@ from beam_pipelines.transforms.shards import (
 
 @given(st.floats(1, 1e15), st.integers(1024, 1 << 40))
 def test_shards_are_near_the_target_size(split_bytes: float, shard_size: int) -> None:
-    """With two shards or more, sizes are within 20 % of the target."""
+    """Two or more shards are within 20 % of the target size."""
     count = count_shards(Output(shard_size=shard_size), split_bytes)
     size = split_bytes / count
     if count > 1:
@@ -49,7 +49,10 @@ def test_number_and_multiple(output: Output, expected: int) -> None:
 
 
 def test_offsets_follow_addresses_not_arrival() -> None:
-    """A chunk's offset is the rows of its split in all chunks with a smaller address."""
+    """A chunk's offset is the number of rows before it.
+
+    These are the rows of its split in all chunks with a smaller address.
+    """
     chunk_counts = [
         ChunkCounts(1, 0, {}, {"train": 5}),
         ChunkCounts(0, 1, {}, {"eval": 2}),

@@ -62,7 +62,10 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
 def test_every_row_once_and_evenly(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
 ) -> None:
-    """Each row is in one shard; shards differ by one row for each partition."""
+    """Each row is in one shard.
+
+    Shards differ by one row for each partition.
+    """
     shards = deal(sizes, num_shards, partitions, Output(shuffle=by_seed, shuffle_seed=seed))
     rows = [int(record) for shard in shards for record in shard]
     assert sorted(rows) == list(range(sum(sizes)))
@@ -71,7 +74,10 @@ def test_every_row_once_and_evenly(
 
 
 def test_many_shards_get_few_blocks_of_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more places than blocks, rows are dealt in packs, and shards stay even."""
+    """Many shards get few blocks of each chunk and stay even.
+
+    With more places than blocks, rows are dealt in packs.
+    """
     monkeypatch.setattr(shuffle, "MAX_BLOCKS", 16)
     shards = deal([640] * 100, 20, 2, Output())
     assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
@@ -99,7 +105,10 @@ def test_many_shards_get_few_blocks_of_each_chunk(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
 def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
-    """A given number of shards differ by one row, however few rows there are."""
+    """A given number of shards differ by one row.
+
+    This holds for any number of rows.
+    """
     lengths = [len(shard) for shard in deal([rows], num_shards, 1, Output())]
     assert max(lengths) - min(lengths) <= 1
 
@@ -122,7 +131,7 @@ def test_seed_decides_the_order() -> None:
 
 
 def test_shuffle_is_global_and_looks_random() -> None:
-    """A row's place in the output hardly depends on its place in the source."""
+    """A row's output place hardly depends on its source place."""
     shards = deal([20_000, 20_000, 10_000], 4, 2, Output())
     places = np.array([int(record) for shard in shards for record in shard])
     assert abs(np.corrcoef(places, np.arange(len(places)))[0, 1]) < 0.02
@@ -134,7 +143,10 @@ def test_shuffle_is_global_and_looks_random() -> None:
 
 
 def test_permutation_is_pinned() -> None:
-    """The permutation never changes: a seed has to give the same order forever."""
+    """The permutation never changes.
+
+    A seed has to give the same order forever.
+    """
     assert shuffle.permutation((7, 1), 8).tolist() == PINNED
 
 

@@ -22,14 +22,20 @@ from beam_pipelines.transforms.size_sample import Share, _sample, estimate_row_b
     ],
 )
 def test_share(size_bytes: int, num_ranges: int, share: Share) -> None:
-    """4 MiB on disk; 8 MiB in memory over all ranges, 64 KiB of each."""
+    """The sample is 4 MiB on disk, and 8 MiB in memory.
+
+    All ranges share the memory, with at least 64 KiB each.
+    """
     assert sample_share(size_bytes, num_ranges) == share
 
 
 @pytest.mark.parametrize("growth", [1, 30], ids=["as on disk", "30 times as large in memory"])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bool) -> None:
-    """Estimates from rows of different lengths are within 5 % of all rows."""
+    """Estimates are within 5 % of all rows.
+
+    The rows have different lengths.
+    """
     random = np.random.default_rng(5)
     chunks = [
         Chunk(

@@ -84,7 +84,10 @@ def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
 
 
 def test_load_and_delete_leaves_no_file(tmp_path: Path) -> None:
-    """The file stays until the result is stored; a failed removal is no error."""
+    """The file stays until the result is stored.
+
+    A failed removal is no error.
+    """
     kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
     taken = load_and_delete(kept)
     assert next(taken).batch.num_rows == 1

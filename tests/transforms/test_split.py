@@ -75,7 +75,10 @@ SHARES = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(ROWS, SHARES, st.sampled_from([(), ("user",), ("day", "user")]), st.integers(0, 30))
 def test_fractions_follow_the_hash(rows, shares, by, start):
-    """A row's split follows from its hash and the exact sums of shares, in plain Python."""
+    """A row's split follows from its hash.
+
+    Plain Python computes it with the exact sums of shares.
+    """
     names = [f"split{number}" for number in range(len(shares))]
     batch = batch_of(rows).slice(start)
     plan = plan_of(batch.schema, Split(fractions=dict(zip(names, shares, strict=True)), by=by))
@@ -94,7 +97,10 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
 @settings(max_examples=100, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_a_key_never_lands_in_two_splits(rows, cuts):
-    """For any chunks, a user is in one split, and every row in exactly one."""
+    """A user is in one split for any chunks.
+
+    Every row is in exactly one split.
+    """
     plan = plan_of(
         batch_of([]).schema, Split(fractions={"a": 0.4, "b": 0.3, "c": 0.3}, by=("user",))
     )
@@ -162,7 +168,10 @@ TIME_SPLIT = Split(
     ],
 )
 def test_times_split_at_their_bounds(value, expected):
-    """Lower bounds are included, upper ones not; offsets apply; other rows are an error."""
+    """Lower bounds are included, upper ones are not.
+
+    Offsets apply; other rows are an error.
+    """
     batch = pa.record_batch(
         {"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))}
     )
@@ -217,7 +226,10 @@ def test_times_split_by_other_types(kind, bounds, inside, outside):
     ],
 )
 def test_files_decide(path, expected):
-    """A pattern matches the path or its last component, and each file one pattern."""
+    """A pattern matches the path or its last component.
+
+    Each file has one pattern.
+    """
     plan = plan_of(
         batch_of([]).schema, Split(fractions={}, files={"train": "*2012/*", "eval": "?-eval.csv"})
     )
@@ -317,7 +329,10 @@ def test_one_split_needs_no_hash(monkeypatch):
 
 
 def test_split_chunks_outputs_counts(tmp_path):
-    """In a pipeline, each chunk gives row counts, and a chunk for each split with rows."""
+    """Each chunk gives row counts and chunks of its splits.
+
+    In a pipeline, there is a chunk for each split with rows.
+    """
     batch = pa.record_batch({"day": [1, 5, 2, 7]})
     times = (
         TimeSplit("train", None, "5"),
@@ -362,7 +377,7 @@ def test_split_chunks_outputs_counts(tmp_path):
     ],
 )
 def test_files_are_checked_before_they_are_read(paths: list[str], message: str) -> None:
-    """Planning finds a file without a split, and a split without a file."""
+    """Planning finds files without a split and splits without a file."""
     plan = split.SplitPlan(("train", "eval"), pa.schema([]), patterns=("train*", "eval*"))
     with pytest.raises(RecipeProblems, match=message):
         split.check_files(plan, paths)

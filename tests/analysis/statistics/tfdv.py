@@ -33,9 +33,9 @@ def flat(proto: Message, path: str = "") -> dict[str, Any]:
 def feature_of(
     rows: Sequence[Any], kind: int, weights: Sequence[float] | None, is_categorical: bool = False
 ) -> statistics_pb2.FeatureNameStatistics:
-    """Returns the statistics of a column of scalars or lists without null items.
+    """Returns the statistics of a column without null items.
 
-    ``kind`` is INT, FLOAT, STRING or BYTES.
+    It has scalars or lists. ``kind`` is INT, FLOAT, STRING or BYTES.
     """
     proto = statistics_pb2.FeatureNameStatistics(type=kind)
     lists = [(row if isinstance(row, list) else [row]) if row is not None else None for row in rows]

@@ -32,7 +32,10 @@ def providers(repository) -> str:
 
 
 def test_python_on_the_page_prints_what_the_page_says(blocks, tmp_path, monkeypatch):
-    """All Python blocks run in one namespace; a text block has their output."""
+    """Python blocks print the text blocks that follow them.
+
+    All blocks run in one namespace.
+    """
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     shown = [*blocks, ("", "")]
@@ -50,7 +53,7 @@ def test_python_on_the_page_prints_what_the_page_says(blocks, tmp_path, monkeypa
 
 
 def test_yaml_on_the_page_runs_by_beams_runner(blocks, providers, tmp_path, monkeypatch):
-    """The page's YAML makes a dataset of the rows that its filters leave."""
+    """The page's YAML makes a dataset of the filtered rows."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(blocks[0][1], names)  # noqa: S102 - writes the two tables

@@ -76,7 +76,10 @@ def counted(rows: list[dict]) -> collections.Counter:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """Two tables: clicks of fifty users, and the countries of most of them."""
+    """Two tables: clicks of fifty users, and countries.
+
+    A few users have no country.
+    """
     folder = tmp_path_factory.mktemp("tables")
     lines = [f"{row['user']},{row['ad'] or ''},{row['cost']}" for row in rows_of(0, 3000)]
     (folder / "clicks.csv").write_text("\n".join(["user,ad,cost", *lines]) + "\n")
@@ -138,7 +141,10 @@ def test_manifest_tells_the_splits_as_they_are(whole):
 
 
 def test_order_of_arrival_does_not_matter(tmp_path):
-    """The same batches in any order give the same shards; other batches do not."""
+    """The order of batches does not change the shards.
+
+    Other batches do.
+    """
     batches = [batch_of(start, start + 40) for start in range(0, 400, 40)]
     write(batches, tmp_path / "a" / "d", num_shards=2)
     write(batches[::-1], tmp_path / "b" / "d", num_shards=2)
@@ -172,7 +178,10 @@ def test_a_dataset_that_is_there_stays(tmp_path):
 
 
 def test_encodings_are_fitted_on_train(tmp_path):
-    """A vocabulary counts the strings of train, and its chain is fitted on its ids."""
+    """A vocabulary counts the strings of train.
+
+    Its chain is fitted on its ids.
+    """
     train = [batch_of(0, 700), batch_of(700, 1400)]
     other = [pa.RecordBatch.from_pylist([{"user": 1, "ad": "new", "cost": 0.0}], SCHEMA)]
     with pipeline() as p:
@@ -250,7 +259,10 @@ def test_rows_become_batches_and_rows_again(tmp_path):
 
 
 def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
-    """Filter, Reshuffle and Flatten keep the columns; a user function can declare them."""
+    """Filter, Reshuffle and Flatten keep the columns.
+
+    A user function can declare them.
+    """
     with pipeline() as p:
         one = p | "One" >> ReadBatches(str(folder / "users.csv"))
         two = p | "Two" >> ReadBatches(str(folder / "users.csv"))
@@ -290,7 +302,10 @@ def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
     ids=["no file", "unknown option", "both", "files", "encoding", "size", "order", "slices"],
 )
 def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
-    """Wrong arguments are refused by the recipe's checks when a stage is made."""
+    """A stage refuses wrong arguments before the pipeline runs.
+
+    The recipe's checks find them.
+    """
     if message is None:
         with pytest.raises(RecipeError, match="Did you mean 'vocabulary'"):
             _ = (
@@ -362,7 +377,10 @@ def test_batches_of_other_columns_fail(tmp_path):
 
 
 def test_a_key_that_is_declared_unique_is_checked(tmp_path, folder):
-    """A repeated key of a right source fails the pipeline; elsewhere 'key' is refused."""
+    """A repeated key of a right source fails the pipeline.
+
+    Elsewhere 'key' is refused.
+    """
     with pytest.raises(RecipeError, match="ReadBatches: found 'key'"):
         ReadBatches(str(folder / "users.csv"), key="user")
     right = {"path": str(folder / "twice.csv"), "key": "user"}

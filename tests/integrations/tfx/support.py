@@ -27,7 +27,7 @@ WARNING = re.compile(r"^(?:WARNING|ERROR|E\d{4})\b|Warning: |\bW\d{4} ")
 
 
 class Artifact(NamedTuple):
-    """An artifact of the metadata store: type, place, and both kinds of properties together."""
+    """An artifact of the metadata store: type, place, and its properties."""
 
     type: str
     uri: str

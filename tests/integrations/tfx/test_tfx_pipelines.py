@@ -62,7 +62,10 @@ tfx.orchestration.LocalDagRunner().run(
 
 @pytest.fixture(scope="module")
 def documented(tmp_path_factory):
-    """Runs the first pipeline of the page; the folder that it ran in, and its log."""
+    """Runs the first pipeline of the page.
+
+    The fixture holds its folder and its log.
+    """
     folder = tmp_path_factory.mktemp("documented")
     write_documented(folder)
     return folder, run_script(folder, "pipeline.py")

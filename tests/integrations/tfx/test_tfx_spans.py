@@ -1,4 +1,4 @@
-"""Spans and versions of a recipe's sources, as a TFX pipeline resolves them."""
+"""Spans and versions of a recipe's sources in a TFX pipeline."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def tree(tmp_path_factory):
 
 
 def recipe_of(folder: pathlib.Path, *paths: str) -> Recipe:
-    """A recipe with a source for each path; all are joined to the first."""
+    """Returns a recipe with a source for each path.
+
+    All are joined to the first.
+    """
     names = "abc"[: len(paths)]
     sources = {name: Source(name, (path,)) for name, path in zip(names, paths, strict=True)}
     joins = tuple(Join(name, (("a", "a"),)) for name in names[1:])
