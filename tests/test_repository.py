@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
+import io
 import pathlib
 import re
 import subprocess
+import tokenize
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -26,6 +31,11 @@ DIALECT = re.compile(
 )
 # This file spells out what it looks for.
 EXEMPT = {"tests/test_repository.py"}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+# Folders whose docstrings begin with a short line.
+SHORT_FIRST_LINES = ("beam_pipelines/", "benchmarks/", "dataflow/", "tests/")
+# Folders whose docstrings and comments use plain words.
+PLAIN_FOLDERS = ("benchmarks/", "dataflow/", "tests/")
 
 
 def tracked_files() -> list[pathlib.Path]:
@@ -35,6 +45,25 @@ def tracked_files() -> list[pathlib.Path]:
     return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
+class Definition(NamedTuple):
+    """A module, class or function.
+
+    Attributes:
+      kind: name of its class in ``ast``.
+      name: its name; empty for a module.
+      line: where its body begins.
+      docstring: its docstring, or an empty text.
+      is_command: whether it is a command, which shows its docstring.
+    """
+
+    kind: str
+    name: str
+    line: int
+    docstring: str
+    is_command: bool
+
+
+@functools.cache
 def texts() -> dict[str, str]:
     """Name -> content of every text file of the repository."""
     found = {}
@@ -89,37 +118,116 @@ def test_every_module_says_what_it_is_for():
     """
     silent = [
         name
-        for name, text in texts().items()
-        if name.endswith(".py") and text and not ast.get_docstring(ast.parse(text, name))
+        for name, text in python_files()
+        if text and not any(one.docstring for one in definitions(text) if one.kind == "Module")
     ]
     assert silent == []
 
 
 def test_docstrings_begin_with_a_short_line():
-    """Of the package's docstrings, with at most 12 words and 88 characters; commands show theirs."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    """A docstring's first line has at most 12 words and 88 characters.
+
+    It is a paragraph of its own. Commands are left out, because they show their docstrings.
+    """
     long = [
-        f"{name}:{node.body[0].lineno}: {first}"
-        for name, text in texts().items()
-        if name.startswith("beam_pipelines/") and name.endswith(".py")
-        for node in ast.walk(ast.parse(text, name))
-        if isinstance(node, documented) and (docstring := ast.get_docstring(node))
-        if not any(".command(" in ast.unparse(one) for one in getattr(node, "decorator_list", ()))
-        if len(first := docstring.splitlines()[0]) > 88 or len(first.split()) > 12
+        f"{name}:{one.line}: {lines[0]}"
+        for name, text in python_files(*SHORT_FIRST_LINES)
+        for one in definitions(text)
+        if one.docstring and not one.is_command
+        if len((lines := one.docstring.splitlines())[0]) > 88
+        or len(lines[0].split()) > 12
+        or lines[1:2] not in ([], [""])
     ]
     assert long == []
+
+
+def test_docstrings_and_comments_use_plain_words():
+    """No docstring or comment uses a word of ``DIALECT`` outside of code."""
+    hits = [
+        f"{name}:{line}: {found[0]}"
+        for name, text in python_files(*PLAIN_FOLDERS)
+        for line, words in [*docstrings(text), *comments(text)]
+        if (found := DIALECT.search(paragraphs(words)))
+    ]
+    assert hits == []
+
+
+@pytest.mark.parametrize(
+    ("source", "hits"),
+    [
+        ('"""The rows, of which\none is bad."""', ["of which"]),
+        ('"""The rows.\n\nWhat is\nbad fails."""', ["What is"]),
+        ('"""The rows say\nwhat is bad."""', []),
+        ('"""Reads ``beside``."""', []),
+        ("# The table as\n# of today.", ["as of"]),
+        ("# One.\n\nx = 1  # What has a name", ["What has"]),
+        ("x = 'beside'", []),
+    ],
+)
+def test_words_are_found_across_lines(source, hits):
+    """The check joins the lines of a paragraph and leaves strings and code out."""
+    spoken = [paragraphs(words) for _, words in [*docstrings(source), *comments(source)]]
+    assert [found[0] for text in spoken if (found := DIALECT.search(text))] == hits
+
+
+def python_files(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yields name and content of the Python files in folders, or of all."""
+    for name, text in texts().items():
+        if name.startswith(folders or "") and name.endswith(".py"):
+            yield name, text
+
+
+@functools.cache
+def definitions(text: str) -> list[Definition]:
+    """Returns the module, and its classes and functions."""
+    return [
+        Definition(
+            type(node).__name__,
+            getattr(node, "name", ""),
+            node.body[0].lineno,
+            ast.get_docstring(node) or "",
+            any(".command(" in ast.unparse(one) for one in getattr(node, "decorator_list", ())),
+        )
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, DOCUMENTED) and node.body
+    ]
+
+
+def docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """Yields line and text of each docstring."""
+    for one in definitions(text):
+        if one.docstring:
+            yield one.line, one.docstring
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yields line and text of each comment; comments on successive lines are one."""
+    block: list[str] = []
+    last = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        if block and token.start[0] > last + 1:
+            yield last, "\n".join(block)
+            block = []
+        last = token.start[0]
+        block.append(token.string.lstrip("# "))
+    if block:
+        yield last, "\n".join(block)
+
+
+def paragraphs(text: str) -> str:
+    """Returns a text without its code, and with each paragraph on one line."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", re.sub(r"``[^`]*``|`[^`]*`", "", text))
 
 
 def test_every_test_says_what_it_shows():
     """Each test function has a docstring."""
     silent = [
-        f"{name}: {node.name}"
-        for name, text in texts().items()
-        if name.startswith("tests/") and name.endswith(".py")
-        for node in ast.walk(ast.parse(text, name))
-        if isinstance(node, ast.FunctionDef)
-        and node.name.startswith("test_")
-        and not ast.get_docstring(node)
+        f"{name}: {one.name}"
+        for name, text in python_files("tests/")
+        for one in definitions(text)
+        if one.kind == "FunctionDef" and one.name.startswith("test_") and not one.docstring
     ]
     assert silent == []
 
@@ -128,10 +236,8 @@ def test_modules_stay_small():
     """Modules of the package have at most 500 lines: one idea each."""
     long = {
         name: count
-        for name, text in texts().items()
-        if name.startswith("beam_pipelines/")
-        and name.endswith(".py")
-        and (count := len(text.splitlines())) > 500
+        for name, text in python_files("beam_pipelines/")
+        if (count := len(text.splitlines())) > 500
     }
     assert long == {}
 

@@ -28,7 +28,7 @@ def described(statistics: TextStatistics) -> tuple[object, ...]:
 
 
 def skewed_texts(size: int, seed: int) -> pa.Array:
-    """Texts of which half are frequent.
+    """Texts with ten frequent ones.
 
     Ten texts make up one half; nearly all texts of the other half differ.
     """
