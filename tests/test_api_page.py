@@ -7,7 +7,7 @@ from tests.support.api_page import ORDER, PAGE, page
 
 
 def test_every_public_name_is_on_the_page() -> None:
-    """Each once."""
+    """Every public name is on the page once."""
     assert sorted(ORDER) == sorted(set(bp.__all__) - {"__version__"})
 
 

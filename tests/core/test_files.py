@@ -41,7 +41,7 @@ def test_a_name_that_is_no_text(
     [("a/b.csv", "b.csv"), ("/a/b/", "b"), ("b", "b"), ("s3://bucket/a/b%20.csv", "b%20.csv")],
 )
 def test_names(path: str, name: str) -> None:
-    """The last component, whatever the storage."""
+    """A name is the last component on every storage."""
     assert files.name_of(path) == name
 
 

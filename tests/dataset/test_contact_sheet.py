@@ -289,7 +289,7 @@ def test_pictures_are_named_by_what_there_is(tmp_path, drawn, columns, manifest,
 
 
 def test_as_many_are_drawn_as_asked_for(tmp_path, drawn):
-    """The first ones, over several shards."""
+    """The first images over several shards are drawn."""
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES})
     assert inspect.write_contact_sheet(folder, str(tmp_path / "new" / "out.png"), 4) == 4
     assert [picture.content for picture in drawn] == [*IMAGES.to_pylist(), IMAGES[0].as_py()]

@@ -72,7 +72,7 @@ def tensorflow_buckets(values: Sequence[bytes], buckets: int) -> list[int]:
     [("", 0x9AE16A3B2F90404F), ("a", 12917804110809363939), ("hello", 13009744463427800296)],
 )
 def test_fingerprints_never_change(text: str, fingerprint: int) -> None:
-    """These are FarmHash's, whatever the library's version."""
+    """Fingerprints are FarmHash's for every version of the library."""
     assert fingerprints(pa.array([text])).tolist() == [fingerprint]
 
 
@@ -364,7 +364,7 @@ def test_a_saved_graph_keeps_its_own_copy(tmp_path: Any) -> None:
 def test_tokens_of_a_text(
     parameters: dict[str, Any], text: str | None, expected: list[str]
 ) -> None:
-    """As documented, for one text among others."""
+    """One text among others has the documented tokens."""
     encoding = ENCODING_FOR_KIND["tokenize"].of(parameters)
     got = encoding.apply(pa.array(["x", text, None, ""]).slice(1)).to_pylist()  # type: ignore[attr-defined]
     assert got == [expected, [], []]
@@ -612,7 +612,7 @@ def test_a_target_must_be_a_number_in_every_row(target: pa.Array, found: str) ->
 
 
 def test_targets_may_be_bools() -> None:
-    """True is 1."""
+    """A target of True counts as 1."""
     encoding = fitted(
         {"target_mean": {"target": "y", "smoothing": 0}},
         ["a", "a", "b"],

@@ -56,7 +56,7 @@ def options_of(name: str) -> Sequence[str]:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_one_command(name: str, data: Path, tmp_path: Path) -> None:
-    """The command starts the engine, and the dataset is as ever."""
+    """The command starts the engine and writes the usual dataset."""
     options = options_of(name)
     recipe = conversions.SOURCE_ORDER
     for table in ("visits.csv", "users.jsonl", "shops.parquet"):

@@ -129,7 +129,7 @@ class Run:
         return Ended(ended["status"], out, err, ended["at"] - self._started)
 
     def end(self) -> None:
-        """Kills whatever is left."""
+        """Kills all remaining processes."""
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

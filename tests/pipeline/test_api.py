@@ -170,7 +170,7 @@ def test_transform_applies_what_was_fitted(folder: Path) -> None:
 
 
 def test_inspect_shows_examples(dataset: bp.Dataset) -> None:
-    """As the command does."""
+    """``inspect`` shows the same examples as the command."""
     first, second = bp.inspect(dataset.folder, 2)
     assert "example 0" in first
     assert "example 1" in second

@@ -210,9 +210,10 @@ BAD_ROWS = {
 def test_a_bad_row_costs_little_more_than_a_good_one(
     kind: str, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 20,000 rows all, or one in ten, are bad.
+    """A bad row costs little more than a good one.
 
-    The text is parsed a few times in all, and CPU time stays in proportion.
+    Of 20,000 rows all, or one in ten, are bad. The text is parsed a few times in all, and CPU time
+    stays in proportion.
     """
     parser = parser_of([pa.int64(), pa.float64(), pa.date32(), pa.string()])
     lines = [

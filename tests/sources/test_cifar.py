@@ -163,7 +163,7 @@ def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("range_bytes", [1, 3072, 3073, 3074, 10_000, 100_000])
 def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> None:
-    """However a binary file is cut, each record is read once."""
+    """Each record of a binary file is read once for every cut."""
     pictures, labels = colour_digits(20)
     path = tmp_path / "data_batch_1.bin"
     path.write_bytes(image_sets.records(pictures, labels))

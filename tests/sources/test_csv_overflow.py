@@ -30,7 +30,7 @@ def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.M
 
 
 def test_delimiters_inside_quotes_are_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many they are."""
+    """Any number of delimiters inside quotes makes no cells."""
     data = b'1,"' + b"," * 50_000 + b'"\n'
     monkeypatch.setattr(parser, "_OVERFLOWS", True)
     table = parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))

@@ -120,7 +120,7 @@ def test_ranges_of_written_rows_give_the_rows(
     line_end: str,
     cuts: list[int],
 ) -> None:
-    """Rows with necessary and stray quotes come back, whatever the cuts."""
+    """Rows with necessary and stray quotes come back for all cuts."""
     text = io.StringIO(newline="")
     for quoted, plain in rows:
         cell = quoted.replace('"', '""')

@@ -127,7 +127,10 @@ def test_a_converted_image_is_as_asked(data, options):
 
 
 def test_of_an_animation_the_first_frame_counts():
-    """In a look, and where it is encoded again."""
+    """The first frame of an animation counts.
+
+    It does so in a look, and where the image is encoded again.
+    """
     assert pictures.probe(ANIMATED_WEBP) == ("webp", *SMALL.shape)
     made, _ = pictures.convert(CASES["animated gif"], ImageOptions(format="png"))
     np.testing.assert_array_equal(as_tensorflow(made), as_tensorflow(CASES["animated gif"]))
@@ -139,13 +142,13 @@ def test_of_an_animation_the_first_frame_counts():
     "name", ["RGB png", "RGBA png", "grey and alpha png", "RGB bmp", "RGBA webp", "grey gif"]
 )
 def test_a_lossless_image_keeps_its_pixels_as_png(name):
-    """Every value of every pixel."""
+    """A lossless image keeps every value of every pixel as PNG."""
     made, _ = pictures.convert(CASES[name], ImageOptions(format="png"))
     np.testing.assert_array_equal(as_tensorflow(made), as_tensorflow(CASES[name]))
 
 
 def test_sixteen_bits_become_the_upper_eight():
-    """As TensorFlow takes them."""
+    """Sixteen bits become the upper eight, as in TensorFlow."""
     made, _ = pictures.convert(CASES["16 bits png"], ImageOptions(format="png", mode="grey"))
     np.testing.assert_array_equal(as_tensorflow(made)[:, :, 0], GREY)
 
@@ -197,7 +200,7 @@ def test_a_truncated_image_is_refused(name, share):
 @given(data=st.binary(max_size=200), name=st.sampled_from(sorted(CASES)), place=st.floats(0, 1))
 @settings(max_examples=150, deadline=None)
 def test_damage_is_refused_or_harmless(data, name, place):
-    """Whatever bytes are overwritten, nothing but ``PictureError`` comes out."""
+    """Overwritten bytes are harmless or raise ``PictureError``."""
     good = CASES[name]
     at = int(place * len(good))
     damaged = good[:at] + data + good[at + len(data) :]
@@ -308,7 +311,10 @@ def test_patterns_choose_files(tmp_path, paths, filenames):
 
 
 def test_images_without_folders_have_no_class(tmp_path):
-    """As a table of labels is joined with them."""
+    """Images without folders have no class.
+
+    A table of labels can be joined with them.
+    """
     (tmp_path / "1.png").write_bytes(CASES["RGB png"])
     (row,), _ = rows_of(source_of(tmp_path))
     assert "image/class/label" not in row
@@ -337,7 +343,7 @@ def write(tmp_path: Path, *names: str) -> None:
     ],
 )
 def test_wrong_folders_are_explained(tmp_path, names, options, message):
-    """Before any image is read."""
+    """Wrong folders are explained before any image is read."""
     write(tmp_path, *names)
     with pytest.raises(RecipeProblems) as caught:
         plan_source(source_of(tmp_path, image=ImageOptions(**options)), "")
@@ -355,7 +361,10 @@ def test_folders_that_are_no_classes_may_be_nested(tmp_path):
 
 
 def test_the_recipe_may_fix_the_ids_of_classes(tmp_path):
-    """So that a folder more or less, in other data, changes none."""
+    """The recipe may fix the ids of classes.
+
+    A folder more or less, in other data, then changes none.
+    """
     write(tmp_path, "dog/1.png", "cat/1.png")
     rows, _ = rows_of(source_of(tmp_path, image=ImageOptions(classes=("dog", "bird", "cat"))))
     assert [row["image/class/label"] for row in rows] == [2, 0]
@@ -371,7 +380,10 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_is_rejected_with_its_path(tmp_path, kind):
-    """And named by the error if nothing may be rejected."""
+    """A bad file is rejected with its path.
+
+    The error names it if nothing may be rejected.
+    """
     write(tmp_path, "cat/1.png", "cat/3.png")
     (tmp_path / "cat" / "2.jpg").write_bytes(BAD[kind])
     rows, rejected = rows_of(source_of(tmp_path), reject=True)
@@ -529,7 +541,7 @@ def test_new_images_keep_the_ids_of_classes(tmp_path):
 
 
 def test_rejected_images_are_listed(tmp_path):
-    """In ``rejected/``, with their paths, and counted."""
+    """Rejected images are in ``rejected/`` with their paths, and counted."""
     write_digits(tmp_path / "photos", 30)
     (tmp_path / "photos" / "one" / "broken.jpg").write_bytes(CASES["RGB jpeg"][:200])
     manifest = converted(tmp_path, f"{RECIPE}on_error: {{reject: 10%}}\n")

@@ -152,9 +152,10 @@ BAD_LINES = {
 def test_a_bad_line_costs_little_more_than_a_good_one(
     kind: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 10,000 lines all, or one in ten, are bad.
+    """A bad line costs little more than a good one.
 
-    The parser gets few of them alone, and CPU time stays in proportion.
+    Of 10,000 lines all, or one in ten, are bad. The parser gets few of them alone, and CPU time
+    stays in proportion.
     """
     bad = BAD_LINES[kind].replace("2013-01-31 05:15:00", "").replace(',"t":""', "")
     lines = [

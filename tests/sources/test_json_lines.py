@@ -101,7 +101,7 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def test_ranges_give_what_json_gives(
     tmp_path_factory: pytest.TempPathFactory, rows: list, range_bytes: int
 ) -> None:
-    """Whatever the ranges, the rows are those of Python's json module."""
+    """All ranges give the rows of Python's json module."""
     path = write(tmp_path_factory.getbasetemp() / "cut.jsonl", lines(*rows))
     assert read_rows(path, range_bytes=range_bytes, types={"o.s": "text"}) == [
         flat(row) for row in rows

@@ -33,7 +33,7 @@ def write_table(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 def test_every_row_group_belongs_to_one_range(
     tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int
 ) -> None:
-    """However a file is cut, each row is read once, in order."""
+    """Each row is read once, in order, for every cut."""
     path = write_table(
         tmp_path_factory.getbasetemp() / "a.parquet", {"n": range(rows)}, row_group_size=group
     )

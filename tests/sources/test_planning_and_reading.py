@@ -24,7 +24,7 @@ PLAIN = "a,b\n" + "".join(f"{number},x{number}\n" for number in range(2000))
 
 @pytest.mark.parametrize("content", [QUOTED, PLAIN])
 def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -> None:
-    """In a pipeline, every range gives the same chunks as outside.
+    """Every range gives the same chunks in a pipeline and outside.
 
     Cuts may be inside quotes.
     """

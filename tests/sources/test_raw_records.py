@@ -249,7 +249,7 @@ def test_bad_lines(tmp_path: Path) -> None:
 
 
 def test_bad_raw_records(tmp_path: Path) -> None:
-    """Declared text that is none has its record's number.
+    """Declared text that is not UTF-8 has its record's number.
 
     Damage is an error; a schema is a problem.
     """

@@ -56,7 +56,7 @@ def test_arrays_come_back(protocol: int | str, dtype: str, order: str) -> None:
 
 
 def test_python_2_texts_stay_bytes() -> None:
-    """Byte strings of Python 2 are bytes, whatever is in them."""
+    """Byte strings of Python 2 are bytes, with any content."""
     assert loads(pickled({"label_names": [b"caf\xe9", "x"]})) == {
         b"label_names": [b"caf\xe9", b"x"]
     }
@@ -70,7 +70,7 @@ def test_python_2_texts_stay_bytes() -> None:
 
 
 class Exploit:
-    """Pickles as a call of whatever is given."""
+    """Pickles as a call of the given function."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.reduced = (function, arguments)

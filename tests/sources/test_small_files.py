@@ -172,7 +172,7 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
 
 
 def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
-    """An append knows small files by their content, whatever their dates."""
+    """An append knows small files by their content, not their dates."""
     write_parts(tmp_path / "in", "csv")
     recipe = 'name: a\nsources: {a: "in/*.csv"}\nappend: true'
     converted = parse_recipe(recipe, "r.yaml", str(tmp_path))

@@ -94,7 +94,7 @@ def test_rows_without_a_value_are_those_that_fail_alone(
 
 
 def test_a_row_is_asked_about_once_for_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 20,000 rows, bad in seven ways, seven are evaluated alone."""
+    """Seven of 20,000 rows, bad in seven ways, are evaluated alone."""
     asked, failure = [], expressions._failure
     monkeypatch.setattr(expressions, "_failure", lambda *given: asked.append(1) or failure(*given))
     rows = [(f"x{row % 14}" if row % 14 < 7 else str(row), 1.0, None) for row in range(20_000)]

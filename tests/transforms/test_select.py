@@ -377,7 +377,10 @@ def test_threads_do_not_share_a_database():
 
 
 def test_select_batches_counts_what_it_filters():
-    """In a pipeline every chunk keeps address and counts, and gets ``filtered``."""
+    """A pipeline's chunks keep address and counts.
+
+    They get ``filtered``.
+    """
     plan = plan_of(BATCH.schema, filter="a > 1", keep=("a",))
     chunks = [
         Chunk(0, 0, BATCH, {"read": 4}, path="f.csv"),

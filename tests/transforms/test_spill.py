@@ -50,7 +50,7 @@ def test_a_chunk_comes_back_as_it_was(
 
 
 def test_what_travels_is_small(tmp_path: Path) -> None:
-    """A spilled chunk is a small element, however many rows it has."""
+    """A spilled chunk is a small element for any number of rows."""
     kept = spill_chunk(chunk_of([{"number": row} for row in range(10_000)]), str(tmp_path))
     assert len(pickle.dumps(kept)) < 500
 

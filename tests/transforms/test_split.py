@@ -119,7 +119,10 @@ def test_a_key_never_lands_in_two_splits(rows, cuts):
 
 
 def test_fractions_are_met():
-    """Of 100,000 users the splits get their shares, within five standard deviations."""
+    """Splits of 100,000 users get their shares.
+
+    They are within five standard deviations.
+    """
     batch = pa.record_batch({"user": np.arange(100_000)})
     plan = plan_of(
         batch.schema, Split(fractions={"train": 0.8, "eval": 0.15, "test": 0.05}, by=("user",))

@@ -118,7 +118,7 @@ def run(data: bytes) -> None:
 
 
 def compare(table: Any, rows: list[tuple[float, ...]], sizes: tuple[int, ...]) -> None:
-    """Compares the numbers of each row, in whatever form they are."""
+    """Compares the numbers of each row in every form."""
     columns = {
         name.removeprefix("image/"): table.column(name).to_pylist() for name in table.column_names
     }
