@@ -17,6 +17,7 @@ from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB, MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
+from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.values import (
     read_any_texts,
@@ -44,24 +45,6 @@ JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 # The largest number of shards of a split: 128 TB of the usual size.
 MOST_SHARDS = 1_000_000
-
-
-@dataclasses.dataclass(frozen=True)
-class Libsvm:
-    """Options of ``libsvm``, ``libfm`` and ``libffm`` sources."""
-
-    base: int | None = recipe_key(
-        read_integer(0, 1), None, "1 of `libsvm`, else 0", "The first index in the files."
-    )
-    size: int | None = recipe_key(
-        read_integer(1, 1 << 62), None, "from the data", "Number of indices; a larger one is bad."
-    )
-    fields: int | None = recipe_key(
-        read_integer(1, 1 << 62), None, "from the data", "Number of fields of libffm; the same."
-    )
-    name: str = recipe_key(
-        read_name, "features", "`features`", "Name of the sparse feature; prefix of its columns."
-    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,18 +23,17 @@ from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load, parse_recipe
-from beam_pipelines.recipe.model import Libsvm
+from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
 
 LARGEST = 2**63 - 1
 
 
-def plain_row(line: str, base: int, size: int | None, has_fields: bool) -> dict[str, Any] | None:
-    """Parses one line with Python alone.
-
-    Returns:
-      The row, or ``None`` for a line without one.
+def plain_row(
+    line: str, base: int, size: int | None, has_fields: bool, sort: bool = False
+) -> dict[str, Any] | None:
+    """Parses one line with Python alone; ``None`` for a line without a row.
 
     Raises:
       ValueError: the line is bad.
@@ -58,13 +57,14 @@ def plain_row(line: str, base: int, size: int | None, has_fields: bool) -> dict[
             or (size is not None and numbers[-1] >= size)
         ):
             raise ValueError(word)
-        if row["keys"] and numbers <= row["keys"][-1]:
+        if numbers in row["keys"] or (row["keys"] and not sort and numbers < row["keys"][-1]):
             raise ValueError(word)
         row["keys"].append(numbers)
         row["values"].append(float(np.float32(plain_number(value))))
         if math.isinf(row["values"][-1]):
             raise ValueError(word)
-    return row
+    pairs = sorted(zip(row["keys"], row["values"], strict=True))
+    return row | {"keys": [key for key, _ in pairs], "values": [value for _, value in pairs]}
 
 
 def plain_integer(text: str) -> int:
@@ -146,7 +146,11 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
         return draw(st.text("0123:.-+e# \tqidx", max_size=14))
     found = draw(st.lists(tokens(has_fields), max_size=5))
     if kind < 9:
-        found = [":".join(map(str, place)) for place in sorted({tuple(int(key) for key in token.split(":")[:-1]) for token in found if re.fullmatch(r"[0-9:]+:[^:]*", token) and all(token.split(":")[:-1])})]  # fmt: skip
+        keys = [token.split(":")[:-1] for token in found if re.fullmatch("[0-9:]+:[^:]*", token)]
+        places = sorted({tuple(map(int, key)) for key in keys if all(key)})
+        if draw(st.booleans()):
+            places = draw(st.permutations(places))
+        found = [":".join(map(str, place)) for place in places]
         found = [f"{place}:{draw(NUMBERS)}" for place in found if place.count(":") == has_fields]
     label = draw(ODD if kind == 10 else NUMBERS)
     query = draw(st.sampled_from(["", "", "qid:5", "qid:-2", "qid:x" if kind == 9 else "qid:+7"]))
@@ -164,6 +168,7 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
     data=st.data(),
     has_fields=st.booleans(),
     base=st.integers(0, 1),
+    sort=st.booleans(),
     size=st.sampled_from([None, 9]),
 )
 def test_parser_does_what_a_plain_one_does(
@@ -171,6 +176,7 @@ def test_parser_does_what_a_plain_one_does(
     data: st.DataObject,
     has_fields: bool,
     base: int,
+    sort: bool,
     size: int | None,
 ) -> None:
     """Values and rejected lines are those of the plain parser.
@@ -183,7 +189,7 @@ def test_parser_does_what_a_plain_one_does(
     expected, bad = [], set()
     for number, line in enumerate(found, start=1):
         try:
-            row = plain_row(line, base, size, has_fields)
+            row = plain_row(line, base, size, has_fields, sort)
         except ValueError:
             bad.add(number)
             continue
@@ -194,7 +200,9 @@ def test_parser_does_what_a_plain_one_does(
     )
     format_ = "libffm" if has_fields else "libsvm"
     range_bytes = data.draw(st.integers(8, 80))
-    rows, rejected, wrong = read_all(path, Libsvm(base=base, size=size), format_, range_bytes)
+    rows, rejected, wrong = read_all(
+        path, Libsvm(base=base, size=size, sort=sort), format_, range_bytes
+    )
     assert wrong == bad
     assert rows == expected
     assert not [row.reason for row in rejected if "cannot be read" in row.reason]

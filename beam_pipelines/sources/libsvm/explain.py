@@ -36,13 +36,15 @@ def explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str]:
         if not _is_integer(query, _IS_INTEGER):
             return QID, _wrong(query, "an integer from -2^63 to 2^63-1")
     before: tuple[int, ...] = ()
+    known: set[tuple[int, ...]] = set()
     expected = tuple(zip(layout.keys, layout.bounds, strict=True))
     for token in tokens:
         keys, column, wrong = _explain_feature(token, expected, layout)
         if wrong:
             return column, wrong
-        if keys <= before:
-            return layout.keys[-1], _explain_order(token, keys == before, layout)
+        if keys in known or (layout.is_sorted and keys <= before):
+            return layout.keys[-1], _explain_order(token, keys in known, layout)
+        known.add(keys)
         before = keys
     return "", "found a line that cannot be read. Mend it."
 
@@ -131,10 +133,14 @@ def _explain_range(token: str, found: int, bounds: tuple[int, int], is_index: bo
 def _explain_order(token: str, is_repeated: bool, layout: LibsvmLayout) -> str:
     order = "fields, and indices within a field," if layout.has_fields else "indices"
     problem = "which is there already" if is_repeated else "behind a larger one"
-    cure = "Remove one of the two." if is_repeated else "Sort the line."
+    cure = (
+        "Remove one of the two."
+        if is_repeated
+        else "Sort the line, or set 'libsvm: {sort: true}' of the source."
+    )
+    ascending = "in ascending order, " if layout.is_sorted else ""
     return (
-        f"found '{shorten(token, 100)}', {problem}, expected {order} in ascending order, "
-        f"each once. {cure}"
+        f"found '{shorten(token, 100)}', {problem}, expected {order} {ascending}each once. {cure}"
     )
 
 

@@ -159,6 +159,7 @@ class SparseLines(TextFormat):
             base,
             option.size,
             option.fields,
+            not option.sort,
             LABEL not in source.types,
         )
 

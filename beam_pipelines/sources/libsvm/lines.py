@@ -44,6 +44,7 @@ class LibsvmLayout(NamedTuple):
       label: type of the label that is read.
       base: the first index in the text; columns count from 0.
       size, fields: numbers of indices and of fields; ``None``: not known, any is taken.
+      is_sorted: whether keys must ascend in the text; else they are sorted.
       is_label_exact: whether a label may be no integer that float64 rounds; unless declared.
     """
 
@@ -54,6 +55,7 @@ class LibsvmLayout(NamedTuple):
     base: int
     size: int | None
     fields: int | None
+    is_sorted: bool
     is_label_exact: bool
 
     @property
@@ -318,6 +320,9 @@ def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[p
     keys = [columns.only_chunk(features.column(name)).to_numpy() for name in layout.keys]
     values = columns.only_chunk(features.column(layout.value))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    if not layout.is_sorted and not (_ascends(keys) | _begins_row(offsets)[1:]).all():
+        order = np.lexsort((*keys[::-1], np.repeat(np.arange(len(counts)), counts)))
+        keys, values = [key[order] for key in keys], values.take(pa.array(order))
     wrong = ~np.isfinite(values.to_numpy())
     for key, (low, high) in zip(keys, layout.bounds, strict=True):
         wrong |= (key < low) | (key > high)
