@@ -6,8 +6,10 @@ linked folders, links to nothing, and folders that it may not read.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import posixpath
 import re
 import stat
 from collections import deque
@@ -23,10 +25,24 @@ from beam_pipelines.core.files import Listed
 _SIGN = re.compile(r"\*\*|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
-def list_files(pattern: str) -> list[Listed]:
+def is_hidden(name: str) -> bool:
+    """Whether a name is that of a hidden file or a marker.
+
+    As in Spark, ``_x=1`` is the folder of a partition. ``lost+found`` belongs to a file system.
+    """
+    is_marker = name.startswith("_") and "=" not in name
+    return is_marker or name == "lost+found" or (name.startswith(".") and name not in (".", ".."))
+
+
+def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
     """Returns the files that match an input's pattern, ordered by path.
 
-    As ``files.list_files``, and links to folders are followed.
+    As ``files.list_files``, and links to folders are followed. A wildcard matches no hidden name: a
+    pattern names it as it is, or begins like it in the same place.
+
+    Args:
+      pattern: a path or a pattern.
+      with_hidden: a wildcard matches hidden names, too.
 
     Raises:
       DataError: as ``files.list_files``; a link that the pattern matches leads to nothing; a folder
@@ -34,19 +50,20 @@ def list_files(pattern: str) -> list[Listed]:
     """
     files.check_folder(pattern)
     if not files.is_local(pattern):
-        return files.list_files(pattern)
+        return [
+            listed
+            for listed in files.list_files(pattern)
+            if with_hidden or listed.path == pattern or _is_shown(listed.path, pattern)
+        ]
+    found = []
     if os.path.lexists(pattern) and not os.path.isdir(pattern):
         input_roots.check(pattern)
-        found = [_regular(pattern, _status_of(pattern))]
-    else:
-        found = sorted(_walk(*_top_and_rest(pattern))) if files.has_wildcard(pattern) else []
+        with contextlib.suppress(FileNotFoundError):  # removed just now
+            found = [_regular(pattern, _status_of(pattern))]
+    elif files.has_wildcard(pattern):
+        found = sorted(_walk(*_top_and_rest(pattern), with_hidden))
     files.check_names(found)
     return found
-
-
-def list_folder(folder: str) -> list[Listed]:
-    """Returns all files below a folder, as ``list_files``."""
-    return list_files(files.join(folder, "**"))
 
 
 def exists(path: str) -> bool:
@@ -72,13 +89,12 @@ def _top_and_rest(pattern: str) -> tuple[str, str]:
     return folder, f"{name}*" if name.endswith("/") else name
 
 
-def _walk(top: str, rest: str) -> Iterator[Listed]:
+def _walk(top: str, rest: str, with_hidden: bool) -> Iterator[Listed]:
     """Yields the files below a folder that match a pattern.
 
     Enters only folders in which something can match, so a link to ``/`` does no harm.
     """
-    is_match = _matcher(rest)
-    beginnings = [_matcher(beginning) for beginning in _beginnings(rest)]
+    judge = _judge(rest, with_hidden)
     entered: dict[str, str] = {}  # path without links -> path
     waiting = deque([("", os.path.realpath(top or os.curdir))])
     while waiting:
@@ -88,23 +104,58 @@ def _walk(top: str, rest: str) -> Iterator[Listed]:
             raise _twice(path, entered[real])
         for entry in _entries(path):
             inner = folder + entry.name
-            may_hold = any(matcher(f"{inner}/") for matcher in beginnings)
-            if not (may_hold or is_match(inner)):
+            is_match, may_hold = judge(inner)
+            if not (is_match or may_hold):
                 continue
-            place = os.path.join(top, inner)
-            is_link = entry.is_symlink()
+            place, is_link = os.path.join(top, inner), entry.is_symlink()
             if is_link:
                 input_roots.check(place)
             try:
                 status = _status_of(place)
             except FileNotFoundError:  # removed since the folder was read
                 continue
-            if stat.S_ISDIR(status.st_mode):
-                if may_hold:
-                    inner_real = os.path.realpath(place) if is_link else f"{real}/{entry.name}"
-                    waiting.append((f"{inner}/", inner_real))
-            elif is_match(inner):
-                yield _regular(place, status)
+            if not stat.S_ISDIR(status.st_mode):
+                if is_match:
+                    yield _regular(place, status)
+            elif may_hold:
+                inner_real = os.path.realpath(place) if is_link else f"{real}/{entry.name}"
+                waiting.append((f"{inner}/", inner_real))
+
+
+def _judge(rest: str, with_hidden: bool) -> Callable[[str], tuple[bool, bool]]:
+    """Returns a function of a path in a walked folder.
+
+    It returns whether a file of this path matches, and whether one may that is in a folder of this
+    path.
+    """
+    pattern = _compiled(rest)
+    beginnings = [_compiled(beginning) for beginning in _beginnings(rest)]
+
+    def judge(inner: str) -> tuple[bool, bool]:
+        if not with_hidden and is_hidden(posixpath.basename(inner)) and not _is_asked(inner, rest):
+            return False, False
+        return bool(pattern.match(inner)), any(one.match(f"{inner}/") for one in beginnings)
+
+    return judge
+
+
+def _is_asked(inner: str, rest: str) -> bool:
+    """Whether a pattern begins like a path's last name in its place."""
+    depth, name = inner.count("/"), posixpath.basename(inner)
+    parts = rest.split("/")
+    wide = next((place for place, part in enumerate(parts) if "**" in part), len(parts))
+    places = parts[depth : depth + 1] if depth < wide else parts[wide:]
+    return any(part.startswith(name[0]) for part in places)
+
+
+def _is_shown(path: str, pattern: str) -> bool:
+    """Whether no wildcard stands for a hidden name of a listed path."""
+    start = files.before_wildcard(pattern).rfind("/") + 1
+    names = path[start:].split("/")
+    return all(
+        not is_hidden(name) or _is_asked("/".join(names[: place + 1]), pattern[start:])
+        for place, name in enumerate(names)
+    )
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -157,8 +208,8 @@ def _beginnings(pattern: str) -> Iterator[str]:
             yield pattern[: sign.end()]
 
 
-def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    return re.compile(FileSystem.translate_pattern(pattern)).match
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(FileSystem.translate_pattern(pattern))
 
 
 def _dangling(path: str) -> DataError:

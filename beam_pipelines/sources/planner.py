@@ -106,17 +106,31 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
             )
             problems.append(problem(source, "path", message))
             continue
-        matches = [] if is_folder else input_files.list_files(resolved)
-        if is_folder or (not matches and takes_folders and not files.has_wildcard(resolved)):
-            matches = input_files.list_folder(resolved)
+        looked_for = files.join(resolved, "**") if is_folder else resolved
+        matches = input_files.list_files(looked_for)
+        if not matches and takes_folders and not files.has_wildcard(looked_for):
+            looked_for = files.join(resolved, "**")
+            matches = input_files.list_files(looked_for)
         if not matches:
-            problems.append(problem(source, "path", f"no file matches '{resolved}'."))
+            message = f"no file matches '{resolved}'.{_only_hidden(looked_for)}"
+            problems.append(problem(source, "path", message))
         for listed in matches:
             if listed.path in found:
                 message = f"{listed.path} is matched twice. Let only one pattern match it."
                 problems.append(problem(source, "path", message))
             found[listed.path] = FileInfo(*listed)
     return tuple(found.values()), problems
+
+
+def _only_hidden(pattern: str) -> str:
+    """Returns a hint if only hidden files match a pattern."""
+    hidden = input_files.list_files(pattern, with_hidden=True)
+    if not hidden:
+        return ""
+    return (
+        f" {hidden[0].path} does, but a name that begins with '.' or '_' is no data, unless the "
+        "pattern begins so in its place."
+    )
 
 
 def _check_family(source: Source, name: str) -> list[Problem]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from pathlib import Path
 
 import pytest
+from apache_beam.io.filesystem import FileSystem
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import files, input_files
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.files import Listed
 from beam_pipelines.core.input_roots import OutsideRootError, only_below
 
 NAMES = st.sampled_from(["a", "b", "ab.csv", "b.csv", "a[1]", "x*"])
@@ -157,6 +160,66 @@ def test_links_that_are_errors(tmp_path: Path, case: str) -> None:
         os.mkfifo(tmp_path / "a" / "pipe")
     with pytest.raises(DataError, match=message):
         listed(tmp_path, pattern)
+
+
+SPARK = [
+    "_SUCCESS", ".part-0.csv.crc", "part-0.csv", "_temporary/0/part-1.csv", ".git/x.csv",
+    "_x=1/part-0.csv", "x=2/part-0.csv", "x=2/_SUCCESS", "lost+found/y.csv", "_old/_a/z.csv",
+]  # fmt: skip
+HIDDEN = {
+    "*": ["part-0.csv"],
+    "?part*": [],
+    "**": ["_x=1/part-0.csv", "part-0.csv", "x=2/part-0.csv"],
+    "*/*": ["_x=1/part-0.csv", "x=2/part-0.csv"],
+    "**.csv": ["_x=1/part-0.csv", "part-0.csv", "x=2/part-0.csv"],
+    "_*": ["_SUCCESS"],
+    ".*": [".part-0.csv.crc"],
+    "_*/*/*": ["_temporary/0/part-1.csv"],
+    "_*/_*/*": ["_old/_a/z.csv"],
+    "[_]*": [],
+    "_temporary/**": ["_temporary/0/part-1.csv"],
+    "_old/*/*": [],
+    "_old/_a/*": ["_old/_a/z.csv"],
+    "*/_SUCCESS": ["x=2/_SUCCESS"],
+    "**/_SUCCESS": ["x=2/_SUCCESS"],
+    "_SUCCESS": ["_SUCCESS"],
+    "_temporary/0/part-1.csv": ["_temporary/0/part-1.csv"],
+    "l*/*": ["lost+found/y.csv"],
+}
+
+
+@pytest.mark.parametrize("pattern", HIDDEN)
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_hidden_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, is_remote: bool
+) -> None:
+    """Wildcards match no hidden files, no markers and nothing in their folders, in any storage.
+
+    A pattern that begins with the sign in the same place does.
+    """
+    make(tmp_path, *SPARK)
+    if is_remote:
+        monkeypatch.setattr(files, "is_local", lambda path: not path.startswith("s3://"))
+        monkeypatch.setattr(
+            files,
+            "list_files",
+            lambda url: [
+                Listed(f"s3://bucket/{name}", 1, 0)
+                for name in sorted(SPARK)
+                if re.match(FileSystem.translate_pattern(url), f"s3://bucket/{name}")
+            ],
+        )
+        found = [file.path[12:] for file in input_files.list_files(f"s3://bucket/{pattern}")]
+    else:
+        found = listed(tmp_path, pattern)
+    assert found == HIDDEN[pattern]
+
+
+def test_links_and_pipes_that_are_hidden(tmp_path: Path) -> None:
+    """What is no data is not looked at: locks of editors are links to nothing."""
+    make(tmp_path, "x.csv", ".#x.csv -> me@host.1", "_loop -> .")
+    os.mkfifo(tmp_path / "_pipe")
+    assert listed(tmp_path, "**") == ["x.csv"]
 
 
 def test_only_matching_folders_are_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

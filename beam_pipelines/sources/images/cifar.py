@@ -176,13 +176,9 @@ class Cifar(Format):
 
 
 def _is_batch(path: str) -> bool:
-    """Whether a file is a batch, not labels, text or hidden."""
+    """Whether a file is a batch, not labels or text."""
     name = posixpath.basename(path)
-    return (
-        name not in _NAMES
-        and not name.startswith(".")
-        and not name.endswith((".html", ".txt", "~"))
-    )
+    return name not in _NAMES and not name.endswith((".html", ".txt", "~"))
 
 
 def _list_archive(
@@ -191,6 +187,8 @@ def _list_archive(
     """Returns an archive's members by path, and notes its labels."""
     members = []
     for member in read_members(source, archive.path):
+        if any(map(input_files.is_hidden, files.relative(member.path, archive.path).split("/"))):
+            continue
         members.append(
             FileInfo(member.path, member.size_bytes, archive.modified_secs, archive.path)
         )

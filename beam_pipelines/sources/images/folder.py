@@ -87,7 +87,7 @@ class Images(Format):
         """
         root = _common_folder([_root(path) for path in source.path])
         folders = tuple(path for path in source.path if _is_folder(path))
-        images = tuple(file for file in files if _is_image(file.path, root, folders))
+        images = tuple(file for file in files if _is_image(file.path, folders))
         if not images:
             message = f"found no image ({', '.join(SUFFIXES)}) in {', '.join(source.path)}."
             raise RecipeProblems([problem(source, "path", message)])
@@ -214,14 +214,11 @@ def _common_folder(folders: Sequence[str]) -> str:
     )
 
 
-def _is_image(path: str, root: str, folders: Sequence[str]) -> bool:
+def _is_image(path: str, folders: Sequence[str]) -> bool:
     """Whether a listed file is a row.
 
-    All files that a pattern matches are, and in a folder those with the suffix of an image; hidden
-    files never are.
+    All files that a pattern matches are, and in a folder those with the suffix of an image.
     """
-    if "/." in f"/{files.relative(path, root)}":
-        return False
     return path.lower().endswith(SUFFIXES) or not any(_lies_in(path, folder) for folder in folders)
 
 
