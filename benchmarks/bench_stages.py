@@ -36,7 +36,8 @@ from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Recipe, Split
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.compression import Stream, compress_part
 from beam_pipelines.tfrecord.example import serialize_batch

@@ -167,7 +167,7 @@ def _split_lines(schema: pa.Schema) -> Iterator[str]:
         if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
     ]
     yield (
-        "# Which rows go where follows from a hash of the whole row; with 'by: [columns]' rows "
+        "# Which rows go where follows from a hash of the row as read; with 'by: [columns]' rows "
         "that agree there stay together."
     )
     yield "split: {train: 0.8, eval: 0.2}"

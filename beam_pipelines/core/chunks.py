@@ -10,6 +10,8 @@ import pyarrow as pa
 # A column with a row's number in its range, where rows may still be rejected. No source column can
 # have this name.
 ROW = "\0row"
+# A column with what decides a row's split, between the stage that knows it and the split.
+SPLIT_KEY = "\0split"
 
 
 class Rejected(NamedTuple):

@@ -21,7 +21,9 @@ Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,17 @@ _BLOCK_ROWS = 16384
 _BLOCK_BYTES = 1 << 20
 # Masks of a word's bytes that belong to a text with 0 to 8 bytes left.
 _WORD_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+_DIGEST = operator.methodcaller("digest")
 _NAN_BITS = np.int64(0x7FF8000000000000)
+
+
+def sha256_digests(values: Iterable[bytes]) -> pa.BinaryArray:
+    """Returns the SHA-256 of each value, binary of 32 bytes."""
+    data = b"".join(map(_DIGEST, map(hashlib.sha256, values)))
+    fixed = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(32), len(data) // 32, [None, pa.py_buffer(data)]
+    )
+    return fixed.cast(pa.binary())
 
 
 def mix_int(value: int) -> int:

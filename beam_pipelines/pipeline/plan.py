@@ -38,6 +38,7 @@ from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.reject import Checks
 from beam_pipelines.transforms.select import SelectPlan, plan_select
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
+from beam_pipelines.transforms.split_key import plan_split_key, with_record_keys
 
 T = TypeVar("T")
 
@@ -204,8 +205,13 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
             sources[name] = planned
     if len(sources) < len(used):
         raise RecipeProblems(problems)
+    sources[recipe.base] = with_record_keys(recipe, sources[recipe.base])
     joins = attempt(lambda: plan_join(recipe.join, sources[recipe.base], sources))
-    select = attempt(lambda: plan_select(recipe, joins.schema)) if joins else None
+    base = sources[recipe.base]
+    before = len(problems)
+    key = attempt(lambda: plan_split_key(recipe, base, joins.schema)) if joins else None
+    has_key = len(problems) == before
+    select = attempt(lambda: plan_select(recipe, joins.schema, key)) if joins else None
     groups = (
         attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema))
         if select
@@ -216,7 +222,8 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     ):
         raise RecipeProblems(problems)
     rows = select.schema if groups is None else groups.schema
-    split = attempt(lambda: plan_split(recipe, rows))
+    is_csv = base.format in ("csv", "tsv")
+    split = attempt(lambda: plan_split(recipe, rows, is_csv)) if has_key else None
     # After a problem with the split, the encodings are checked all the same.
     columns = rows if split is None else split.schema
     sizes = (
@@ -452,7 +459,7 @@ def _describe(plan: Plan) -> list[str]:
     for name, source in plan.sources.items():
         lines.append(
             f"  {name}: {source.format}, {len(source.files)} file(s), {source.size_bytes:,} bytes, "
-            f"{len(source.ranges)} range(s), {len(source.schema)} columns"
+            f"{len(source.ranges)} range(s), {len(source.read_schema)} columns"
         )
         lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]
         if len(source.files) > 5:
@@ -473,7 +480,7 @@ def _describe(plan: Plan) -> list[str]:
         )
     lines.append("splits")
     for name in recipe.split.names:
-        share = recipe.split.fractions.get(name)
+        share = recipe.split.shares.get(name)
         lines.append(f"  {name}" + (f": {share:.4g} of the rows" if share is not None else ""))
     lines.append("shards")
     count = (

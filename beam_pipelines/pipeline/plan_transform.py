@@ -17,8 +17,9 @@ from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
-from beam_pipelines.recipe.model import Recipe, Source, Split
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
 
 

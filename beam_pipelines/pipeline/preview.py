@@ -102,7 +102,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
         chunk_rows=rows / len(read_chunks),
         written=written / rows,
         splits=_shares(plan, split, written, is_whole=len(chosen) == len(plan.base.ranges)),
-        columns=len(plan.base.schema),
+        columns=len(plan.base.read_schema),
         features=len(encoded[0].batch.schema),
         kept_bytes=sum(chunk.batch.nbytes for chunk in split) / written,
         packed_bytes=sum(_packed_bytes(chunk.batch) for chunk in encoded) / sampled,
@@ -138,7 +138,7 @@ def _index_of(plan: Plan, omissions: list[str]) -> IndexOf:
 def _shares(plan: Plan, split: Sequence[Chunk], written: int, is_whole: bool) -> dict[str, float]:
     declared = plan.recipe.split
     if not is_whole and declared.time_column is None and not declared.files:
-        return dict(declared.fractions)
+        return declared.shares
     rows = dict.fromkeys(plan.split.names, 0)
     for chunk in split:
         rows[chunk.split] += chunk.batch.num_rows

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_pipelines.recipe.keys import json_schema, keys_of
-from beam_pipelines.recipe.model import Join, Recipe, Source, Split, TimeSplit
+from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.read_split import READ_BUCKETS
+from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.values import TEXT, read_texts
 
 
@@ -53,8 +55,14 @@ def _split() -> dict[str, Any]:
         "required": ["files"],
         "additionalProperties": False,
     }
+    buckets = {
+        "type": "object",
+        "properties": {"buckets": dict(READ_BUCKETS.schema)},
+        "required": ["buckets"],
+        "additionalProperties": False,
+    }
     return {
         "type": "object",
         "properties": {key.name: dict(key.read.schema) for key in keys_of(Split).values()},
-        "additionalProperties": {"anyOf": [share, json_schema(TimeSplit), files]},
+        "additionalProperties": {"anyOf": [share, json_schema(TimeSplit), files, buckets]},
     }

@@ -19,9 +19,9 @@ from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.values import (
     read_any_texts,
-    read_bound,
     read_budget,
     read_bytes,
     read_character,
@@ -202,45 +202,6 @@ class Join:
         "`auto`",
         "auto decides by the right source's size.",
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class TimeSplit:
-    """A split by time: rows with ``after <= column < before``.
-
-    Bounds are ISO 8601 texts, compared as the column's own type: date, timestamp, or number.
-    """
-
-    name: str
-    after: str | None = recipe_key(read_bound, None, "unbounded", "Inclusive bound.")
-    before: str | None = recipe_key(read_bound, None, "unbounded", "Exclusive bound.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """How rows are divided: by shares, by time or by files.
-
-    Attributes:
-      fractions: split name -> share; shares add up to 1.
-      times: splits by time. A row in none of them, or with a null, is an error.
-      files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's
-        file.
-    """
-
-    fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
-    by: tuple[str, ...] = recipe_key(
-        read_texts, (), "the whole row", "With shares: columns whose hash decides."
-    )
-    time_column: str | None = recipe_key(
-        read_text, None, "none", "With bounds: the column that is compared.", name="column"
-    )
-    times: tuple[TimeSplit, ...] = ()
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Split names in the recipe's order."""
-        return tuple(self.files) or tuple(time.name for time in self.times) or tuple(self.fractions)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reads ``split:``, by shares, by time or by files."""
+"""Reads ``split:``, by shares, hash buckets, time or files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 from typing import Any
 
 from beam_pipelines.recipe.keys import check_known, keys_of, read_keys
-from beam_pipelines.recipe.model import Split, TimeSplit
-from beam_pipelines.recipe.values import Value, parse_moment, read_share, read_text
+from beam_pipelines.recipe.splits import Split, TimeSplit
+from beam_pipelines.recipe.values import Value, parse_moment, read_integer, read_share, read_text
 
+READ_BUCKETS = read_integer(1, 1_000_000)
 # TFX's rule for the names of splits.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -36,25 +37,26 @@ def read_split(value: Value) -> Split | None:
     kinds = {_split_kind(item) for _, item in parts}
     if len(kinds) > 1:
         value.wrong(
-            "found several kinds of split, expected all by share, all by time or all by files."
+            "found several kinds of split, expected all by share, all by buckets, all by time or "
+            "all by files."
         )
         return None
     kind = kinds.pop()
     _check_split_keys(value, kind)
-    if kind == "time":
-        return Split(fractions={}, time_column=column, times=_times(value, parts))
-    if kind == "files":
-        return Split(
-            fractions={},
-            files={name: pattern for name, item in parts if (pattern := _pattern(item))},
-        )
-    return Split(fractions=_fractions(value, parts), by=by)
+    if kind == "share":
+        return Split(fractions=_fractions(value, parts), by=by)
+    of_kind: dict[str, Any] = {
+        "time": lambda: {"time_column": column, "times": _times(value, parts)},
+        "files": lambda: {"files": _patterns(parts)},
+        "buckets": lambda: {"buckets": _buckets(value, parts, by), "by": by},
+    }
+    return Split(fractions={}, **of_kind[kind]())
 
 
 def _check_split_keys(value: Value, kind: str) -> None:
     """Notes keys that the kind of split lacks or does not take."""
     given = value.keys
-    if "by" in given and kind != "share":
+    if "by" in given and kind not in ("share", "buckets"):
         value.wrong(
             "found 'by' with a split that is not by shares, expected it with shares only.", "by"
         )
@@ -73,7 +75,7 @@ def _check_split_keys(value: Value, kind: str) -> None:
 def _split_kind(value: Value) -> str:
     if not isinstance(value.tree, dict):
         return "share"
-    return "files" if "files" in value.tree else "time"
+    return next((kind for kind in ("files", "buckets") if kind in value.tree), "time")
 
 
 def _fractions(value: Value, parts: list[tuple[str, Value]]) -> dict[str, float]:
@@ -83,6 +85,24 @@ def _fractions(value: Value, parts: list[tuple[str, Value]]) -> dict[str, float]
     if len(fractions) == len(parts) and abs(total - 1) > 1e-9:
         value.wrong(f"found shares that add up to {total:.10g}, expected 1.")
     return fractions
+
+
+def _buckets(value: Value, parts: list[tuple[str, Value]], by: tuple[str, ...]) -> dict[str, int]:
+    if len(by) > 1:
+        value.wrong(
+            "found several columns, expected one column: TFX's partition_feature_name.", "by"
+        )
+    found = {}
+    for name, item in parts:
+        given = dict(item.items())
+        check_known(given, ["buckets"])
+        if (number := READ_BUCKETS(given["buckets"])) is not None:
+            found[name] = number
+    return found
+
+
+def _patterns(parts: list[tuple[str, Value]]) -> dict[str, str]:
+    return {name: pattern for name, item in parts if (pattern := _pattern(item))}
 
 
 def _pattern(value: Value) -> str | None:

@@ -10,7 +10,7 @@ Format: tensorflow/core/example/{example,feature}.proto.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -64,7 +64,7 @@ def parse_sequences(
     records: Iterable[bytes], layout: Layout
 ) -> tuple[list[pa.Array], list[pa.Array]]:
     """Parses serialized records; see ``decoder.decode_sequences``."""
-    messages = _parsed(records)
+    messages = list(_parsed(records))
     if layout.is_closed:
         _check_names(messages, layout)
     context: list[pa.Array] = []
@@ -126,18 +126,28 @@ def find_kinds(records: Iterable[bytes]) -> Kinds:
     return Kinds(*({name: _TYPE_FOR_KIND.get(of[name] or "") for name in of} for of in kinds))
 
 
-def _parsed(records: Iterable[bytes]) -> list[Any]:
-    messages = []
+def deterministic(records: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields each record as protobuf's deterministic mode writes it.
+
+    Raises:
+      WireError: a record is damaged.
+    """
+    for message in _parsed(records):
+        yield message.SerializeToString(deterministic=True)
+
+
+def _parsed(records: Iterable[bytes]) -> Iterator[Any]:
+    parse = _message_type().FromString
     for number, record in enumerate(records):
         try:
-            messages.append(_message_type().FromString(record))
+            message = parse(record)
         except DecodeError as error:
             found = (
                 "found bytes that are no tf.SequenceExample, expected one. The record is "
                 "damaged, or something else"
             )
             raise WireError(number, "", found) from error
-    return messages
+        yield message
 
 
 def _values(row: int, name: str, type_: pa.DataType, feature: Any) -> Sequence[Any] | None:

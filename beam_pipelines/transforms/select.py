@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.chunks import ROW, Chunk, add_counts
+from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.pickling import PickledOnce
@@ -25,6 +25,7 @@ from beam_pipelines.transforms.expressions import (
     find_row,
     parse_expression,
 )
+from beam_pipelines.transforms.split_key import SplitKey
 
 _SHOWN_CHARACTERS = 100
 
@@ -52,11 +53,13 @@ class SelectPlan(PickledOnce):
       derive: new columns, in order.
       schema: the columns after selection, including those that only the split needs. The split
         removes these.
+      key: what the column ``SPLIT_KEY`` gets, or ``None``.
     """
 
     filter: Expression | None
     derive: tuple[Expression, ...]
     schema: pa.Schema
+    key: SplitKey | None = None
 
     def numbered(self) -> SelectPlan:
         """Returns the plan that keeps the column ``ROW`` as well."""
@@ -65,10 +68,15 @@ class SelectPlan(PickledOnce):
         return dataclasses.replace(self, schema=self.schema.append(pa.field(ROW, pa.int64())))
 
 
-def plan_select(recipe: Recipe, schema: pa.Schema) -> SelectPlan:
+def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) -> SelectPlan:
     """Plans a selection of rows with the columns of ``schema``.
 
     It evaluates the expressions on no rows.
+
+    Args:
+      recipe: of the conversion.
+      schema: the columns of joined rows.
+      key: from ``plan_split_key``.
 
     Raises:
       RecipeProblems: expressions that are not allowed, unknown columns, names that occur twice.
@@ -87,7 +95,8 @@ def plan_select(recipe: Recipe, schema: pa.Schema) -> SelectPlan:
     kept = _kept_columns(recipe, empty.schema, broken, problems)
     if problems:
         raise RecipeProblems(problems)
-    return SelectPlan(condition, tuple(derive), kept)
+    kept = kept if key is None else kept.append(key.field)
+    return SelectPlan(condition, tuple(derive), kept, key)
 
 
 def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Expression | None:
@@ -149,6 +158,7 @@ def _kept_columns(
                 message = f"found column '{name}', which is not there.{nearest(name, schema.names)}"
                 problems.append(Problem((key, index), message))
     left = {name for name in schema.names if name not in dropped and (not kept or name in kept)}
+    left.discard(SPLIT_KEY)
     if not left and not problems:
         problems.append(
             Problem(
@@ -156,7 +166,7 @@ def _kept_columns(
             )
         )
     split = recipe.split
-    deciding = split.by if split.time_column is None else (split.time_column,)
+    deciding = (*split.by, split.time_column, SPLIT_KEY)
     return pa.schema([field for field in schema if field.name in left or field.name in deciding])
 
 
@@ -203,6 +213,8 @@ def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch
     if plan.filter is not None:
         mask = pc.fill_null(_evaluate(batch, plan.filter), False)
         left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
+    if plan.key is not None:
+        left = _append(left, SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
         left = _append(left, expression.name, _evaluate(left, expression))
     return left.select(plan.schema.names), batch.num_rows - left.num_rows

@@ -1,4 +1,4 @@
-"""Assigns each row to a split: by hash, time, or source file.
+"""Assigns each row to a split: by hash, TFX's buckets, time or file.
 
 The same row, or the same value of the ``by`` columns, always gets the same split, whatever its
 batch, the number of workers, or other rows. A column that decides the split may be dropped; it is
@@ -22,19 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, hashing
-from beam_pipelines.core.chunks import Chunk, ChunkCounts
+from beam_pipelines.core.chunks import SPLIT_KEY, Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.recipe.model import Output, Recipe, Split, TimeSplit
+from beam_pipelines.recipe.model import Output, Recipe
+from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.transforms.rejected_rows import store_rejected
 from beam_pipelines.transforms.shuffle import chunk_order
+from beam_pipelines.transforms.split_key import SPLIT_SEED, assign_buckets, feature_digests
 
 Assignment = npt.NDArray[np.uint8]
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
-# Another seed than that of joins, or a join's partition would have rows of one split only.
-SPLIT_SEED = 0x73706C6974  # "split"
 CHUNK_COUNTS = "chunk_counts"
 MAX_SPLITS = 255
 _SHOWN_FILES = 10  # files in no split; a source of images may have a million of them
@@ -55,11 +55,13 @@ class SplitPlan(PickledOnce):
     Attributes:
       names: split names in the recipe's order; an assignment is an index into them.
       schema: the columns after the split.
-      by: columns to hash.
+      by: columns to hash; or ``SPLIT_KEY`` alone, which has the hashes.
       thresholds: ascending; split i has the hashes below threshold i, the last split has the rest.
       time_column, bounds: for each split its first value and the first value after it, of the
         column's type.
       patterns: for each split the pattern of its files' paths.
+      buckets: for each split the sum of TFX's hash buckets up to its end; ``by`` is one column.
+      is_csv: whether nulls in the column of TFX's buckets are those of a CSV file.
     """
 
     names: tuple[str, ...]
@@ -69,10 +71,17 @@ class SplitPlan(PickledOnce):
     time_column: str | None = None
     bounds: tuple[Bounds, ...] = ()
     patterns: tuple[str, ...] = ()
+    buckets: tuple[int, ...] = ()
+    is_csv: bool = False
 
 
-def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
+def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> SplitPlan:
     """Plans the split of rows with the columns of ``select.SelectPlan.schema``.
+
+    Args:
+      recipe: of the conversion.
+      schema: the columns of rows.
+      is_csv: whether they were read from CSV files.
 
     Raises:
       RecipeProblems: unknown columns, a column that cannot be split by, unreadable bounds,
@@ -89,6 +98,8 @@ def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
         plan = _plan_times(split, schema, plan, problems)
     elif split.files:
         plan = dataclasses.replace(plan, patterns=tuple(split.files.values()))
+    elif split.buckets:
+        plan = dataclasses.replace(_plan_buckets(split, schema, plan, problems), is_csv=is_csv)
     else:
         plan = _plan_fractions(split, schema, plan, problems)
     if problems:
@@ -103,7 +114,9 @@ def _schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
         [
             field
             for field in schema
-            if field.name not in dropped and (not kept or field.name in kept)
+            if field.name not in dropped
+            and (not kept or field.name in kept)
+            and field.name != SPLIT_KEY
         ]
     )
 
@@ -118,7 +131,27 @@ def _plan_fractions(
     if len(split.names) == 1:
         return plan
     thresholds = fraction_thresholds(tuple(split.fractions.values()))
-    return dataclasses.replace(plan, by=split.by or tuple(plan.schema.names), thresholds=thresholds)
+    by = (SPLIT_KEY,) if SPLIT_KEY in known else split.by or tuple(plan.schema.names)
+    return dataclasses.replace(plan, by=by, thresholds=thresholds)
+
+
+def _plan_buckets(
+    split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]
+) -> SplitPlan:
+    ends = tuple(itertools.accumulate(split.buckets.values()))
+    column = split.by[0] if split.by else SPLIT_KEY
+    place = ("split", "by", 0) if split.by else ("split",)
+    if column == SPLIT_KEY and column not in schema.names:
+        problems.append(Problem(place, "found buckets without 'by', expected one column"))
+    elif column not in schema.names:
+        problems.append(Problem(place, _unknown_column(column, schema)))
+    elif schema.field(column).type not in (pa.int64(), pa.string(), pa.binary()):
+        message = (
+            f"column '{column}' is {columns.type_name(schema.field(column).type)}, expected "
+            "int64, text or bytes: TFX splits by no others"
+        )
+        problems.append(Problem(place, message))
+    return dataclasses.replace(plan, by=(column,), buckets=ends)
 
 
 def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
@@ -247,9 +280,18 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
         return np.full(chunk.batch.num_rows, _split_of_file(plan, chunk.path), np.uint8)
     if plan.time_column is not None:
         return _assign_times(plan, chunk)
+    if plan.buckets:
+        (name,) = plan.by
+        column = chunk.batch.column(name)
+        where = f"{chunk.path}, column '{name}'"
+        digests = column if name == SPLIT_KEY else feature_digests(column, where, plan.is_csv)
+        return assign_buckets(digests, plan.buckets)
     if not plan.thresholds:
         return np.zeros(chunk.batch.num_rows, np.uint8)
-    hashes = hashing.hash_rows([chunk.batch.column(name) for name in plan.by], SPLIT_SEED)
+    if plan.by == (SPLIT_KEY,):
+        hashes: hashing.Hashes = chunk.batch.column(SPLIT_KEY).to_numpy()
+    else:
+        hashes = hashing.hash_rows([chunk.batch.column(name) for name in plan.by], SPLIT_SEED)
     # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end,
     # does not fit in uint64.
     starts = np.array(

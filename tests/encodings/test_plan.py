@@ -13,7 +13,8 @@ from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.recipes import parse_recipe
-from beam_pipelines.recipe.model import Fit, Split
+from beam_pipelines.recipe.model import Fit
+from beam_pipelines.recipe.splits import Split
 
 COLUMNS = pa.schema(
     [

@@ -31,11 +31,10 @@ from beam_pipelines.recipe.model import (
     Recipe,
     Sequences,
     Source,
-    Split,
     Statistics,
-    TimeSplit,
 )
 from beam_pipelines.recipe.normal_form import recipe_hash
+from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.recipe.yaml import parse_yaml, plain
 from beam_pipelines.sources import FORMATS
@@ -230,6 +229,10 @@ def test_sources(text: str, expected: Source) -> None:
         (
             '{train: {files: "*2012*"}, eval: {files: "*2013*"}}',
             Split({}, files={"train": "*2012*", "eval": "*2013*"}),
+        ),
+        (
+            "{train: {buckets: 2}, eval: {buckets: 1}, by: user}",
+            Split({}, buckets={"train": 2, "eval": 1}, by=("user",)),
         ),
     ],
 )
@@ -457,6 +460,9 @@ def test_all_problems_at_once() -> None:
         ),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
         (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
+        (with_split("{train: {buckets: 0}}"), "3: split.train.buckets", "from 1 to"),
+        (with_split("{train: {buckets: 1}, eval: 0.5}"), "3: split", "several kinds"),
+        (with_split("{train: {buckets: 1}, by: [a, b]}"), "3: split.by", "one column"),
         (with_source("{path: []}"), "3: sources.a.path", "at least one"),
         (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
         (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
@@ -654,6 +660,7 @@ def test_documented(place: str) -> None:
     if place == "Split":
         bounds = {key.default for key in keys_of(TimeSplit).values()}
         declared |= {"train`, `eval`, …": "`{train: 1}`", "files": "none"}
+        declared["buckets"] = "none"
         declared["before`, `after"] = bounds.pop()
     assert documented == declared
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.recipe.model import Recipe, Split
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.transforms import expressions, select
 
 BATCH = pa.record_batch(

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.recipe.model import Recipe, Split, TimeSplit
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.transforms import split
 
 MASK = (1 << 64) - 1

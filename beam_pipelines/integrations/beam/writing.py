@@ -34,8 +34,9 @@ from beam_pipelines.pipeline.first_pass_result import (
 )
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.recipe.model import Recipe, Source, Split
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import EncodeChunks

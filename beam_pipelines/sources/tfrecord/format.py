@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core import hashing
+from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
 from beam_pipelines.core.columns import TENSOR, Shape
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
@@ -49,7 +50,7 @@ from beam_pipelines.tfrecord.decoder import (
     layout_of,
     sequence_batch,
 )
-from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
+from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, deterministic
 
 # Key of an inferred schema in the metadata of a plan's file schema.
 _INFERRED = b"beam_pipelines.inferred_schema"
@@ -304,12 +305,17 @@ def _decode(
                 columns[field.name] = shape(values, field.type)
             except bad_rows.ERRORS as error:
                 raise tables.ColumnError(field.name, str(error)) from error
-    return _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
+    made = _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
+    if SPLIT_KEY in plan.schema.names:
+        made[SPLIT_KEY] = hashing.sha256_digests(deterministic(block[start:end]))
+    return pa.RecordBatch.from_arrays(
+        [made[name] for name in plan.schema.names], schema=plan.schema
+    )
 
 
 def _convert(
     columns: Mapping[str, pa.Array], plan: SourcePlan, lists: Sequence[str]
-) -> pa.RecordBatch:
+) -> dict[str, pa.Array]:
     """Returns the plan's columns; only steps may be null inside lists."""
     made: dict[str, pa.Array] = {}
     others = [
@@ -326,9 +332,7 @@ def _convert(
     for name in lists:
         if name not in made:
             made[name] = _converted_steps(name, columns[name], plan.read_schema.field(name).type)
-    return pa.RecordBatch.from_arrays(
-        [made[name] for name in plan.schema.names], schema=plan.schema
-    )
+    return made
 
 
 def _converted_steps(name: str, steps: pa.ListArray, type_: pa.DataType) -> pa.Array:

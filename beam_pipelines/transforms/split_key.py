@@ -1,0 +1,291 @@
+"""What decides a row's split, where its later columns do not.
+
+Without ``by``, shares follow from the hash of the row as it was read and joined, before ``derive``,
+``drop`` and ``keep``; so these do not move rows between splits.
+
+Hash buckets are those of TFX's ExampleGen: SHA-256 of the serialized example, modulo the number of
+buckets. The example of a CSV row is that of CsvExampleGen, and the record of a TFRecord that of
+ImportExampleGen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import _native, hashing
+from beam_pipelines.core.binary_arrays import varint
+from beam_pipelines.core.chunks import SPLIT_KEY
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sources import format_of
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.tfrecord.example import serialize_batch
+from beam_pipelines.tfrecord.protobuf_parser import deterministic
+from beam_pipelines.transforms.read import read_range, scan_range
+
+# Another seed than that of joins, or a join's partition would have rows of one split only.
+SPLIT_SEED = 0x73706C6974  # "split"
+_CSV = ("csv", "tsv")
+# Tags of a Feature's fields.
+_BYTES_LIST, _INT64_LIST, _VALUE = b"\x0a", b"\x1a", b"\x0a"
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitKey:
+    """How the keys of rows are computed from their columns.
+
+    Attributes:
+      kind: what a key is: of ``row`` the hash of its values, uint64; of ``example`` the SHA-256 of
+        the tf.Example that TFX's CsvExampleGen makes of it, of ``record`` that of its only value,
+        binary.
+      columns: names, as they are read.
+      empty: columns that have no values in any row. TFX gives them no type.
+    """
+
+    kind: Literal["row", "example", "record"]
+    columns: tuple[str, ...]
+    empty: tuple[str, ...] = ()
+
+    @property
+    def field(self) -> pa.Field:
+        """The column of the keys."""
+        return pa.field(SPLIT_KEY, pa.uint64() if self.kind == "row" else pa.binary())
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array:
+        """Returns the key of each row."""
+        columns = [batch.column(name) for name in self.columns]
+        if self.kind == "row":
+            return pa.array(hashing.hash_rows(columns, SPLIT_SEED))
+        if self.kind == "record":
+            return hashing.sha256_digests(columns[0].cast(pa.binary()).to_pylist())
+        return hashing.sha256_digests(_examples(batch, self))
+
+
+def plan_split_key(recipe: Recipe, base: SourcePlan, rows: pa.Schema) -> SplitKey | None:
+    """Plans the keys of rows; ``None`` if they need none.
+
+    Args:
+      recipe: of the conversion.
+      base: plan of the source whose rows become examples.
+      rows: the columns of joined rows.
+
+    Raises:
+      RecipeProblems: TFX's buckets of such a source cannot be reproduced.
+    """
+    split = recipe.split
+    is_grouped = recipe.sequence is not None and bool(recipe.sequence.group_by)
+    if split.buckets:
+        return _plan_buckets(recipe, base, is_grouped)
+    changes = recipe.derive or recipe.drop or recipe.keep
+    if len(split.fractions) < 2 or split.by or is_grouped or not changes:
+        return None
+    return SplitKey("row", tuple(rows.names))
+
+
+def with_record_keys(recipe: Recipe, base: SourcePlan) -> SourcePlan:
+    """Returns the source, with the keys of its records if needed."""
+    if not recipe.split.buckets or recipe.split.by or base.format != "tfrecord":
+        return base
+    return dataclasses.replace(base, schema=base.schema.append(pa.field(SPLIT_KEY, pa.binary())))
+
+
+def _plan_buckets(recipe: Recipe, base: SourcePlan, is_grouped: bool) -> SplitKey | None:
+    problems = []
+    if is_grouped:
+        message = "found buckets with 'group_by', expected shares: TFX groups no rows."
+        problems.append(Problem(("split",), message))
+    by = recipe.split.by
+    is_csv = base.format in _CSV
+    if not by and not is_csv and base.format not in ("tfrecord", "raw_records"):
+        message = (
+            f"found buckets of whole rows of format '{base.format}', expected a CSV file, or a "
+            "TFRecord. Only their bytes in TFX are known: name one column with 'by'."
+        )
+        problems.append(Problem(("split",), message))
+    if is_csv:
+        problems += _csv_problems(base, by or base.schema.names, bool(by))
+    if problems:
+        raise RecipeProblems(problems)
+    if by or base.format == "tfrecord":
+        return None
+    kind: Literal["example", "record"] = "example" if is_csv else "record"
+    return SplitKey(kind, tuple(base.schema.names), base.null_columns)
+
+
+def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> Iterator[Problem]:
+    """Yields why the features of rows are not those of TFX's CsvExampleGen.
+
+    Args:
+      base: plan of the source.
+      names: of the columns whose features are needed.
+      is_part: whether other columns do not matter.
+    """
+    source = base.source
+    place = ("sources", source.name)
+    if source.nulls != ("",):
+        message = (
+            f"found {list(source.nulls)} with a split by buckets, expected 'nulls: \"\"': to TFX, "
+            "only an empty cell has no value."
+        )
+        yield Problem((*place, "nulls"), message)
+    if not is_part and source.columns and source.header:
+        message = "found 'columns' with a split by buckets, expected all: TFX hashes them all."
+        yield Problem((*place, "columns"), message)
+    digits = _columns_of_numbers(base)
+    for field in base.read_schema:
+        if field.name not in names:
+            continue
+        if field.name in base.null_columns and source.infer == "sample":
+            message = (
+                f"column '{field.name}' has no value in the sample, and TFX's type depends on "
+                "whether it has one. Set 'infer: full'."
+            )
+            yield Problem((*place, "infer"), message)
+        elif field.type not in (pa.int64(), pa.float64(), pa.string()):
+            message = (
+                f"column '{field.name}' is {type_name(field.type)}, expected the type that TFX "
+                "infers: int64, float64, or text for any other cell."
+            )
+            yield Problem((*place, "types"), message)
+        elif field.name in digits:
+            message = (
+                f"column '{field.name}' is text, but the sample has only numbers, which TFX would "
+                "read as such. Declare int64 or float64, or text if other cells come later."
+            )
+            yield Problem((*place, "types"), message)
+
+
+def _columns_of_numbers(base: SourcePlan) -> set[str]:
+    """Returns inferred columns of text that TFX takes for numbers."""
+    states = {}
+    first = base.ranges[0]
+    if format_of(base).quoting(base.source) is not None:
+        states[first.file.path] = fold([scan_range(base, first)])
+    chunk = next(read_range(base, first, states, reject=True))
+    found = set()
+    for field in base.schema:
+        if pa.types.is_string(field.type) and field.name not in base.source.types:
+            cells = chunk.batch.column(field.name).drop_null().unique().to_pylist()
+            if cells and all(map(_is_number, cells)):
+                found.add(field.name)
+    return found
+
+
+def _is_number(cell: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return -(1 << 63) <= int(cell) < 1 << 63
+    with contextlib.suppress(ValueError):
+        float(cell)
+        return True
+    return False
+
+
+def _examples(batch: pa.RecordBatch, key: SplitKey) -> Iterator[bytes]:
+    """Yields the tf.Examples of rows, as protobuf's deterministic mode writes them."""
+    names = [name for name in key.columns if name not in key.empty]
+    columns = [_values(batch.column(name)) for name in names]
+    examples = _serialized(pa.RecordBatch.from_arrays(columns, names)) if names else []
+    examples = examples or [b""] * batch.num_rows
+    behind = _without_kind(key.empty)
+    if not behind and not _has_prefix(key.columns):
+        yield from examples
+        return
+    yield from deterministic(example + behind for example in examples)
+
+
+def _serialized(batch: pa.RecordBatch) -> list[bytes]:
+    examples = (
+        _native.serialize(batch, framed=False)
+        if _native.KERNELS_AVAILABLE
+        else serialize_batch(batch)
+    )
+    made: list[bytes] = examples.to_pylist()
+    return made
+
+
+def _values(column: pa.Array) -> pa.Array:
+    """Returns a column with empty lists for nulls, floats as float32."""
+    if pa.types.is_floating(column.type):
+        column = pc.cast(column, pa.float32(), safe=False)
+    if not column.null_count:
+        return column
+    ends = np.cumsum(column.is_valid().to_numpy(zero_copy_only=False), dtype=np.int32)
+    offsets = pa.array(np.concatenate([np.zeros(1, np.int32), ends]))
+    return pa.ListArray.from_arrays(offsets, column.drop_null())
+
+
+def _without_kind(names: Collection[str]) -> bytes:
+    """Returns features without a kind; appended to a tf.Example, it has them."""
+    if not names:
+        return b""
+    keys = (_field(_VALUE, name.encode()) + b"\x12\x00" for name in names)
+    return _field(b"\x0a", b"".join(_field(b"\x0a", key) for key in keys))
+
+
+def _has_prefix(names: Collection[str]) -> bool:
+    """Whether one name begins with another: protobuf's runtimes order such names differently."""
+    ordered = sorted(name.encode() for name in names)
+    return any(after.startswith(before) for before, after in itertools.pairwise(ordered))
+
+
+def feature_digests(column: pa.Array, where: str, is_csv: bool) -> pa.Array:
+    """Returns the SHA-256 of each value as a Feature: TFX's ``partition_feature_name``.
+
+    Args:
+      column: int64, string or binary.
+      where: file and column, for messages.
+      is_csv: whether a null is a feature without values, as CsvExampleGen writes it.
+
+    Raises:
+      DataError: a null, unless ``is_csv``.
+    """
+    if column.null_count and not is_csv:
+        raise DataError(
+            f"{where}: found {column.null_count} rows without a value in a chunk, expected "
+            "one in each: TFX cannot split by such rows. Leave them out with 'filter:'."
+        )
+    kinds = column.dictionary_encode(null_encoding="encode")
+    tag = _INT64_LIST if pa.types.is_integer(column.type) else _BYTES_LIST
+    digests = hashing.sha256_digests(_feature(tag, value) for value in kinds.dictionary.to_pylist())
+    return digests.take(kinds.indices)
+
+
+def _feature(tag: bytes, value: int | str | bytes | None) -> bytes:
+    if value is None:
+        return tag + b"\x00"
+    if isinstance(value, int):
+        value = varint(value & (1 << 64) - 1)
+    return _field(tag, _field(_VALUE, value.encode() if isinstance(value, str) else value))
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    return tag + varint(len(content)) + content
+
+
+def assign_buckets(digests: pa.Array, ends: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Assigns each key to a split, as TFX does.
+
+    Args:
+      digests: binary, SHA-256 of each row.
+      ends: for each split the sum of its buckets and of those before it.
+
+    Returns:
+      uint8[rows], the numbers of splits.
+    """
+    fixed = digests.cast(pa.binary(32))
+    words = np.frombuffer(fixed.buffers()[1], ">u4", 8 * len(fixed), 32 * fixed.offset)
+    rest = np.zeros(len(fixed), np.uint64)
+    for word in words.reshape(-1, 8).T.astype(np.uint64):
+        rest = ((rest << np.uint64(32)) | word) % np.uint64(ends[-1])
+    return np.searchsorted(np.array(ends, np.uint64), rest, side="right").astype(np.uint8)
