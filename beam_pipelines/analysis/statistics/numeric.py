@@ -78,8 +78,8 @@ class WeightedNumbers:
 
     @property
     def mean(self) -> float:
-        """Weighted mean; infinite or NaN where infinities are among the values."""
-        return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
+        """Weighted mean; NaN where infinities are among the values, as in TFDV."""
+        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.mean
 
     @property
     def standard_deviation(self) -> float:
@@ -203,11 +203,8 @@ class NumberStatistics:
 
     @property
     def mean(self) -> float:
-        """Mean without NaN, as in TFDV.
-
-        It is infinite or NaN where there are infinities.
-        """
-        return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
+        """Mean without NaN; NaN where there are infinities, as in TFDV."""
+        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.mean
 
     @property
     def standard_deviation(self) -> float:
@@ -342,10 +339,6 @@ def _is_varied(array: pa.Array) -> bool:
         return True
     beginning = array.slice(0, _LOOK_AHEAD)
     return len(beginning.unique()) > len(beginning) // 2
-
-
-def _infinite_part(minus: float, plus: float) -> float:
-    return (math.inf if plus else 0.0) - (math.inf if minus else 0.0)
 
 
 def _quantiles(

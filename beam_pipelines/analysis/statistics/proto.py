@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -181,7 +182,7 @@ def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
     if values.count:
         proto.mean, proto.std_dev, proto.num_zeros = (
             values.mean,
-            values.standard_deviation,
+            _deviation(values),
             values.zeros,
         )
         proto.min, proto.max = values.minimum or 0, values.maximum or 0
@@ -192,12 +193,18 @@ def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
     weighted = values.weighted
     if values.count and weighted is not None:
         proto.weighted_numeric_stats.mean = weighted.mean
-        proto.weighted_numeric_stats.std_dev = weighted.standard_deviation
+        proto.weighted_numeric_stats.std_dev = _deviation(weighted)
         if weighted.moments.weight or weighted.minus_infinities or weighted.plus_infinities:
             proto.weighted_numeric_stats.median = _add_distribution(
                 proto.weighted_numeric_stats, weighted, values
             )
     return proto
+
+
+def _deviation(values: NumberStatistics | WeightedNumbers) -> float:
+    """Returns the deviation; 0 where infinities leave none, as in TFDV."""
+    deviation = values.standard_deviation
+    return 0.0 if math.isnan(deviation) else deviation
 
 
 def _add_distribution(

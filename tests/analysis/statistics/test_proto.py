@@ -75,8 +75,8 @@ def test_numbers(features) -> None:
     )
     assert integers.std_dev == pytest.approx(math.sqrt((4 + 1 + 9) / 3))
     floats = features["f"].num_stats
-    assert (floats.min, floats.max, floats.mean) == (1, math.inf, math.inf)
-    assert math.isnan(floats.std_dev)
+    assert (floats.min, floats.max, floats.std_dev) == (1, math.inf, 0)
+    assert math.isnan(floats.mean)
     standard, quantiles = floats.histograms
     assert (standard.type, quantiles.type) == (
         statistics_pb2.Histogram.STANDARD,

@@ -131,7 +131,9 @@ def _numbers(proto: Any, items: Sequence[float], weights: Sequence[float] | None
             proto.histograms.add(type=QUANTILES, num_nan=nans)
         return
     with np.errstate(invalid="ignore"):
-        proto.mean, proto.std_dev = numbers.mean(), numbers.std()
+        # The mean of what has infinities is NaN in TFDV, and max(0, NaN) is 0.
+        mean = numbers.mean() if np.isfinite(numbers).all() else math.nan
+        proto.mean, proto.std_dev = mean, max(0.0, numbers.std())
     proto.num_zeros = int((numbers == 0).sum())
     proto.min, proto.max = numbers.min(), numbers.max()
     proto.median = _histograms(proto, numbers, None, nans)
@@ -142,10 +144,10 @@ def _numbers(proto: Any, items: Sequence[float], weights: Sequence[float] | None
         if len(counted):
             with np.errstate(invalid="ignore"):
                 mean = np.average(counted, weights=chosen)
+                mean = mean if np.isfinite(counted).all() else math.nan
+                variance = max(0.0, np.average((counted - mean) ** 2, weights=chosen))
                 proto.weighted_numeric_stats.mean = mean
-                proto.weighted_numeric_stats.std_dev = math.sqrt(
-                    np.average((counted - mean) ** 2, weights=chosen)
-                )
+                proto.weighted_numeric_stats.std_dev = math.sqrt(variance)
             edges = numbers[np.isfinite(numbers)]
             median = _histograms(proto.weighted_numeric_stats, counted, chosen, nans, edges)
             proto.weighted_numeric_stats.median = median
