@@ -406,11 +406,6 @@ TEXT = pa.string()
                     "min_fraction should not greater than 1",
                     "min_fraction should not greater than 1",
                 ),
-                (
-                    "FEATURE_TYPE_LOW_FRACTION_PRESENT",
-                    "Column dropped",
-                    f"{FEWER}: minimum fraction = 1.500000, actual = 1.000000",
-                ),
             ],
         ),
         (
@@ -423,11 +418,18 @@ TEXT = pa.string()
                     "ValueCount.max should not be less than min",
                     "ValueCount.max should not be less than min",
                 ),
+            ],
+        ),
+        (
+            ["a"],
+            TEXT,
+            'type: BYTES domain: "absent"',
+            [
                 (
-                    "FEATURE_TYPE_HIGH_NUMBER_VALUES",
-                    "Superfluous values",
-                    "Some examples have more values than expected.",
-                ),
+                    "INVALID_DOMAIN_SPECIFICATION",
+                    "missing domain: absent",
+                    "missing domain: absent",
+                )
             ],
         ),
         (

@@ -29,7 +29,7 @@ from beam_pipelines.analysis.anomalies.rules.presence import (
     not_in_environment,
 )
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
-from beam_pipelines.analysis.anomalies.rules.specification import specification_reasons
+from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.statistics.view import (
     DatasetView,
     Statistics,
@@ -165,14 +165,15 @@ def _feature_reasons(
         if feature.name not in view.features:
             yield feature.name, (missing_column(),) if required else ()
             continue
-        wrong = tuple(specification_reasons(feature, domains))
-        if not feature.HasField("type"):
+        checked, contradictions = corrected(feature, domains)
+        wrong = tuple(finding.reason for finding in contradictions)
+        if is_retired(checked):
             yield feature.name, wrong
             continue
         column = view.features[feature.name]
         if column.present and not is_in_environment(feature, schema, environment):
             wrong = (*wrong, not_in_environment(feature.name, environment or ""))
-        findings = feature_findings(feature, column, domains, required)
+        findings = feature_findings(checked, column, domains, required)
         yield feature.name, (*wrong, *(finding.reason for finding in findings))
     for name in view.features:
         if name not in known:

@@ -15,6 +15,7 @@ from beam_pipelines.analysis.anomalies.rules.feature import (
     is_retired,
 )
 from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
+from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
 from beam_pipelines.core.schema_features import domains_of, features_of
@@ -44,14 +45,17 @@ def update_schema(
     domains = domains_of(updated)
     for feature in features_of(updated):
         for view in views:
-            if is_retired(feature) or not feature.HasField("type"):
+            if is_retired(feature):
                 break
             column = view.features.get(feature.name)
             required = is_required(feature, updated, None)
             if column is None and required and applies(Info.SCHEMA_MISSING_COLUMN, feature.name):
                 deprecate(feature, domains)
             elif column is not None:
-                for finding in list(feature_findings(feature, column, domains, required)):
+                checked, findings = corrected(feature, domains)
+                if not is_retired(checked):
+                    findings += feature_findings(checked, column, domains, required)
+                for finding in findings:
                     if applies(finding.reason.type, feature.name):
                         finding.widen(feature, domains)
     known = {feature.name for feature in features_of(updated)}

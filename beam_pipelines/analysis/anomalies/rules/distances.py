@@ -106,7 +106,7 @@ def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, flo
 
 
 def _tails(histogram: statistics_pb2.Histogram) -> Weights:
-    """Returns float64[5]: the weight of NaN, and of buckets by the bounds that are infinite."""
+    """Returns float64[5]: weights of NaN, and of buckets by infinite bounds."""
     tails = np.zeros(5)
     tails[0] = histogram.num_nan
     for low, high, weight in _buckets(histogram):

@@ -50,10 +50,11 @@ def deprecate(feature: schema_pb2.Feature, _: Domains) -> None:
 
 
 def clear_domain(feature: schema_pb2.Feature, _: Domains) -> None:
-    """Removes the domain of a feature."""
+    """Removes the domain of a feature, and constraints that need one."""
     kind = feature.WhichOneof("domain_info")
     if kind is not None:
         feature.ClearField(kind)
+    feature.ClearField("distribution_constraints")
 
 
 def number_text(value: float) -> str:

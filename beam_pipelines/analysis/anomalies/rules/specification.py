@@ -6,12 +6,20 @@ They follow TFDV's ``UpdateFeatureSelf``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
+from beam_pipelines.analysis.anomalies.rules.reason import (
+    Finding,
+    Info,
+    Reason,
+    clear_domain,
+    deprecate,
+)
 from beam_pipelines.core.schema_features import Domains
 
+_INVALID = Info.INVALID_SCHEMA_SPECIFICATION
 _ALL_TYPES = (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES, schema_pb2.STRUCT)
 _TYPES_FOR_DOMAIN = {
     "domain": (schema_pb2.BYTES,),
@@ -28,79 +36,141 @@ _TYPES_FOR_DOMAIN = {
 }
 
 
-def specification_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
-    """Yields the reasons that concern a feature of the schema, without data."""
+def corrected(
+    feature: schema_pb2.Feature, domains: Domains
+) -> tuple[schema_pb2.Feature, list[Finding]]:
+    """Returns a feature without its contradictions, and their findings.
+
+    It is a copy. Without it, one contradiction would be found again as an anomaly of the data.
+    """
+    copy = schema_pb2.Feature()
+    copy.CopyFrom(feature)
+    findings = []
+    for finding in _findings(copy, domains):
+        finding.widen(copy, domains)
+        findings.append(finding)
+    return copy, findings
+
+
+def _findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Finding]:
+    """Yields the findings in order.
+
+    The caller widens the feature by each before it takes the next.
+    """
     if not feature.HasField("type"):
         short = "unspecified type: determine the type and set it, rather than deprecating."
+        widen = deprecate
         if feature.WhichOneof("domain_info") in ("domain", "string_domain"):
             short = "unspecified type: inferring the type to be BYTES, given the domain specified."
-        yield _reason(Info.FEATURE_MISSING_TYPE, short, "a type: INT, FLOAT or BYTES", "none")
-        return
-    yield from _number_reasons(feature)
-    yield from _domain_reasons(feature, domains)
+            widen = _set_bytes
+        expected = "a type: INT, FLOAT or BYTES"
+        yield Finding(_reason(Info.FEATURE_MISSING_TYPE, short, expected, "none"), widen)
+        if widen is deprecate:
+            return
+    yield from _presence_findings(feature)
+    yield from _count_findings(feature)
+    yield from _domain_findings(feature, domains)
 
 
-def _number_reasons(feature: schema_pb2.Feature) -> Iterator[Reason]:
-    invalid, count = Info.INVALID_SCHEMA_SPECIFICATION, feature.value_count
+def _set_bytes(feature: schema_pb2.Feature, _: Domains) -> None:
+    feature.type = schema_pb2.BYTES
+
+
+def _presence_findings(feature: schema_pb2.Feature) -> Iterator[Finding]:
+    def clear(feature: schema_pb2.Feature, _: Domains) -> None:
+        feature.presence.ClearField("min_fraction")
+
+    def set_one(feature: schema_pb2.Feature, _: Domains) -> None:
+        feature.presence.min_fraction = 1.0
+
     fraction = feature.presence.min_fraction
+    expected, found = "min_fraction from 0 to 1", f"{fraction:g}"
     if fraction < 0:
         short = "min_fraction should not be negative: clear is equal to zero"
-        yield _reason(invalid, short, "min_fraction from 0 to 1", f"{fraction:g}")
+        yield Finding(_reason(_INVALID, short, expected, found), clear)
     if fraction > 1:
-        yield _reason(
-            invalid,
-            "min_fraction should not greater than 1",
-            "min_fraction from 0 to 1",
-            f"{fraction:g}",
-        )
-    if count.min < 0:
-        yield _reason(
-            invalid, "ValueCount.min should not be negative", "min from 0", str(count.min)
-        )
-    if count.HasField("max") and count.max < count.min:
-        short = "ValueCount.max should not be less than min"
-        yield _reason(invalid, short, f"max from {count.min}", str(count.max))
+        short = "min_fraction should not greater than 1"
+        yield Finding(_reason(_INVALID, short, expected, found), set_one)
+
+
+def _counts(feature: schema_pb2.Feature) -> list[tuple[str, schema_pb2.ValueCount]]:
+    """Returns TFDV's name and the numbers of values of each level."""
+    levels = [("ValueCounts", count) for count in feature.value_counts.value_count]
+    return [("ValueCount", feature.value_count), *levels]
+
+
+def _count_findings(feature: schema_pb2.Feature) -> Iterator[Finding]:
+    def clear_min(feature: schema_pb2.Feature, _: Domains, *, place: int) -> None:
+        _counts(feature)[place][1].ClearField("min")
+
+    def raise_max(feature: schema_pb2.Feature, _: Domains, *, place: int) -> None:
+        count = _counts(feature)[place][1]
+        count.max = count.min
+
+    def clear_shape(feature: schema_pb2.Feature, _: Domains) -> None:
+        feature.ClearField("shape")
+
+    for place, (name, count) in enumerate(_counts(feature)):
+        if count.min < 0:
+            reason = _reason(
+                _INVALID, f"{name}.min should not be negative", "min from 0", str(count.min)
+            )
+            yield Finding(reason, partial(clear_min, place=place))
+        if count.HasField("max") and count.max < count.min:
+            short = f"{name}.max should not be less than min"
+            reason = _reason(_INVALID, short, f"max from {count.min}", str(count.max))
+            yield Finding(reason, partial(raise_max, place=place))
     sizes = [dimension.size for dimension in feature.shape.dim]
     if any(size <= 0 for size in sizes):
-        yield _reason(
-            invalid, "Shape.dim.size must be a positive integer", "sizes above 0", str(sizes)
-        )
+        short = "Shape.dim.size must be a positive integer"
+        yield Finding(_reason(_INVALID, short, "sizes above 0", str(sizes)), clear_shape)
 
 
-def _domain_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
+def _domain_findings(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Finding]:
     kind = feature.WhichOneof("domain_info")
     if feature.type not in _TYPES_FOR_DOMAIN.get(kind or "", _ALL_TYPES):
         type_ = schema_pb2.FeatureType.Name(feature.type)
-        yield Reason(
+        reason = Reason(
             Info.DOMAIN_INVALID_FOR_TYPE,
             "The domain does not match the type",
             f'The domain "{kind}" does not match the type: {type_}',
             f"a domain for {type_}",
             str(kind),
         )
-    if kind == "domain" and feature.domain not in domains:
+        yield Finding(reason, clear_domain)
+    elif kind == "domain" and feature.domain not in domains:
         short = f"missing domain: {feature.domain}"
         expected = f"a string_domain named '{feature.domain}'"
-        yield _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none")
-    if kind == "string_domain" and len(set(feature.string_domain.value)) < len(
-        feature.string_domain.value
-    ):
-        values = list(feature.string_domain.value)
+        reason = _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none")
+        yield Finding(reason, clear_domain)
+    values = list(feature.string_domain.value)
+    if len(set(values)) < len(values):
         repeats = ", ".join(value for place, value in enumerate(values) if value in values[:place])
-        yield Reason(
+        reason = Reason(
             Info.INVALID_DOMAIN_SPECIFICATION,
             "Malformed StringDomain",
             f"Repeated values in StringDomain:{repeats}",
             "every value once",
             repeats,
         )
+        yield Finding(reason, _keep_first_values)
+    kind = feature.WhichOneof("domain_info")
     if feature.HasField("distribution_constraints") and kind not in ("domain", "string_domain"):
         short = "distribution constraints require domain or string domain."
         if kind is not None:
             short = f"distribution constraints not supported for {_domain_word(kind)} domains."
-        yield _reason(
-            Info.INVALID_SCHEMA_SPECIFICATION, short, "a domain of strings", kind or "no domain"
-        )
+        reason = _reason(_INVALID, short, "a domain of strings", kind or "no domain")
+        yield Finding(reason, _clear_constraints)
+
+
+def _keep_first_values(feature: schema_pb2.Feature, _: Domains) -> None:
+    values = dict.fromkeys(feature.string_domain.value)
+    del feature.string_domain.value[:]
+    feature.string_domain.value.extend(values)
+
+
+def _clear_constraints(feature: schema_pb2.Feature, _: Domains) -> None:
+    feature.ClearField("distribution_constraints")
 
 
 def _domain_word(kind: str) -> str:

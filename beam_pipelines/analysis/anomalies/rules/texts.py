@@ -15,9 +15,9 @@ Mask = npt.NDArray[np.bool_]
 _TRUE_VALUES = frozenset(("TRUE", "true", "SET", "set", "1", ""))
 _FALSE_VALUES = frozenset(("FALSE", "false", "CLEAR", "clear", "0"))
 # As in TFDV, which uses absl::SimpleAtoi and SimpleAtof: outer spaces, a sign, decimal digits.
-_INTEGER = r"^\s*[+-]?[0-9]+\s*$"
-_SURELY_INT64 = r"^\s*[+-]?[0-9]{1,18}\s*$"
-_FLOAT = r"(?i)^\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)\s*$"
+_INTEGER = r"^[\s\v]*[+-]?[0-9]+[\s\v]*$"
+_SURELY_INT64 = r"^[\s\v]*[+-]?[0-9]{1,18}[\s\v]*$"
+_FLOAT = r"(?i)^[\s\v]*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)[\s\v]*$"
 
 
 def true_and_false(values: Sequence[str]) -> tuple[str | None, str | None] | None:
