@@ -6,6 +6,7 @@ import traceback
 
 import click
 
+from beam_pipelines.cli.output import say
 from beam_pipelines.core import signals
 from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_memory
 
@@ -28,7 +29,7 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
         _complain(error.format_message(), f"See '{command} --help'.")
         return error.exit_code
     if is_verbose:
-        click.echo(mask("".join(traceback.format_exception(error))), err=True, nl=False)
+        say(mask("".join(traceback.format_exception(error)).rstrip("\n")), err=True)
     if not isinstance(error, PipelineError):
         error = out_of_memory(f"{type(error).__name__}: {_last_line(error)}") or error
     if isinstance(error, PipelineError):
@@ -66,11 +67,9 @@ def _last_line(error: Exception) -> str:
 
 def _complain(*messages: str) -> None:
     for message in messages:
-        click.echo(
-            mask(f"error: {message}" if not message.startswith("See '") else message), err=True
-        )
+        say(mask(f"error: {message}" if not message.startswith("See '") else message), err=True)
 
 
 def warn(message: str) -> None:
     """Prints a warning to standard error."""
-    click.echo(mask(f"warning: {message}"), err=True)
+    say(mask(f"warning: {message}"), err=True)

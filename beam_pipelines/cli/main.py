@@ -31,6 +31,7 @@ from beam_pipelines.cli.options import (
     resume_option,
     verbose,
 )
+from beam_pipelines.cli.output import say
 from beam_pipelines.cli.plan import plan
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
@@ -159,12 +160,10 @@ def convert(
         into=into,
     )
     if plan.append is not None and not plan.base.files:
-        click.echo(
-            f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append."
-        )
+        say(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
         return
     if dry_run or output is None:
-        click.echo(plan.describe())
+        say(plan.describe())
         return
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import convert as convert_module
@@ -177,9 +176,7 @@ def convert(
     options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], quiet)
     if not waits_for_end(pipeline_options(options.beam_options, plan.size_bytes)):
         where = convert_module.submit(plan, options)
-        click.echo(
-            f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
-        )
+        say(f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}.")
         return
     dataset = api.convert(
         plan,
@@ -191,9 +188,7 @@ def convert(
         warn=None if quiet else warn,
     )
     if left := output_folder.left_behind(output):
-        click.echo(
-            f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True
-        )
+        say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
     if not quiet:
         print_summary(dataset.manifest, output)
 
@@ -349,12 +344,12 @@ def inspect(
 
     if images is not None:
         count = write_contact_sheet(path, images, number or 64, split, feature, generation)
-        click.echo(f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}.")
+        say(f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}.")
         return
     if feature is not None:
         raise click.UsageError("found --feature without --images FILE, expected both or neither.")
     for text in inspect_examples(path, number or 5, split, generation):
-        click.echo(text)
+        say(text)
 
 
 @cli.command(cls=StorageCommand)
@@ -366,7 +361,7 @@ def verify(path: str) -> None:
     from beam_pipelines.dataset.verify import verify_dataset
 
     found = verify_dataset(path)
-    click.echo(
+    say(
         f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
         + (f" in {found.generations:,} generations" if found.generations > 1 else "")
         + " are as the manifest says"
@@ -377,7 +372,7 @@ def verify(path: str) -> None:
         )
     )
     if found.left_behind:
-        click.echo(
+        say(
             f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, "
             "which are not part of the dataset. Readers that "
             "take every file in examples/ read them; the next run of the recipe removes them: "
@@ -401,7 +396,7 @@ def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:
     from beam_pipelines.cli.init import write_recipe
 
     write_recipe(data, output, overwrite)
-    click.echo(f"{output} written. Read it, then: beam-pipelines convert {output} --output out/")
+    say(f"{output} written. Read it, then: beam-pipelines convert {output} --output out/")
 
 
 cli.add_command(statistics)

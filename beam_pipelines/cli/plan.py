@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
+from beam_pipelines.cli.output import say
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def plan(
     from beam_pipelines.pipeline.preview import make_preview
 
     planned = api.plan(recipe_or_data, date=date, input_roots=input_root)
-    click.echo(planned.describe())
+    say(planned.describe())
     preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)
     for line in _lines(planned, preview, scale, assume_bytes):
-        click.echo(line)
+        say(line)
 
 
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:

@@ -18,6 +18,7 @@ from beam_pipelines.cli.options import (
     input_root_option,
     verbose,
 )
+from beam_pipelines.cli.output import say
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core.errors import RecipeError
 
@@ -62,7 +63,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
         if sparse
         else ""
     )
-    click.echo(
+    say(
         f"{output}: {len(found.feature)} features, {domains} of them with a domain of "
         f"texts.{tensors}"
     )
@@ -90,7 +91,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     if after != before or output is not None:
         with files.replace(output or path) as file:
             file.write(edit_schema(text, before, after).encode())
-    click.echo(render_diff(diff_schemas(before, after)))
+    say(render_diff(diff_schemas(before, after)))
 
 
 @schema.command(cls=StorageCommand)
@@ -102,7 +103,7 @@ def diff(before: str, after: str) -> None:
     from beam_pipelines.analysis.schema import read_schema
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
 
-    click.echo(render_diff(diff_schemas(read_schema(before), read_schema(after))))
+    say(render_diff(diff_schemas(read_schema(before), read_schema(after))))
 
 
 @click.command(cls=BeamCommand, epilog=BEAM_EPILOG)
@@ -151,7 +152,7 @@ def validate(
     )
     if not quiet:
         for line in _passed(data, found):
-            click.echo(line)
+            say(line)
 
 
 def _passed(name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iterator[str]:

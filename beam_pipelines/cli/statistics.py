@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from beam_pipelines.cli.options import StorageCommand, verbose
+from beam_pipelines.cli.output import say
 
 
 @click.group()
@@ -29,5 +30,5 @@ def merge(datasets: tuple[str, ...], output: str) -> None:
 
     merged = merge_datasets(datasets, output)
     for split, table in merged.items():
-        click.echo(f"{split}: {table.rows:,} rows, {len(table.columns):,} columns")
-    click.echo(f"{output}: statistics of {len(datasets)} datasets written.")
+        say(f"{split}: {table.rows:,} rows, {len(table.columns):,} columns")
+    say(f"{output}: statistics of {len(datasets)} datasets written.")

@@ -19,6 +19,7 @@ from beam_pipelines.core import _native, files
 from beam_pipelines.core.dataset_layout import REPORT, anomalies_path, statistics_path
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten, show_bytes
+from beam_pipelines.core.visible_text import visible
 
 WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24
@@ -75,7 +76,7 @@ def print_description(
     print(_rows_line(manifest), file=stream)
     for name in names:
         for line in _anomaly_lines(folder, name):
-            print(line, file=stream)
+            print(visible(line), file=stream)
     if is_kept:
         print(f"written  {mask(folder)}", file=stream)
         print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
@@ -219,13 +220,11 @@ def _feature_values(feature: Any) -> list[str]:
             f"{value:,.6g}"
             for value in (feature.num_stats.mean, feature.num_stats.min, feature.num_stats.max)
         ]
+    if feature.HasField("bytes_stats"):
+        return [f"{feature.bytes_stats.unique:,} values", "", ""]
     strings = feature.string_stats
     top = strings.top_values[0].value if strings.top_values else ""
-    return [
-        f"{strings.unique:,} values",
-        "",
-        shorten(top, LONGEST_TEXT),
-    ]
+    return [f"{strings.unique:,} values", "", shorten(top, LONGEST_TEXT)]
 
 
 def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
@@ -252,5 +251,5 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
             head, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold"
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell, keep="")) for cell in row))
     return table

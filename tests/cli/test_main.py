@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import logging
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import click
+import pyarrow as pa
 import pytest
+from tensorflow_metadata.proto.v0 import anomalies_pb2
 
+from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
+from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli import summary
 from beam_pipelines.cli.options import Flag, split_arguments
@@ -303,6 +308,38 @@ def test_summary() -> None:
     ]
     assert all(len(line) <= 100 for line in lines[:-2])
     assert "\x1b" not in stream.getvalue()
+
+
+def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
+    """Control characters of values and names are escapes, bytes are counted, and the parent of
+    feature lists is left out.
+    """
+    batch = pa.record_batch(
+        {
+            "co\x1b[31mlor": ["\x1b]0;title\x07\n\u202e", None],
+            "data": pa.array([None, b"x"]),
+            "s": pa.array([[1], []]),
+        }
+    )
+    table = TableStatistics.of(batch, StatisticsPlan(lists=("s",)))
+    for path, content in statistics_to_files({"train": table}, StatisticsPlan()):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    anomalies = anomalies_pb2.Anomalies()
+    anomalies.anomaly_info["color"].description = "found \x1b[31m"
+    (tmp_path / "anomalies" / "Split-train").mkdir(parents=True)
+    path = tmp_path / "anomalies" / "Split-train" / "SchemaDiff.pb"
+    path.write_bytes(anomalies.SerializeToString())
+    stream = io.StringIO()
+    summary.print_description(MANIFEST | {"splits": {"train": SIZES}}, str(tmp_path), True, stream)
+    text = stream.getvalue()
+    assert re.findall(r"[^\n -~─]", text) == []
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
+    assert rows[r"co\x1b[31mlor"] == ["STRING", "1", "1", "values", r"\x1b]0;title\x07\n\u202e"]
+    assert rows["data"] == ["BYTES", "1", "1", "values"]
+    assert rows["s"][:2] == ["INT", "0"]
+    assert "##SEQUENCE##" not in rows
+    assert r"found \x1b[31m" in text
 
 
 @pytest.mark.parametrize(

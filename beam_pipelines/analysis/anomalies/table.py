@@ -8,6 +8,7 @@ from beam_pipelines.analysis.anomalies.find import DATASET, Row
 from beam_pipelines.analysis.schema.text import feature_lines
 from beam_pipelines.core import files
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.visible_text import visible
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
 _MAX_ROWS = 50
@@ -33,7 +34,7 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
     lines = [
         _HEADS,
         *(
-            tuple(shorten(cell.replace("\n", " "), _WIDEST) for cell in line[:-1]) + line[-1:]
+            (*(shorten(visible(cell, keep=""), _WIDEST) for cell in line[:-1]), line[-1])
             for line in cells
         ),
     ]
