@@ -21,6 +21,29 @@ from beam_pipelines.recipe.model import Source
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _READ_AHEAD_BYTES = 1 << 16
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
+# Suffixes of compressions and archives that are not read.
+_UNREAD_SUFFIXES = {
+    ".xz": "xz",
+    ".txz": "xz",
+    ".lzma": "lzma",
+    ".lz4": "lz4",
+    ".lzo": "lzo",
+    ".br": "brotli",
+    ".snappy": "snappy",
+    ".7z": "7z",
+    ".rar": "rar",
+}
+_NAME_FOR_START = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"Rar!\x1a\x07": "rar",
+    b"PK\x03\x04": "zip",
+}
+START_BYTES = max(map(len, _NAME_FOR_START))
 
 
 def compression_of(source: Source, path: str) -> str:
@@ -33,6 +56,31 @@ def compression_of(source: Source, path: str) -> str:
     return next(
         (name for suffix, name in COMPRESSION_FOR_SUFFIX.items() if path.lower().endswith(suffix)),
         "none",
+    )
+
+
+def check_suffix(path: str) -> None:
+    """Checks that a file's suffix is of no unread compression.
+
+    Raises:
+      DataError: it has one.
+    """
+    for suffix, name in _UNREAD_SUFFIXES.items():
+        if path.lower().endswith(suffix):
+            raise unread(path, name)
+
+
+def name_of_start(data: bytes) -> str:
+    """Returns the compression or archive that begins so, or ``""``."""
+    return next((name for start, name in _NAME_FOR_START.items() if data.startswith(start)), "")
+
+
+def unread(path: str, name: str) -> DataError:
+    """Returns the error for a file of an unread compression."""
+    return DataError(
+        f"{path}: found a file compressed with {name}, which is not read, expected gzip (.gz), "
+        "bzip2 (.bz2), zstd (.zst) or none; of archives zip (.zip) and tar (.tar, .tar.gz, .tgz, "
+        ".tar.bz2, .tar.zst). Decompress it, or compress it so."
     )
 
 

@@ -11,7 +11,7 @@ from beam_pipelines.core import columns, files, input_files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of_path
-from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION
+from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.plan import (
     ByteRange,
@@ -38,6 +38,9 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
     """
     found, problems = _list_files(source, directory)
     name = source.format or (format_of_path(found[0].path) if found else None)
+    if source.compression is None and not (name in FORMATS and FORMATS[name].is_file_a_row):
+        for file in found:
+            check_suffix(file.path)
     if source.format is not None and source.format not in FORMATS:
         problems.append(
             problem(source, "format", f"unknown format '{name}'.{nearest(str(name), FORMATS)}")

@@ -21,6 +21,12 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.archives import is_archive, read_member, read_members
+from beam_pipelines.sources.compression import (
+    CODEC_FOR_COMPRESSION,
+    START_BYTES,
+    name_of_start,
+    unread,
+)
 from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
@@ -129,6 +135,8 @@ class Cifar(Format):
                 "data_batch_1, test_batch, train, "
                 "test or data_batch_1.bin. Check 'path' of the source."
             )
+        for batch in batches:
+            _check_start(batch)
         _read_label_files(batches, names, source.limits)
         layout = _common_layout(batches, names)
         kinds = _classes(layout, names)
@@ -179,6 +187,21 @@ def _is_batch(path: str) -> bool:
     """Whether a file is a batch, not labels or text."""
     name = posixpath.basename(path)
     return name not in _NAMES and not name.endswith((".html", ".txt", "~"))
+
+
+def _check_start(batch: FileInfo) -> None:
+    """Raises ``DataError`` for a compressed file in place of a pickle."""
+    if batch.archive or batch.path.endswith(".bin"):
+        return
+    with files.open_read(batch.path) as file, files.reading(batch.path):
+        name = name_of_start(file.read(START_BYTES))
+    if name in (*CODEC_FOR_COMPRESSION, "zip"):
+        raise DataError(
+            f"{batch.path}: found a file compressed with {name}, expected a pickle. If it is an "
+            "archive of CIFAR, name it as one: .zip, .tar.gz, .tgz, .tar.bz2 or .tar.zst."
+        )
+    if name:
+        raise unread(batch.path, name)
 
 
 def _list_archive(

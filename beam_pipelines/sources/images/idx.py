@@ -15,7 +15,11 @@ import pyarrow as pa
 from beam_pipelines.core import input_files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.compression import (
+    COMPRESSION_FOR_SUFFIX,
+    compression_of,
+    no_zlib,
+)
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     Contents,
@@ -262,14 +266,17 @@ def _classes(source: Source, header: IdxHeader) -> Classes:
 def _label_path_by_name(path: str) -> str:
     """Returns the customary path of an array's labels: ``labels-idx1`` for ``images-idx3``.
 
-    Empty if the array's name does not follow this custom. Dots are as good as hyphens, and only one
-    of the two files may be compressed.
+    Empty if the array's name does not follow this custom. Dots are as good as hyphens, and the two
+    files may be compressed in different ways.
     """
     folder, name = path[: -len(posixpath.basename(path))], posixpath.basename(path)
     named, count = re.subn(r"images([-.])idx[0-9]", r"labels\1idx1", name)
     if not count:
         return ""
-    others = [named, named.removesuffix(".gz"), f"{named}.gz"]
+    plain = next(
+        (named.removesuffix(end) for end in COMPRESSION_FOR_SUFFIX if named.endswith(end)), named
+    )
+    others = [named, plain, *(plain + suffix for suffix in COMPRESSION_FOR_SUFFIX)]
     return folder + next((other for other in others if input_files.exists(folder + other)), named)
 
 

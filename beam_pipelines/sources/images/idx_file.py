@@ -19,7 +19,13 @@ import numpy.typing as npt
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
-from beam_pipelines.sources.compression import Readable, decompressed
+from beam_pipelines.sources.compression import (
+    CODEC_FOR_COMPRESSION,
+    START_BYTES,
+    Readable,
+    decompressed,
+    name_of_start,
+)
 
 _DTYPE_FOR_CODE = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _NAME_FOR_CODE = {
@@ -96,11 +102,7 @@ def read_idx_header(
             or start[2] not in _DTYPE_FOR_CODE
             or not start[3]
         ):
-            hint = (
-                "It is compressed: set 'compression: gzip'."
-                if start[:2] == b"\x1f\x8b"
-                else "Check 'path' of the source."
-            )
+            hint = _hint(start + file.read(START_BYTES))
             raise DataError(
                 f"{path}: found {start.hex(' ') or 'nothing'} at the beginning, expected an IDX "
                 f"file: 00 00, a type from 08 to 0e, a rank. {hint}"
@@ -127,6 +129,13 @@ def read_idx_header(
             "its header says. Get the file again."
         )
     return header
+
+
+def _hint(start: bytes) -> str:
+    name = name_of_start(start)
+    if name in CODEC_FOR_COMPRESSION:
+        return f"It is compressed: set 'compression: {name}'."
+    return f"It is a file of {name}: decompress it." if name else "Check 'path' of the source."
 
 
 def read_items(
