@@ -34,7 +34,7 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.images import pictures
-from beam_pipelines.sources.images.pictures import PictureError
+from beam_pipelines.sources.images.wholeness import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 

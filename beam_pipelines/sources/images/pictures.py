@@ -18,7 +18,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import ImageOptions
+from beam_pipelines.sources.images import bmp, wholeness
 from beam_pipelines.sources.images.png import encode_pngs
+from beam_pipelines.sources.images.wholeness import PictureError
 
 # Pillow's name -> ours. Pillow calls a phone's JPEG with a second picture inside MPO.
 FORMAT_FOR_PILLOW = {
@@ -29,13 +31,7 @@ FORMAT_FOR_PILLOW = {
     "GIF": "gif",
     "WEBP": "webp",
 }
-# Pillow's modes with a grey value for a pixel, and those with an alpha channel.
-_GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B")
-_ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
-_SMALLEST_SCALE = (
-    8  # libjpeg decodes at an eighth of the size, which reads every byte and computes few pixels
-)
 _ORIENTATION = 0x0112  # EXIF tag
 
 # Pillow's own limit is one for the whole process, not of a recipe; ours is also checked before
@@ -43,20 +39,13 @@ _ORIENTATION = 0x0112  # EXIF tag
 Image.MAX_IMAGE_PIXELS = None
 
 
-class PictureError(ValueError):
-    """Bytes that are no image, or none that may be decoded."""
-
-
 class Look(NamedTuple):
     """Format and size of an image.
 
     Attributes:
       format: ``jpeg``, ``png``, ``bmp``, ``gif`` or ``webp``.
-      height, width: pixels as stored: a camera's orientation tag is not applied. Of an animation,
-        the first frame's.
-      channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; of a palette, those of its colors; of GIF
-        and CMYK 3, as which they are decoded. ``tf.io.decode_image`` returns the same, except that
-        it has no palettes in BMP.
+      height, width, channels: of the pixels that ``tf.io.decode_image`` returns: as stored, a
+        camera's orientation tag not applied; 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA.
     """
 
     format: str
@@ -66,22 +55,17 @@ class Look(NamedTuple):
 
 
 def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
-    """Decodes an image (the first frame); returns format and size.
+    """Decodes an image; returns format and size.
 
-    A JPEG is decoded at an eighth of its size, which takes a quarter of the time and finds
-    truncation as well.
+    A JPEG is decoded at an eighth of its size, which reads every byte and computes few pixels.
 
     Raises:
-      PictureError: no image of a known format, one that does not decode, or one of more pixels than
-        ``limits`` allow.
+      PictureError: no image of a known format, one that TensorFlow does not decode, or one of more
+        pixels than ``limits`` allow.
     """
     with _opened(data, limits) as image:
-        look = _look(image)
-        image.draft(
-            "L", (max(1, look.width // _SMALLEST_SCALE), max(1, look.height // _SMALLEST_SCALE))
-        )
-        image.load()
-    return look
+        format_ = FORMAT_FOR_PILLOW[str(image.format)]
+        return Look(format_, *wholeness.check_decodable(data, image, limits))
 
 
 def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tuple[bytes, Look]:  # noqa: B008 (it is frozen)
@@ -95,7 +79,8 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
       PictureError: as ``probe`` does.
     """
     with _opened(data, limits) as image:
-        look = _look(image)
+        wholeness.check_whole(data, image, limits)
+        look = Look(FORMAT_FOR_PILLOW[str(image.format)], *wholeness.colors_shape(image))
         format_ = options.format or ("jpeg" if look.format == "jpeg" else "png")
         mode = _target_mode(look, format_, options.mode)
         size = options.resize or (look.height, look.width)
@@ -105,7 +90,8 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
         if options.resize:
             # At least twice the size in both directions, so that the final resize is smooth.
             image.draft(None, (2 * max(size), 2 * max(size)))
-        picture = _in_mode(ImageOps.exif_transpose(image), mode)
+        grey = bmp.grey_pixels(data, image) if look.format == "bmp" else None
+        picture = _in_mode(grey or ImageOps.exif_transpose(image), mode)
         if options.resize:
             picture = picture.resize((size[1], size[0]), Image.Resampling.BILINEAR)
         encoded = _encode(picture, format_, options.quality)
@@ -120,12 +106,6 @@ def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
         _check_pixels(width, height, limits)
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "BMP", "GIF", "WEBP")) as image:
             _check_pixels(image.width, image.height, limits)
-            if image.format != "PNG":
-                yield image
-                return
-            # Checks checksums and the end, which decoding does not; the image is unusable after
-            image.verify()
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             yield image
     except PictureError:
         raise
@@ -163,13 +143,6 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
 
 def _beginning(data: bytes) -> str:
     return f"bytes that begin with {data[:12]!r}" if data else "an empty file"
-
-
-def _look(image: Image.Image) -> Look:
-    has_alpha = image.mode in _ALPHA_MODES or (image.mode == "P" and "transparency" in image.info)
-    is_grey = image.mode in _GREY_MODES
-    channels = 3 if image.format == "GIF" else (1 if is_grey else 3) + has_alpha
-    return Look(FORMAT_FOR_PILLOW[str(image.format)], image.height, image.width, channels)
 
 
 def _target_mode(look: Look, format_: str, wanted: str | None) -> str:

@@ -1,0 +1,358 @@
+"""What counts as a whole image: nothing that TensorFlow's decoder refuses, and no warning."""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.recipe.model import ImageOptions, Source
+from beam_pipelines.sources.images import pictures
+from beam_pipelines.sources.images.wholeness import PictureError
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms.read import read_table
+from tests.support.image_files import animation, encode, photographs
+
+RGB = np.ascontiguousarray(photographs()["flower"][100:140, 200:260])
+GREY = np.ascontiguousarray(RGB[:, :, 1])
+RGBA = np.dstack([RGB, GREY])
+RESIZE = ImageOptions(resize=(9, 9))
+
+
+def palette(format_: str, colors: int = 50, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(RGB).quantize(colors).save(stream, format_, **options)
+    return stream.getvalue()
+
+
+def bmp(numbers: np.ndarray[Any, Any], bits: int, colors: list[tuple[int, int, int]]) -> bytes:
+    """Returns a BMP of pixels that are numbers of colors, of 1, 4 or 8 bits each."""
+    height, width = numbers.shape
+    row_bytes = (width * bits + 31) // 32 * 4
+    digits = (numbers[:, :, None] >> np.arange(bits)[::-1]) & 1
+    rows = np.packbits(digits.reshape(height, -1).astype(np.uint8), axis=1)
+    rows = np.pad(rows, ((0, 0), (0, row_bytes - rows.shape[1])))[::-1]
+    table = b"".join(struct.pack("BBBB", blue, green, red, 0) for red, green, blue in colors)
+    start = 54 + len(table)
+    head = struct.pack("<2sIII", b"BM", start + rows.size, 0, start)
+    size = struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, 0, 0, 0, 0, len(colors), 0)
+    return head + size + table + rows.tobytes()
+
+
+def cmyk() -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(RGB).convert("CMYK").save(stream, "JPEG")
+    return stream.getvalue()
+
+
+# 16 × 16 pixels with a ratio of color to brightness that TurboJPEG has no name for, made by
+# `cjpeg -optimize -quality 40 -sample 1x1,2x1,1x2`.
+ODDLY_SAMPLED = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVt"
+    "VkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8"
+    "fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAAQABADAREAAiEBAxIB/8QAFAABAAAAAAAAAAAAAAAAAAAA"
+    "AP/EABsQAQACAgMAAAAAAAAAAAAAAAECAwAFBCFx/8QAFgEBAQEAAAAAAAAAAAAAAAAAAwEE/8QAHBEAAQQDAQAA"
+    "AAAAAAAAAAAAAgABAxESISJB/9oADAMBAAIRAxEAPwBr9LRxqq7b4M7gF7Ei+YJy0/KEpSfVqhHk9rSA+L//2Q=="
+)
+BMP = encode(RGB, "bmp")
+GIF = palette("gif")
+CASES = {
+    "jpeg": encode(RGB, "jpeg"),
+    "grey jpeg": encode(GREY, "jpeg"),
+    "progressive jpeg": encode(RGB, "jpeg", progressive=True),
+    "restarting jpeg": encode(RGB, "jpeg", restart_marker_blocks=3),
+    "CMYK jpeg": cmyk(),
+    "RGB jpeg": encode(RGB, "jpeg", keep_rgb=True),
+    "oddly sampled jpeg": ODDLY_SAMPLED,
+    "jpeg of one pixel": encode(np.ascontiguousarray(RGB[:1, :1]), "jpeg"),
+    "png": encode(RGB, "png"),
+    "grey png": encode(GREY, "png"),
+    "RGBA png": encode(RGBA, "png"),
+    "16 bits png": encode(GREY.astype(np.uint16) * 256, "png"),
+    "palette png": palette("png"),
+    "palette with alpha png": palette("png", transparency=3),
+    "4 bits png": palette("png", 9, bits=4),
+    "gif": GIF,
+    "grey gif": encode(GREY, "gif"),
+    "gif of 9 colors": palette("gif", 9, transparency=2),
+    "animated gif": animation([RGB, RGB[::-1], RGB], "gif"),
+    "gif on a larger canvas": GIF[:6] + struct.pack("<HH", 90, 70) + GIF[10:],
+    "webp": encode(RGB, "webp"),
+    "RGBA webp": encode(RGBA, "webp", lossless=True),
+    "bmp": BMP,
+    "bmp, upper row first": BMP[:22] + struct.pack("<i", -40) + BMP[26:],
+    "grey bmp": encode(GREY, "bmp"),
+    "palette bmp": palette("bmp"),
+    "32 bits bmp": encode(RGBA, "bmp"),
+}
+
+
+def tensorflow_shape(data: bytes) -> tuple[int, ...] | None:
+    """Returns the shape of the first frame, or nothing if an image or one frame is refused."""
+    try:
+        tf.io.decode_image(data)
+        return tuple(tf.io.decode_image(data, expand_animations=False).shape)
+    except tf.errors.InvalidArgumentError:
+        return None
+
+
+def accepted(data: bytes) -> tuple[int, ...] | None:
+    try:
+        return pictures.probe(data)[1:]
+    except PictureError:
+        return None
+
+
+def damages(data: bytes) -> Iterator[bytes]:
+    """Yields a file with zeros at its end or in it, without its end, and with other bytes."""
+    size, draw = len(data), random.Random(7)
+    for length in (1, 2, 3, 4, 5, 8, *(max(1, size * share // 100) for share in (10, 50, 90))):
+        yield data[:-length]
+        yield data[:-length] + bytes(length)
+        yield data[:-length] + bytes(max(0, length - 2)) + data[-2:]
+    for _ in range(25):
+        place = draw.randrange(min(size, 80) if draw.random() < 0.3 else size)
+        yield data[:place] + bytes([data[place] ^ draw.randrange(1, 256)]) + data[place + 1 :]
+        yield data[:place] + draw.randbytes(draw.randrange(20)) + data[place:]
+
+
+def crashes_tensorflow(data: bytes) -> bool:
+    return data[8:16] == b"WEBPVP8X" and bool(data[20] & 2)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_that_tensorflow_refuses_is_accepted(name):
+    """Height, width and channels of what is accepted are TensorFlow's.
+
+    The undamaged file is accepted.
+    """
+    whole = CASES[name]
+    assert accepted(whole) == tensorflow_shape(whole) is not None
+    for data in damages(whole):
+        if crashes_tensorflow(data):
+            continue
+        shape, found = tensorflow_shape(data), accepted(data)
+        assert found is None or found == shape
+        if shape is None and "bmp" not in name and "webp" not in name:
+            with pytest.raises(PictureError, match="expected"):
+                pictures.convert(data, RESIZE)
+
+
+PHOTO = photographs()["flower"]
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}], ids=["baseline", "progressive"])
+@pytest.mark.parametrize("pixels", [PHOTO, PHOTO[:, :, 1]], ids=["RGB", "grey"])
+@pytest.mark.parametrize("share", [10, 50, 90])
+def test_a_jpeg_whose_end_is_zeros_is_refused(pixels, options, share):
+    """A photograph of real size, kept as it is or resized."""
+    data = encode(np.ascontiguousarray(pixels), "jpeg", **options)
+    length = len(data) * share // 100
+    for damaged in (data[:-length] + bytes(length), data[:-length]):
+        with pytest.raises(PictureError, match="does not decode"):
+            pictures.probe(damaged)
+        with pytest.raises(PictureError, match="does not decode"):
+            pictures.convert(damaged, RESIZE)
+
+
+def test_a_warning_of_libjpeg_is_an_error():
+    """TensorFlow takes this image, with pixels missing; another trainer may not."""
+    data = CASES["jpeg"]
+    damaged = data[:-40] + data[-2:]
+    assert tensorflow_shape(damaged) == RGB.shape
+    with pytest.raises(PictureError, match="premature end of data segment"):
+        pictures.probe(damaged)
+
+
+def chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    found, at = [], 8
+    while at < len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        found.append((kind, data[at + 8 : at + 8 + length]))
+        at += 12 + length
+    return found
+
+
+def png(parts: list[tuple[bytes, bytes]]) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in parts
+    )
+
+
+HEAD, *_, END = chunks(CASES["grey png"])
+PIXELS = b"".join(b"\0" + row.tobytes() for row in GREY)
+IDAT = (b"IDAT", zlib.compress(PIXELS))
+PALETTE = (b"PLTE", bytes(range(150)))
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_whole"),
+    {
+        "as it is": ([HEAD, IDAT, END], True),
+        "pixels in two chunks": ([HEAD, ("IDAT", IDAT[1][:9]), (b"IDAT", IDAT[1][9:]), END], True),
+        "a chunk that need not be known": ([HEAD, (b"abCd", b"1"), IDAT, END], True),
+        "too few pixels": ([HEAD, (b"IDAT", zlib.compress(PIXELS[:-1])), END], False),
+        "no checksum of pixels": ([HEAD, (b"IDAT", IDAT[1][:-4]), END], False),
+        "an unknown filter": ([HEAD, (b"IDAT", zlib.compress(b"\7" + PIXELS[1:])), END], False),
+        "a chunk between pixels": (
+            [HEAD, (b"IDAT", IDAT[1][:9]), (b"abCd", b""), (b"IDAT", IDAT[1][9:]), END],
+            False,
+        ),
+        "a chunk that must be known": ([HEAD, (b"ABCD", b"1"), IDAT, END], False),
+        "a name that is none": ([HEAD, (b"a1Cd", b"1"), IDAT, END], False),
+        "no pixels": ([HEAD, END], False),
+        "no header": ([IDAT, END], False),
+        "no end": ([HEAD, IDAT], False),
+        "no palette": ([(b"IHDR", HEAD[1][:9] + b"\3\0\0\0"), IDAT, END], False),
+        "two palettes": ([HEAD, PALETTE, PALETTE, IDAT, END], False),
+        "a palette behind pixels": (
+            [(b"IHDR", HEAD[1][:9] + b"\3\0\0\0"), IDAT, PALETTE, END],
+            False,
+        ),
+        "a side that is too long": (
+            [
+                (b"IHDR", struct.pack(">II", 1_000_001, 1) + HEAD[1][8:]),
+                (b"IDAT", zlib.compress(bytes(1_000_002))),
+                END,
+            ],
+            False,
+        ),
+    }.values(),
+)
+def test_the_structure_of_a_png_is_that_of_libpng(parts, is_whole):
+    """Checksums of chunks are right in all of them."""
+    data = png(
+        [(kind if isinstance(kind, bytes) else kind.encode(), content) for kind, content in parts]
+    )
+    assert (accepted(data) is not None, tensorflow_shape(data) is not None) == (is_whole, is_whole)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "channels"),
+    [((b"tRNS", b"\1\2"), 4), ((b"tRNS", bytes(51)), 3), ((b"tRNS", b""), 3)],
+    ids=["of some colors", "of more than there are", "of none"],
+)
+def test_a_palette_has_alpha_where_tensorflow_sees_it(alpha, channels):
+    """Values of alpha that do not fit the palette are passed over."""
+    header = (b"IHDR", HEAD[1][:9] + b"\3\0\0\0")
+    pixels = (b"IDAT", zlib.compress(bytes(len(PIXELS))))
+    data = png([header, PALETTE, alpha, pixels, END])
+    assert accepted(data) == tensorflow_shape(data) == (*GREY.shape, channels)
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (5, 9), (1, 7)])
+@pytest.mark.parametrize(("color", "bits"), [(0, 1), (0, 16), (2, 8), (4, 8), (6, 16)])
+def test_the_bytes_of_pixels_are_counted(passes, size, color, bits):
+    """Of every depth, interlaced or not, one byte fewer is too few."""
+    width, height = size
+    row = bits * {0: 1, 2: 3, 4: 2, 6: 4}[color]
+    starts = (
+        (0, 0, 8, 8),
+        (4, 0, 8, 8),
+        (0, 4, 4, 8),
+        (2, 0, 4, 4),
+        (0, 2, 2, 4),
+        (1, 0, 2, 2),
+        (0, 1, 1, 2),
+    )
+    count = 0
+    for x, y, across, down in starts if passes else ((0, 0, 1, 1),):
+        columns, rows = len(range(x, width, across)), len(range(y, height, down))
+        count += rows * (1 + -(-columns * row // 8)) if columns else 0
+    header = (b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, passes))
+    for missing in (0, 1):
+        data = png([header, (b"IDAT", zlib.compress(bytes(count - missing))), END])
+        assert accepted(data) == tensorflow_shape(data)
+        assert (accepted(data) is None) == bool(missing)
+
+
+GREYS = [(value, value, value) for value in range(256)]
+UNREAD = {
+    "1 bit": bmp(GREY & 1, 1, GREYS[:2]),
+    "4 bits": bmp(GREY & 15, 4, GREYS[:16]),
+    "4 bits of colors": bmp(GREY & 15, 4, [(value, 0, 0) for value in range(16)]),
+    "bytes behind the pixels": BMP + b"\0\0",
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_bmp_that_tensorflow_does_not_read_has_to_be_converted(name):
+    """Its bytes are refused with the option that converts it, and that option does."""
+    data = UNREAD[name]
+    assert tensorflow_shape(data) is None
+    with pytest.raises(PictureError, match=r"BMP .* TensorFlow does not decode, .*format: png"):
+        pictures.probe(data)
+    made, look = pictures.convert(data, ImageOptions(format="png"))
+    assert look[1:] == tensorflow_shape(made)
+    with Image.open(io.BytesIO(data)) as image:
+        if name != "4 bits":
+            np.testing.assert_array_equal(np.asarray(image.convert("RGB"))[..., 0], pixels_of(made))
+
+
+def pixels_of(data: bytes) -> np.ndarray[Any, Any]:
+    return tf.io.decode_image(data).numpy()[..., 0]
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8])
+@pytest.mark.parametrize(
+    "colors",
+    [GREYS[:2], GREYS[:5], GREYS[:256], [GREYS[0], GREYS[255]], [GREYS[255], GREYS[0]], GREYS[:1]],
+    ids=["2", "5", "256", "black and white", "white and black", "black"],
+)
+def test_grey_bmps_keep_their_pixels(bits, colors):
+    """Of any number of bits and grey colors, converted to PNG."""
+    count = min(len(colors), 2**bits)
+    numbers = (GREY.astype(int) % count).astype(np.uint8)
+    made, _ = pictures.convert(bmp(numbers, bits, colors[:count]), ImageOptions(format="png"))
+    np.testing.assert_array_equal(pixels_of(made), np.array(colors)[numbers][..., 0])
+
+
+def test_an_animated_webp_has_to_be_converted():
+    """TensorFlow ends the program on one."""
+    with pytest.raises(PictureError, match=r"animated WebP .*format: png"):
+        pictures.probe(animation([RGB, RGB[::-1]], "webp"))
+
+
+def test_all_frames_of_a_gif_count():
+    """One that is damaged, and the limit of pixels, are found in any of them."""
+    data = CASES["animated gif"]
+    last = data.rindex(b"\x2c\0\0\0\0")
+    with pytest.raises(PictureError, match="does not decode"):
+        pictures.probe(data[: last + 11] + b"\2\x18\x88\0;")
+    pixels = 3 * RGB.shape[0] * RGB.shape[1]
+    assert pictures.probe(data, Limits(image_pixels=pixels))
+    with pytest.raises(PictureError, match=r"3 frames .*image_pixels"):
+        pictures.probe(data, Limits(image_pixels=pixels - 1))
+
+
+def test_a_damaged_file_of_a_folder_is_named(tmp_path):
+    """By its path, as a bad row that a budget allows."""
+    folder = tmp_path / "photos" / "cat"
+    folder.mkdir(parents=True)
+    data = CASES["jpeg"]
+    (folder / "1.jpg").write_bytes(data)
+    (folder / "2.jpg").write_bytes(data[:-200] + bytes(200))
+    for options in (ImageOptions(), RESIZE):
+        source = Source("photos", (str(tmp_path / "photos"),), format="images", image=options)
+        plan = plan_source(source, "")
+        with pytest.raises(DataError, match=r"2\.jpg: found an image that does not decode"):
+            read_table(plan, reject=False)
+        table, _, rejected = read_table(plan, reject=True)
+        assert table.column("image/filename").to_pylist() == ["cat/1.jpg"]
+        assert [row.file for row in rejected] == [str(folder / "2.jpg")]
