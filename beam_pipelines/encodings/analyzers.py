@@ -164,16 +164,32 @@ class Quantiles:
     def boundaries(self, number: int) -> Numbers:
         """Returns the distinct values that divide the weight evenly.
 
-        There are at most ``number`` - 1. A part begins at its boundary: boundary k is the smallest
-        value with at least k / ``number`` of the weight below it. None is the minimum, so no part
-        is empty.
+        There are at most ``number`` - 1. A part begins at its boundary: the weight below boundary k
+        is the nearest to k / ``number`` of all, and the larger of two that are equally near. None
+        is the minimum, so no part is empty.
+        """
+        if len(self.values) < 2:
+            return np.zeros(0)
+        ends = np.cumsum(self.weights)
+        # Products of whole numbers are exact, quotients are not. Place k is of value k + 1.
+        below, wanted = ends[:-1] * number, np.arange(1, number) * ends[-1]
+        places = np.searchsorted(below, wanted).clip(max=len(below) - 1)
+        lower = (places - 1).clip(min=0)
+        is_nearer = np.abs(wanted - below[lower]) < np.abs(below[places] - wanted)
+        chosen: Numbers = self.values[1 + np.unique(np.where(is_nearer, lower, places))]
+        return chosen
+
+    def boundaries_of_tft(self, number: int) -> Numbers:
+        """Returns the ``number`` - 1 boundaries of ``tft.bucketize``, as float32.
+
+        Boundary k is the smallest value with more than k / ``number`` of the weight at or below it.
+        Boundaries may be equal, and may be the minimum; without values all are 0.
         """
         if not len(self.values):
-            return self.values
+            return np.zeros(number - 1, np.float32)
         ends = np.cumsum(self.weights)
-        below = np.concatenate([[0.0], ends[:-1]])
-        places = np.searchsorted(below * number, np.arange(1, number) * ends[-1])
-        chosen: Numbers = self.values[np.unique(places[places < len(ends)])]
+        places = np.searchsorted(ends * number, np.arange(1, number) * ends[-1], side="right")
+        chosen: Numbers = self.values[places.clip(max=len(ends) - 1)].astype(np.float32)
         return chosen
 
 
