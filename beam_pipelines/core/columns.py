@@ -15,7 +15,8 @@ date                date32                 int64, days since 1970-01-01
 time                time64[us]             int64, microseconds since midnight
 timestamp           timestamp[us], UTC     int64, microseconds since 1970-01-01
 list<T>             list<T>                that of T, any number of values
-tensor              binary                 bytes, a serialized TensorProto
+tensor, tensor<T>   binary                 bytes, a serialized TensorProto
+raw, raw<T>         binary                 bytes, the numbers in little-endian order
 ==================  =====================  ========================================
 
 A conversion that would change a value (uint64 above 2**63-1, a fraction of a microsecond) is an
@@ -28,6 +29,7 @@ the shape that all rows share.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,11 +60,43 @@ TYPE_FOR_NAME: dict[str, pa.DataType] = {
     "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
 }
-# The declared type of a column whose values become serialized tensors (sources/tensors.py).
-TENSOR = "tensor"
+# The declared types of columns whose values become serialized tensors, or the raw bytes of numbers
+# (sources/tensors.py), and the types of their numbers that no column has.
+TENSOR, RAW = "tensor", "raw"
+_TENSOR_ITEMS = ("bfloat16", "complex64", "complex128")
+_ARRAY = re.compile(f"({TENSOR}|{RAW})(?:<([^<>]*)>)?")
 
 Shape = tuple[int, ...]
 _SHAPE_KEY = b"shape"
+
+
+def array_type(name: str | None) -> tuple[str, str] | None:
+    """Returns the parts of a type such as ``tensor<bfloat16>``.
+
+    Args:
+      name: of a declared type, or ``None``.
+
+    Returns:
+      (``tensor`` or ``raw``, the type of the numbers, empty for the file's own); ``None`` for other
+      types.
+
+    Raises:
+      ValueError: there are no such numbers.
+    """
+    match = _ARRAY.fullmatch(name or "")
+    if name is None or match is None:
+        return None
+    kind, item = match[1], (match[2] or "").strip()
+    numbers = [known for known, type_ in TYPE_FOR_NAME.items() if _is_number(type_)]
+    known = (*numbers, *(_TENSOR_ITEMS if kind == TENSOR else ()))
+    if match[2] is not None and item not in known:
+        raise ValueError(f"unknown type '{name}'.{nearest(name, [f'{kind}<{k}>' for k in known])}")
+    return kind, item
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_boolean(type_) or types.is_integer(type_) or types.is_floating(type_))
 
 
 def parse_type(name: str) -> pa.DataType:
@@ -73,14 +107,13 @@ def parse_type(name: str) -> pa.DataType:
     Raises:
       ValueError: an unknown name; the message names the nearest known one.
     """
-    if name == TENSOR:
+    if array_type(name):
         return pa.binary()
-    if name.startswith("list<") and name.endswith(">") and name[5:-1].strip() != TENSOR:
+    if name.startswith("list<") and name.endswith(">") and not array_type(name[5:-1].strip()):
         return pa.list_(parse_type(name[5:-1].strip()))
     if name not in TYPE_FOR_NAME:
-        raise ValueError(
-            f"unknown type '{name}'.{nearest(name, [*TYPE_FOR_NAME, 'list<int64>', TENSOR])}"
-        )
+        known = [*TYPE_FOR_NAME, "list<int64>", TENSOR, RAW]
+        raise ValueError(f"unknown type '{name}'.{nearest(name, known)}")
     return TYPE_FOR_NAME[name]
 
 

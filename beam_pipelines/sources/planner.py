@@ -178,11 +178,15 @@ def _check_options(source: Source) -> list[Problem]:
 def _check_tensors(source: Source, format_name: str) -> list[Problem]:
     if FORMATS[format_name].has_arrays:
         return []
-    message = f"expected another type than {columns.TENSOR}: a {format_name} file holds no arrays."
     return [
-        problem(source, "types", f"column '{name}': {message}")
+        problem(
+            source,
+            "types",
+            f"column '{name}': expected another type than {type_}: a {format_name} file holds no "
+            "arrays.",
+        )
         for name, type_ in source.types.items()
-        if type_ == columns.TENSOR
+        if type_.startswith((columns.TENSOR, columns.RAW))
     ]
 
 

@@ -147,8 +147,8 @@ def _undeclared(
 
 
 def _can_become(found: pa.DataType, name: str, declared: pa.DataType) -> bool:
-    if name == columns.TENSOR:
-        return tensors.can_be_tensor(found)
+    if columns.array_type(name):
+        return tensors.can_become(found, name)
     try:
         _convert(pa.array([], shapes.stored(found)), name, pa.field("", declared), declared)
     except (*bad_rows.ERRORS, TypeError):
@@ -370,8 +370,8 @@ def _convert(
     Raises:
       As ``convert_array``.
     """
-    if declared == columns.TENSOR:
-        return tensors.serialize_tensors(array)
+    if declared is not None and columns.array_type(declared):
+        return tensors.serialize(array, declared)
     array = shapes.stored_array(array)
     shape = columns.shape_of(column)
     if shape is not None or shapes.depth(array.type) > 1:
@@ -432,7 +432,7 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
             f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's "
             "own shape."
         )
-    if plan.source.types.get(error.column) == columns.TENSOR:
+    if columns.array_type(plan.source.types.get(error.column)):
         shown = shorten(repr(_value(found)), 100)
         return (
             error.column,

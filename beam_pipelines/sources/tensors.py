@@ -1,4 +1,4 @@
-"""Arrays as serialized tensors, written without TensorFlow.
+"""Arrays as serialized tensors or raw bytes, written without TensorFlow.
 
 ``tf.io.parse_tensor`` reads them; the bytes are those of ``tf.io.serialize_tensor``. Each tensor
 has its own shape, and the type that it has in the file, unlike a feature of an example. Format:
@@ -13,7 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import by_length, byte_lengths, is_valid, offsets_of, varint
+from beam_pipelines.core.columns import RAW, TENSOR, TYPE_FOR_NAME, array_type
 from beam_pipelines.sources import shapes
+from beam_pipelines.sources.bfloat16 import to_bfloat16
+from beam_pipelines.sources.exact_cast import exact_cast
 
 _NUMBER_FOR_TYPE = {
     pa.float32(): 1,
@@ -33,30 +36,46 @@ _NUMBER_FOR_TYPE = {
     pa.uint32(): 22,
     pa.uint64(): 23,
 }
-_BYTES = 7
+_BYTES, _BFLOAT16 = 7, 14
+# Name -> type of each part, and TensorFlow's number.
+_COMPLEX = {"complex64": (pa.float32(), 8), "complex128": (pa.float64(), 18)}
 # Field numbers of TensorProto with their wire types: dtype, tensor_shape, tensor_content,
 # string_val; and of its dimensions.
 _DTYPE, _SHAPE, _CONTENT, _STRING = b"\x08", b"\x12", b"\x22", b"\x42"
 _DIMENSION, _SIZE = b"\x12", b"\x08"
 
 
-def can_be_tensor(type_: pa.DataType) -> bool:
-    """Whether a TensorFlow type has a type's values, alone or in lists."""
-    return shapes.leaf(type_) in _NUMBER_FOR_TYPE
+def can_become(type_: pa.DataType, name: str) -> bool:
+    """Whether values of a type can become a declared one.
+
+    Args:
+      type_: of the file, alone or in lists.
+      name: as ``columns.array_type`` reads it.
+    """
+    kind, item = array_type(name) or (TENSOR, "")
+    leaf = shapes.leaf(type_)
+    is_text = _NUMBER_FOR_TYPE.get(leaf) == _BYTES
+    if leaf not in _NUMBER_FOR_TYPE or (is_text and (item or kind == RAW)):
+        return False
+    return item not in _COMPLEX or shapes.depth(type_) > 0
 
 
-def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
-    """Serializes each value as a tensor of its own shape.
+def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
+    """Serializes each value as a tensor of its shape, or raw bytes.
 
-    The shape of a scalar is (), of a list [n], of a list of lists [m, n].
+    The shape of a scalar is (), of a list [n], of a list of lists [m, n]. A complex number is a
+    list of two: real and imaginary part. Raw bytes are little-endian and have no shape.
 
     Args:
       array: numbers, bools, text or bytes, or lists of any depth. Null stays null.
+      name: the declared type, as ``columns.array_type`` reads it. Numbers are cast to its numbers
+        exactly, or rounded from one type of floats to a narrower one.
 
     Raises:
-      pa.ArrowInvalid: a null inside a list, or lists of several lengths in one dimension of an
-        array.
+      pa.ArrowInvalid: a null inside a list, lists of several lengths in one dimension of an array,
+        a number that has no equal, lists of complex numbers that have not two parts.
     """
+    kind, item = array_type(name) or (TENSOR, "")
     fixed = shapes.shape_of_type(array.type)
     array = shapes.stored_array(array)
     present = is_valid(array)
@@ -68,8 +87,34 @@ def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
     if values.null_count:
         raise pa.ArrowInvalid("a null inside a list")
     counts = dimensions.prod(axis=1)
-    number = _NUMBER_FOR_TYPE[values.type]
+    values, number = _cast(values, item)
+    if item in _COMPLEX:
+        if (dimensions[:, -1] != 2).any():
+            raise pa.ArrowInvalid("a complex number that is no list of two numbers")
+        dimensions = dimensions[:, :-1]
     payloads = _texts(values, counts) if number == _BYTES else _numbers(values, counts)
+    tensors = payloads if kind == RAW else _with_heads(payloads, dimensions, number)
+    if array.null_count:
+        places = np.where(present, np.cumsum(present) - 1, -1)
+        tensors = tensors.take(pa.array(places, mask=~present))
+    return tensors
+
+
+def _cast(values: pa.Array, item: str) -> tuple[pa.Array, int]:
+    """Returns values as numbers of a type, and TensorFlow's type number."""
+    if item == "bfloat16":
+        return to_bfloat16(values), _BFLOAT16
+    if item in _COMPLEX:
+        part, number = _COMPLEX[item]
+        return exact_cast(values, part), number
+    if item:
+        values = exact_cast(values, TYPE_FOR_NAME[item])
+    return values, _NUMBER_FOR_TYPE[values.type]
+
+
+def _with_heads(
+    payloads: pa.BinaryArray, dimensions: npt.NDArray[np.int64], number: int
+) -> pa.BinaryArray:
     sizes = byte_lengths(payloads)
     distinct, inverse = np.unique(dimensions, axis=0, return_inverse=True)
     heads = pa.array([_head(number, shape) for shape in distinct.tolist()], pa.binary()).take(
@@ -78,11 +123,7 @@ def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
     parts = [heads]
     if number != _BYTES:
         parts.append(by_length(sizes, lambda size: _CONTENT + varint(size) if size else b""))
-    tensors = pc.binary_join_element_wise(*parts, payloads, b"")
-    if array.null_count:
-        places = np.where(present, np.cumsum(present) - 1, -1)
-        tensors = tensors.take(pa.array(places, mask=~present))
-    return tensors
+    return pc.binary_join_element_wise(*parts, payloads, b"")
 
 
 def _dimensions(rows: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:

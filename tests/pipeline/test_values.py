@@ -400,7 +400,7 @@ def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> 
         for row in rows
     ]
     start = data.draw(st.integers(0, len(rows)))
-    found = tensors.serialize_tensors(_arrow(values, type_).slice(start)).to_pylist()
+    found = tensors.serialize(_arrow(values, type_).slice(start), "tensor").to_pylist()
     wanted = [
         None if row is None else tf.io.serialize_tensor(tf.constant(row)).numpy()
         for row in rows[start:]
@@ -419,6 +419,113 @@ def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
             deep = pa.list_(deep)
         return pa.array(values, deep).cast(type_)
     return pa.array(values, type_)
+
+
+FLOATS = st.floats() | st.floats(width=32) | st.floats(-4, 4) | st.sampled_from([3.3895e38, -0.0])
+
+
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(st.lists(FLOATS, min_size=1, max_size=6))
+def test_bfloat16_is_the_nearest(values: list[float]) -> None:
+    """Each number becomes the nearest bfloat16, ties the even one; none becomes infinite."""
+    bits = np.arange(0x7F80, dtype=np.uint32)  # all finite ones from 0
+    known = (bits << 16).view(np.float32).astype(np.float64)
+    wanted = []
+    for value in values:
+        if not np.isfinite(value):
+            wanted.append(value)
+            continue
+        high = int(np.searchsorted(known, abs(value)))
+        if high == len(known):
+            step = known[-1] - known[-2]
+            wanted.append(np.inf if abs(value) >= known[-1] + step / 2 else known[-1])
+        else:
+            low = max(high - 1, 0)
+            below, above = abs(value) - known[low], known[high] - abs(value)
+            is_low = below < above or (below == above and low % 2 == 0)
+            wanted.append(known[low if is_low else high])
+        wanted[-1] = np.copysign(wanted[-1], value)
+    array = pa.array([values])
+    if any(
+        np.isinf(want) and np.isfinite(value) for want, value in zip(wanted, values, strict=True)
+    ):
+        with pytest.raises(pa.ArrowInvalid, match="beyond the range of bfloat16"):
+            tensors.serialize(array, "tensor<bfloat16>")
+        return
+    (found,) = tensors.serialize(array, "tensor<bfloat16>").to_pylist()
+    parsed = tf.cast(tf.io.parse_tensor(found, tf.bfloat16), tf.float64).numpy()
+    assert same(parsed.tolist(), [float(want) for want in wanted])
+
+
+DECLARED = {
+    "tensor<bfloat16>": ([[1.5, -2.0]], lambda x: tf.io.parse_tensor(x, tf.bfloat16), [1.5, -2.0]),
+    "tensor<complex64>": (
+        [[0.1, -2.0], [3.0, 0.5]],
+        lambda x: tf.io.parse_tensor(x, tf.complex64),
+        [np.complex64(0.1 - 2j), np.complex64(3 + 0.5j)],
+    ),
+    "tensor<complex128>": (
+        [0.1, -2.0],
+        lambda x: tf.io.parse_tensor(x, tf.complex128),
+        0.1 - 2j,
+    ),
+    "tensor<uint8>": ([1, 255], lambda x: tf.io.parse_tensor(x, tf.uint8), [1, 255]),
+    "raw": ([0.1, 2.0], lambda x: tf.io.decode_raw(x, tf.float64), [0.1, 2.0]),
+    "raw<float64>": ([[1], [2]], lambda x: tf.io.decode_raw(x, tf.float64), [1.0, 2.0]),
+    "raw<int16>": ([1, -2], lambda x: tf.io.decode_raw(x, tf.int16), [1, -2]),
+}
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_numbers_of_declared_tensors(tmp_path: Path, declared: str, kind: str) -> None:
+    """TensorFlow reads the declared type back, also in columns of integers and fractions."""
+    value, parse, wanted = DECLARED[declared]
+    path = tmp_path / ("d.parquet" if kind == "parquet" else "d.jsonl")
+    if kind == "parquet":
+        pq.write_table(pa.table({"x": [value, None]}), path)
+    else:
+        path.write_text(f"{json.dumps({'x': value})}\n{json.dumps({'x': None})}\n")
+    found, missing = (row["x"] for row in read_rows(path, types={"x": declared}))
+    assert missing is None
+    parsed = parse(found).numpy()
+    expected = np.array(wanted).astype(parsed.dtype)
+    assert np.array_equal(parsed.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "declared", "message"),
+    [
+        ([257], "tensor<bfloat16>", "an integer that bfloat16 may round"),
+        ([1.0, 2.0, 3.0], "tensor<complex64>", "a complex number that is no list of two numbers"),
+        ([2**53 + 1], "raw<float64>", "Integer value 9007199254740993 not in range"),
+        ([300], "raw<uint8>", "not in range"),
+    ],
+)
+def test_numbers_that_a_declared_tensor_cannot_hold(
+    tmp_path: Path, value: list[Any], declared: str, message: str
+) -> None:
+    """They are a bad row that says why."""
+    pq.write_table(pa.table({"x": [value]}), tmp_path / "d.parquet")
+    with pytest.raises(DataError, match=rf"row 1, column 'x': found .*{message}"):
+        read_rows(tmp_path / "d.parquet", types={"x": declared})
+
+
+def test_types_that_are_no_declared_tensors(tmp_path: Path) -> None:
+    """Unknown numbers, texts as raw bytes, and formats without arrays are problems."""
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"x": [["a"]], "y": [0.5]}), path)
+    for name, declared, message in (
+        ("x", "raw", "which cannot become raw"),
+        ("x", "tensor<bfloat16>", "which cannot become tensor<bfloat16>"),
+        ("y", "tensor<complex64>", "which cannot become tensor<complex64>"),
+        ("y", "tensor<bfloat>", "unknown type 'tensor<bfloat>'"),
+        ("y", "raw<bfloat16>", "unknown type 'raw<bfloat16>'"),
+        ("y", "list<raw>", "unknown type"),
+    ):
+        assert message in str(problems_of(path, types={name: declared})), declared
+    (tmp_path / "d.csv").write_text("x\n1\n")
+    assert "holds no arrays" in str(problems_of(tmp_path / "d.csv", types={"x": "raw"}))
 
 
 def test_tensors_in_a_dataset(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ class BadLines:
         if not found:
             return f"{plain(error)}. Mend the line, or leave the column out with 'columns'."
         kind = self._nested.field(field.name).type
-        is_tensor = self._plan.source.types.get(field.name) == columns.TENSOR
+        is_tensor = columns.array_type(self._plan.source.types.get(field.name))
         if is_tensor or shapes.depth(kind) > 1:
             whole = _found(value, field.name.split("."))
             shown = shorten(repr(found if whole is _UNCERTAIN else whole), 100)

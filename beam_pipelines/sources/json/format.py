@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import TENSOR, Shape, only_chunk
+from beam_pipelines.core.columns import RAW, TENSOR, Shape, array_type, only_chunk
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
@@ -48,6 +48,8 @@ _MAX_RUNS = 1_000
 # ``_FEW`` is bad.
 _FEW, _MANY, _JUDGED = 100, 20, 2_000
 _OPENS, _CLOSES = b"{}"
+# Types of the numbers of tensors and raw bytes that take fractions.
+_FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")
 
 # A bad line: where it begins, the line, its column and error.
 BadLine = tuple[int, bytes, tuple[str, str]]
@@ -134,8 +136,11 @@ def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) ->
     read_types = {field.name: field.type for field in read_schema}
 
     def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
-        if name not in read_types or source.types.get(name) == TENSOR:
-            return found if name in read_types else None
+        if name not in read_types:
+            return None
+        if array := array_type(source.types.get(name)):
+            # Integers and fractions may both be in a column of declared floats.
+            return _as_deep(found, pa.float64()) if array[1] in _FLOATS else found
         type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
         return _as_deep(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
 
@@ -221,7 +226,7 @@ def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _may_be_rounded(source: Source, name: str, values: pa.Array) -> bool:
-    is_inferred = source.types.get(name, TENSOR) == TENSOR
+    is_inferred = source.types.get(name, TENSOR) in (TENSOR, RAW)
     return is_inferred and values.type == pa.float64() and whole_numbers.may_be_rounded(values)
 
 

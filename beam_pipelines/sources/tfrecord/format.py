@@ -17,7 +17,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import hashing
 from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
-from beam_pipelines.core.columns import TENSOR, Shape
+from beam_pipelines.core.columns import Shape, array_type
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_lists_of
@@ -319,7 +319,7 @@ def _convert(
     """Returns the plan's columns; only steps may be null inside lists."""
     made: dict[str, pa.Array] = {}
     others = [
-        name for name in columns if name not in lists or plan.source.types.get(name) == TENSOR
+        name for name in columns if name not in lists or array_type(plan.source.types.get(name))
     ]
     if others:
         rest = dataclasses.replace(
