@@ -27,6 +27,7 @@ from beam_pipelines.sources.format import (
 )
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.sparse_structs import read_as_sparse
 
 _FILE_MAGIC = b"ARROW1"
 
@@ -68,7 +69,8 @@ class Arrow(Format):
             raise DataError(
                 f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
             )
-        return tables.contents_of(source, schemas, seen)
+        contents = tables.contents_of(source, schemas, seen)
+        return contents._replace(sparse=read_as_sparse(schemas[0][1], contents.read_schema))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

@@ -18,7 +18,14 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
+from beam_pipelines.sources import (
+    bad_rows,
+    inference,
+    nested,
+    shapes,
+    sparse_structs,
+    tensors,
+)
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.format import (
@@ -30,6 +37,8 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+
+_SPARSE = "no sparse vector"
 
 
 class ColumnError(ValueError):
@@ -308,13 +317,16 @@ def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
     The error of a row is that of its first bad column. Most columns are good.
     """
     errors: dict[int, ColumnError] = {}
-    flat = _flat_arrays(batch)
+    flat = sparse_structs.with_indices(_flat_arrays(batch), plan.sparse)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         declared, array = plan.source.types.get(field.name), flat[field.name]
         attempt = functools.partial(_convert_some, array, declared, column, field.type)
         for found in bad_rows.sift(attempt, 0, batch.num_rows):
             if isinstance(found, BadRow):
                 errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
+    for name, wrong in sparse_structs.bad_vectors(flat, plan.sparse):
+        for number in np.flatnonzero(wrong).tolist():
+            errors.setdefault(number, ColumnError(name, _SPARSE))
     return dict(sorted(errors.items()))
 
 
@@ -335,7 +347,7 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
     Raises:
       ColumnError: a value that does not fit.
     """
-    flat = _flat_arrays(batch)
+    flat = sparse_structs.with_indices(_flat_arrays(batch), plan.sparse)
     arrays = []
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
@@ -345,6 +357,9 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error
         arrays.append(array)
+    for name, wrong in sparse_structs.bad_vectors(flat, plan.sparse):
+        if wrong.any():
+            raise ColumnError(name, _SPARSE)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
 
@@ -410,25 +425,14 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     if not isinstance(error, ColumnError):
         return "", str(error)
     found = _flat_arrays(row)[error.column]
-    if nested.is_list(found.type) and pc.list_flatten(found).null_count:
-        return (
-            error.column,
-            (
-                "found a null inside a list, expected values only. Leave the column out with "
-                "'columns'."
-            ),
-        )
-    if shapes.is_permuted(found.type):
-        return error.column, (
-            "found a tensor with permuted dimensions, expected one whose values are in row-major "
-            "order. Write it without 'permutation', or leave the column out with 'columns'."
-        )
+    if known := _known_problem(found, error):
+        return error.column, known
     field = plan.read_schema.field(error.column)
     type_, shape = field.type, columns.shape_of(field)
     if shape is not None:
         return error.column, (
             f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
-            f"{_dimensions(shape)} values as in the "
+            f"{' × '.join(map(str, shape))} values as in the "
             f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's "
             "own shape."
         )
@@ -454,13 +458,24 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     return error.column, bad_rows.wrong_value(_value(found), expected, cure)
 
 
+def _known_problem(found: pa.Array, error: ColumnError) -> str:
+    """Returns the message of an error of any type, or ``""``."""
+    if error.message == _SPARSE:
+        return bad_rows.wrong_value(_value(found), sparse_structs.EXPECTED, sparse_structs.CURE)
+    if nested.is_list(found.type) and pc.list_flatten(found).null_count:
+        cure = "Leave the column out with 'columns'."
+        return f"found a null inside a list, expected values only. {cure}"
+    if shapes.is_permuted(found.type):
+        return (
+            "found a tensor with permuted dimensions, expected one whose values are in row-major "
+            "order. Write it without 'permutation', or leave the column out with 'columns'."
+        )
+    return ""
+
+
 def _exact_integers(type_: pa.DataType) -> str:
     most = f"2^{np.finfo(type_.to_pandas_dtype()).nmant + 1}"
     return f"an integer from -{most} to {most}, because {columns.type_name(type_)} rounds others"
-
-
-def _dimensions(shape: columns.Shape) -> str:
-    return " × ".join(map(str, shape))
 
 
 def _value(array: pa.Array) -> object:

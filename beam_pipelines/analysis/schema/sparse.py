@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.statistics.view import Statistics, view_of
+from beam_pipelines.analysis.statistics.view import DatasetView, Statistics, view_of
 from beam_pipelines.core.sparse_columns import SparseColumns
 
 
@@ -24,7 +24,8 @@ def add_sparse_features(
     Args:
       schema: schema that has the columns' features; it is changed.
       sparse: columns of each sparse feature.
-      statistics: split -> statistics. An undeclared size is the largest index of all splits plus 1.
+      statistics: split -> statistics. An undeclared size is the largest of the rows' own, or the
+        largest index of all splits plus 1.
     """
     views = [view_of(split) for split in statistics.values()]
     features = {feature.name: feature for feature in schema.feature}
@@ -33,15 +34,20 @@ def add_sparse_features(
         added.value_feature.name = columns.value
         for name, size in zip(columns.indices, columns.sizes, strict=True):
             added.index_feature.add(name=name)
-            most = max(
-                (view.features[name].maximum or 0 for view in views if name in view.features),
-                default=0,
-            )
+            most = _maximum(views, name)
+            if columns.size:
+                most = max(most, _maximum(views, columns.size) - 1)
             domain = features[name].int_domain
-            domain.min, domain.max = 0, int(most) if size is None else size - 1
+            domain.min, domain.max = 0, most if size is None else size - 1
         for name in columns.columns:
             features[name].ClearField("shape")
             features[name].ClearField("value_count")
+
+
+def _maximum(views: Sequence[DatasetView], name: str) -> int:
+    """Returns the largest value of a feature of integers, at least 0."""
+    known = (view.features[name].maximum or 0 for view in views if name in view.features)
+    return int(max(known, default=0))
 
 
 def sparse_columns(schema: schema_pb2.Schema) -> tuple[SparseColumns, ...]:

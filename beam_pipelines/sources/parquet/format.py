@@ -35,6 +35,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
 )
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.sparse_structs import read_as_sparse
 
 # Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.
 SAMPLE_ROWS = 1000
@@ -84,7 +85,8 @@ class Parquet(Format):
             raise DataError(
                 f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
             )
-        return tables.contents_of(source, schemas, seen)
+        contents = tables.contents_of(source, schemas, seen)
+        return contents._replace(sparse=read_as_sparse(schemas[0][1], contents.read_schema))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
