@@ -60,6 +60,7 @@ def main() -> None:
     """Trains, and says what the model is worth."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
+    strategy = make_strategy(arguments.cpus)
     with one_line_errors():
         info = bp.info(arguments.folders)
         find_label(info)
@@ -70,7 +71,6 @@ def main() -> None:
         with_eval = [day for day in arguments.folders if find_held_back(bp.info(day), "eval")]
         held_back = load(with_eval, "eval") if with_eval else None
         test = load(arguments.test) if arguments.test else None
-    strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs, arguments.learning_rate)
     print(

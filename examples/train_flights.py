@@ -48,6 +48,7 @@ def main() -> None:
     add_arguments(parser, epochs=4, batch_size=1024)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
+    strategy = make_strategy(arguments.cpus)
     with one_line_errors():
         info, raw = bp.info(arguments.encoded), bp.info(arguments.raw)
         check_datasets(info, raw)
@@ -63,7 +64,6 @@ def main() -> None:
             )
             for split in ("train", "eval")
         )
-    strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs)
     print(

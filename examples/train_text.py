@@ -41,6 +41,7 @@ def main() -> None:
     """Trains, and says what the model is worth."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
+    strategy = make_strategy(arguments.cpus)
     with one_line_errors():
         info = bp.info(arguments.folder)
         find_label(info)
@@ -48,7 +49,6 @@ def main() -> None:
         batches = load_texts(arguments, "train")
         split = find_held_back(info, "eval")
         held_back = load_texts(arguments, split) if split else None
-    strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(words)
     train(model, batches, held_back, arguments)

@@ -93,6 +93,8 @@ def add_arguments(
 def make_strategy(cpus: int) -> tf.distribute.Strategy:
     """Returns the strategy for all GPUs; or, to try out distribution, for so many virtual CPU
     devices.
+
+    To be called before anything is loaded: TensorFlow then takes no more virtual devices.
     """
     if not cpus:
         return tf.distribute.MirroredStrategy()
