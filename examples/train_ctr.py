@@ -8,9 +8,10 @@
   out/ctr/2026-11-23
 
 It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
-and writes ``model.keras``. It takes what a dataset has: ids are embedded, vectors of numbers are
-taken as they are, and sparse rows, as of libsvm files, are embedded value by value. Labels above 0
-count as 1.
+and writes two things: the model for encoded features, ``model.keras``, and ``serving/``, a
+SavedModel for raw rows, which has the encodings in it. It takes what a dataset has: ids are
+embedded, vectors of numbers are taken as they are, and sparse rows, as of libsvm files, are
+embedded value by value. Labels above 0 count as 1.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import tensorflow as tf
+from serving import export
 from training import (
     add_arguments,
     find_held_back,
@@ -49,11 +51,13 @@ class Inputs(NamedTuple):
       ids: one id a row -> how many ids there are.
       numbers: a vector of numbers -> its length.
       sparse: some places of a long vector, and what stands there -> its length.
+      columns: sparse feature -> the columns of its places and of its values.
     """
 
     ids: Mapping[str, int]
     numbers: Mapping[str, int]
     sparse: Mapping[str, int]
+    columns: Mapping[str, tuple[str, str]]
 
 
 def main() -> None:
@@ -78,7 +82,8 @@ def main() -> None:
         f"{strategy.num_replicas_in_sync} replicas"
     )
     train(model, batches, held_back, arguments)
-    model.save(arguments.output / "model.keras")
+    prepare = functools.partial(prepare_request, inputs, arguments.raw)
+    export(model, "clicked", prepare, info, arguments.output)
     if held_back is not None:
         print_scores("eval", model, held_back)
     if test is not None:
@@ -151,7 +156,11 @@ def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
             "or float numbers, without nulls, or sparse vectors. Encode columns in the recipe, and "
             "convert again."
         )
-    return Inputs(categories, numbers, sparse)
+    columns = {
+        feature.name: (feature.index_feature[-1].name, feature.value_feature.name)
+        for feature in info.schema().sparse_feature
+    }
+    return Inputs(categories, numbers, sparse, columns)
 
 
 def load_rows(
@@ -182,6 +191,28 @@ def load_rows(
         seed=7 if split == "train" else None,
     )
     return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def prepare_request(
+    inputs: Inputs, raw: Mapping[str, tf.TensorSpec], features: Mapping[str, Any]
+) -> dict[str, tf.Tensor]:
+    """Returns what the model takes, of the features that the serving graph makes of raw rows; or of
+    parsed examples, if the dataset has no encodings.
+    """
+    taken = {}
+    for name in (*inputs.ids, *inputs.numbers):
+        taken[name] = features[name]
+        if name in raw:
+            numbers = tf.io.decode_raw(features[name][:, 0], raw[name].dtype)
+            taken[name] = tf.ensure_shape(numbers, [None, *raw[name].shape])
+    for name in inputs.sparse:
+        if name in features:
+            taken |= padded(name, features[name])
+        else:  # The signatures of the graph give the columns, padded with 0.
+            places, values = (features[column] for column in inputs.columns[name])
+            taken[f"{name}_places"] = places
+            taken[f"{name}_values"] = tf.cast(values, tf.float32)
+    return taken
 
 
 def padded(name: str, sparse: tf.SparseTensor) -> dict[str, tf.Tensor]:

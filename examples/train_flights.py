@@ -18,13 +18,14 @@ import argparse
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
 import tensorflow as tf
+from serving import export
 from tensorflow_metadata.proto.v0 import schema_pb2
 from training import add_arguments, find_label, make_strategy, one_line_errors, train
 
@@ -72,7 +73,13 @@ def main() -> None:
     )
     train(model, batches, held_back, arguments)
     evaluate(model, info, list(inputs), arguments.batch_size)
-    export(model, info, arguments.output)
+    export(
+        model,
+        "late",
+        lambda encoded: {name: encoded[name] for name in inputs},
+        info,
+        arguments.output,
+    )
     compare(info, raw, list(inputs), arguments.output)
 
 
@@ -144,53 +151,6 @@ def evaluate(model: keras.Model, info: bp.Info, inputs: list[str], batch_size: i
     print("\non eval           accuracy     AUC")
     print(f"majority class      {max(late, 1 - late):.4f}  0.5000")
     print(f"model               {found['accuracy']:.4f}  {found['auc']:.4f}")
-
-
-class Predictor(tf.Module):
-    """From raw rows to probabilities: the serving graph of the dataset, and behind it the model."""
-
-    def __init__(self, model: keras.Model, transform_fn: str) -> None:
-        super().__init__()
-        self.model = model
-        self.encodings = tf.saved_model.load(transform_fn)
-
-    def predict(self, encoded: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the probability of being late, float32 [batch, 1], of encoded features."""
-        return {
-            "late": self.model({name: encoded[name] for name in self.model.input}, training=False)
-        }
-
-    def signatures(self) -> dict[str, Any]:
-        """Returns functions of serialized raw tf.Examples [batch], and of one tensor for each raw
-        column, as the graph has them.
-        """
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
-        def from_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self.predict(self.encodings.signatures["serving_default"](examples=examples))
-
-        @tf.function
-        def from_tensors(**columns: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self.predict(self.encodings.signatures["from_tensors"](**columns))
-
-        columns = self.encodings.signatures["from_tensors"].structured_input_signature[1]
-        return {
-            "serving_default": from_examples,
-            "from_tensors": from_tensors.get_concrete_function(**columns),
-        }
-
-
-def export(model: keras.Model, info: bp.Info, output: pathlib.Path) -> None:
-    """Writes the model for encoded features, and with the encodings before it the one for raw
-    rows.
-    """
-    model.save(output / "model.keras")
-    # Loaded again, its variables are on one device, whatever it was trained on.
-    predictor = Predictor(
-        keras.models.load_model(output / "model.keras"),
-        os.path.join(info.folder, "transform_graph", "transform_fn"),
-    )
-    tf.saved_model.save(predictor, str(output / "serving"), signatures=predictor.signatures())
 
 
 class Scores(NamedTuple):

@@ -258,12 +258,71 @@ def train(repository: Path, output: Path, *arguments: str) -> list[tuple[float, 
     return [tuple(float(figure) for figure in row) for row in figures]
 
 
+def raw_examples(rows: pd.DataFrame) -> list[bytes]:
+    """Returns joined clicks as a server gets them: tf.Examples of texts and numbers, without a
+    label, in which a null has no feature.
+    """
+    published = pd.to_datetime(rows.published)
+    columns = {
+        "time": rows.time.astype("datetime64[us]").astype("int64"),
+        "user": rows.user,
+        "article": rows.article,
+        "position": rows.position,
+        "device": rows.device,
+        "referrer": rows.referrer,
+        "user_age": rows.age,
+        "user_country": rows.country,
+        "user_premium": rows.premium.astype("boolean").astype("Int64"),
+        "article_section": rows.section,
+        "article_words": rows.words,
+        "article_paywalled": rows.paywalled.astype("int64"),
+        "article_days": (rows.time - published).dt.total_seconds() // 60 / 1440.0,
+        "user_days": (rows.time.dt.normalize() - pd.to_datetime(rows.since)).dt.days,
+    }
+    whole = {"time", "position", "user_age", "user_premium", "article_words", "article_paywalled"}
+    whole |= {"user_days"}
+    found = []
+    for row in pd.DataFrame(columns).itertuples(index=False):
+        example = tf.train.Example()
+        for name, value in row._asdict().items():
+            if pd.isna(value):
+                continue
+            feature = example.features.feature[name]
+            if isinstance(value, str):
+                feature.bytes_list.value.append(value.encode())
+            elif name in whole:
+                feature.int64_list.value.append(int(value))
+            else:
+                feature.float_list.value.append(value)
+        found.append(example.SerializeToString())
+    return found
+
+
+def check_serving(folder: Path, day: Path, raw: dict[str, tf.TensorSpec]) -> None:
+    """The SavedModel gives raw clicks of a day the scores that the model gives the examples."""
+    model = tf.keras.models.load_model(folder / "model" / "model.keras")
+    graph = tf.saved_model.load(str(folder / "model" / "serving"))
+    predict = graph.signatures["serving_default"]
+    clicks = raw_examples(joined(folder, day.name))
+    served = predict(examples=tf.constant(clicks))["clicked"].numpy()
+    names = list(model.input)
+    batches = loader.load(day, features=names, label=False, raw=raw, shuffle=False)
+    scores = np.concatenate([model(batch, training=False) for batch in batches])
+    assert len(served) == len(scores) == 20000
+    assert served.std() > 0.1
+    np.testing.assert_allclose(np.sort(served, axis=0), np.sort(scores, axis=0), atol=1e-5)
+    arguments = graph.signatures["from_tensors"].structured_input_signature[1]
+    assert {"time", "article_days", "user_age_row_lengths"} < set(arguments)
+    assert "clicked" not in arguments
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", ["list", "bytes"])
 def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, numbers: str) -> None:
     """The model beats the base rate after two days of training.
 
     It does so by far, on rows that were held back or are of a third day.
+    Its SavedModel scores the raw clicks of that day.
     """
     generate(repository, tmp_path / "data", "--rows=20000", "--users=400", "--articles=100")
     recipe, output = (
@@ -298,6 +357,8 @@ def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, nu
         assert accuracy > majority + 0.03
         assert loss < base_loss - 0.08
         assert auc > 0.75
+    as_bytes = {"numbers": tf.TensorSpec([LENGTH], tf.float32)} if numbers == "bytes" else {}
+    check_serving(tmp_path, Path(folders[2]), as_bytes)
 
 
 @pytest.mark.slow
@@ -331,3 +392,10 @@ def test_it_trains_on_libsvm_rows(repository: Path, tmp_path: Path) -> None:
     assert accuracy > majority + 0.2
     assert loss < base_loss - 0.2
     assert auc > 0.85
+    # Without encodings, the examples of the dataset are the raw rows.
+    (shard, *_) = sorted((tmp_path / "out" / "examples" / "Split-eval").iterdir())
+    (records,) = tf.data.TFRecordDataset(str(shard), "GZIP").batch(2000)
+    labels = tf.io.parse_example(records, {"label": tf.io.FixedLenFeature([1], tf.int64)})
+    graph = tf.saved_model.load(str(tmp_path / "model" / "serving"))
+    scores = graph.signatures["serving_default"](examples=records)["clicked"].numpy()
+    assert ((scores > 0.5) == (labels["label"].numpy() > 0)).mean() > majority + 0.2
