@@ -1,4 +1,4 @@
-"""The options ``--environment``, ``--baseline`` and ``--allow_anomalies``."""
+"""The options of a validation policy."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ def policy_options(command: Command) -> Command:
             "schema allows.",
         ),
         click.option(
+            "--previous_version",
+            metavar="DATASET",
+            expose_value=False,
+            callback=_remember,
+            help="Earlier version of the same data (or its statistics), with whose number of rows "
+            "the schema's num_examples_version_comparator compares.",
+        ),
+        click.option(
             "--environment",
             metavar="NAME",
             expose_value=False,
@@ -52,5 +60,5 @@ def chosen_policy(context: click.Context) -> PolicyOptions:
     """Returns the values of the options of a command with ``policy_options``."""
     from beam_pipelines.pipeline.policy import PolicyOptions
 
-    names = ("environment", "baseline", "allow_anomalies")
+    names = ("environment", "baseline", "allow_anomalies", "previous_version")
     return PolicyOptions(*(context.meta[f"{__name__}.{name}"] for name in names))

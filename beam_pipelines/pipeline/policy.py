@@ -1,4 +1,4 @@
-"""Makes validation policies from an environment, a baseline and accepted anomalies."""
+"""Makes validation policies from the choices of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_pipelines.analysis.anomalies.policy import (
     parse_allowed,
 )
 from beam_pipelines.analysis.statistics.stored import read_statistics
-from beam_pipelines.analysis.statistics.view import proto_of
+from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.pipeline.plan import Plan
@@ -27,11 +27,14 @@ class PolicyOptions:
       environment: the schema's environment whose features are expected; ``None`` expects all.
       baseline: folder of an earlier dataset, or of its statistics; ``None`` compares with none.
       allow_anomalies: accepted anomalies, each ``TYPE`` or ``FEATURE:TYPE``.
+      previous_version: folder of an earlier version of the same data, or of its statistics;
+        ``None`` compares with none.
     """
 
     environment: str | None = None
     baseline: str | None = None
     allow_anomalies: Sequence[str] = ()
+    previous_version: str | None = None
 
 
 def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
@@ -69,7 +72,12 @@ def make_policy(
     """
     environment, baseline = options.environment, options.baseline
     features = [] if schema is None else [feature.name for feature in features_of(schema)]
-    for option, value in (("--environment", environment), ("--baseline", baseline)):
+    version = options.previous_version
+    for option, value in (
+        ("--environment", environment),
+        ("--baseline", baseline),
+        ("--previous_version", version),
+    ):
         if value is not None and schema is None:
             raise RecipeError(
                 f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. "
@@ -83,11 +91,22 @@ def make_policy(
             "a feature, or num_examples_drift_comparator in dataset_constraints. Without one "
             "nothing is compared."
         )
-    statistics = None
+    if version is not None and not (
+        schema is not None
+        and schema.dataset_constraints.HasField("num_examples_version_comparator")
+    ):
+        raise RecipeError(
+            f"--previous_version {version}: found no threshold in {where}, expected "
+            "num_examples_version_comparator in dataset_constraints. Without one nothing is "
+            "compared."
+        )
+    statistics = rows = None
     if baseline is not None:
         statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
     allowed = parse_allowed(",".join(options.allow_anomalies), [*features, *columns])
-    return ValidationPolicy(environment, statistics, allowed, baseline or "")
+    if version is not None:
+        rows = {name: view_of(split).rows for name, split in read_statistics(version).items()}
+    return ValidationPolicy(environment, statistics, allowed, baseline or "", rows, version or "")
 
 
 def _has_drift_threshold(schema: schema_pb2.Schema) -> bool:

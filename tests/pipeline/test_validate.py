@@ -162,9 +162,39 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
     assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "now") == 0
 
 
+def test_rows_against_the_previous_version(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new version of a dataset replaces the old one if it has about as many rows."""
+    (folder / "s.pbtxt").write_text(
+        'feature { name: "id" type: INT }\n'
+        "dataset_constraints { num_examples_version_comparator { min_fraction_threshold: 0.9 } }\n"
+    )
+    (folder / "d.csv").write_text("id\n1\n2\n3\n")
+    assert cli("convert", "r.yaml", "--output", "out") == 0
+    (folder / "d.csv").write_text("id\n1\n2\n")
+    before = files_under(folder / "out")
+    again = ["convert", "r.yaml", "--output", "out", "--overwrite", "--previous_version", "out"]
+    assert cli(*again) == 1
+    error = capsys.readouterr().err
+    assert "Low num examples in current" in error
+    assert "2 rows against 3" in error
+    assert {name: files_under(folder / "out")[name] for name in before} == before
+    assert cli(*again, "--allow_anomalies=COMPARATOR_LOW_NUM_EXAMPLES") == 0
+    recorded = anomalies(folder / "out").dataset_anomaly_info
+    assert recorded.severity == anomalies_pb2.AnomalyInfo.WARNING
+    validate = ["validate", "out", "--schema", "s.pbtxt", "--previous_version"]
+    assert cli(*validate, "out/statistics/Split-train/FeatureStats.pb") == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["validate", "r.yaml", "--previous_version", "out"],
+            "--previous_version out: found no threshold in",
+        ),
+        (["validate", "d.csv", "--previous_version", "out"], "found no schema to go by"),
         (
             ["convert", "r.yaml", "--output", "o", "--allow_anomalies", "SCHEMA_NEW_COLUM"],
             "Did you mean 'SCHEMA_NEW_COLUMN'?",

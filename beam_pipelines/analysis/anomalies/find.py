@@ -124,7 +124,10 @@ def find_anomalies(
             else policy.baseline[split]
         )
         previous_rows = None if previous is None else int(previous.num_examples)
-        dataset = dataset_reasons(schema.dataset_constraints, view.rows, previous_rows)
+        version_rows = (policy.previous_version or {}).get(split)
+        dataset = dataset_reasons(
+            schema.dataset_constraints, view.rows, previous_rows, version_rows
+        )
         found[split] = SplitAnomalies(
             {
                 name: _accepted(some, name, policy)

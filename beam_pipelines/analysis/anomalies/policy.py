@@ -1,4 +1,4 @@
-"""The validation policy: environment, baseline and accepted anomalies."""
+"""The validation policy: environment, earlier datasets and accepted anomalies."""
 
 from __future__ import annotations
 
@@ -30,12 +30,17 @@ class ValidationPolicy:
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
       allowed: anomalies that are recorded as WARNING and do not stop the run.
       baseline_path: path of the baseline, or ``""``.
+      previous_version: split name -> number of rows of an earlier version of the same data;
+        ``None`` compares with none.
+      previous_version_path: path of the previous version, or ``""``.
     """
 
     environment: str | None = None
     baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None
     allowed: tuple[Allowed, ...] = ()
     baseline_path: str = ""
+    previous_version: Mapping[str, int] | None = None
+    previous_version_path: str = ""
 
     def allows(self, type_: int, feature: str) -> bool:
         """Whether an anomaly is accepted."""
