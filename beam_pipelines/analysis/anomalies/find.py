@@ -9,13 +9,14 @@ The rules are in ``analysis.rules``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.comparators import DRIFT, SKEW, Comparison, compare
+from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
 from beam_pipelines.analysis.anomalies.rules.dataset import dataset_reasons
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
@@ -111,7 +112,9 @@ def find_anomalies(
     found = {}
     for split, current in statistics.items():
         view = view_of(current)
-        reasons = dict(_feature_reasons(view, schema, policy.environment)) if view.rows else {}
+        reasons = (
+            dict(_feature_reasons(current, view, schema, policy.environment)) if view.rows else {}
+        )
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
         if view.rows:
             for name, more in _comparisons(
@@ -157,12 +160,17 @@ def _in_order(
 
 
 def _feature_reasons(
-    view: DatasetView, schema: schema_pb2.Schema, environment: str | None
+    statistics: Statistics, view: DatasetView, schema: schema_pb2.Schema, environment: str | None
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    known, domains = set(), domains_of(schema)
+    composed = {}
+    for name, composite in composites_of(schema).items():
+        custom = _custom_statistics(statistics, name)
+        if name in view.features or custom:
+            composed[name] = composite_reasons(composite, schema, custom)
+    known, domains = set(composed), domains_of(schema)
     for feature in features_of(schema):
         known.add(feature.name)
-        if is_retired(feature):
+        if is_retired(feature) or feature.name in composed:
             continue
         required = is_required(feature, schema, environment)
         if feature.name not in view.features:
@@ -181,6 +189,17 @@ def _feature_reasons(
     for name in view.features:
         if name not in known:
             yield name, (new_column(),)
+    yield from composed.items()
+
+
+def _custom_statistics(
+    statistics: Statistics, name: str
+) -> Sequence[statistics_pb2.CustomStatistic]:
+    """Returns the custom statistics of a feature; there are none but in protos."""
+    if not isinstance(statistics, statistics_pb2.DatasetFeatureStatistics):
+        return ()
+    features = (feature for feature in statistics.features if feature_name(feature) == name)
+    return next((feature.custom_stats for feature in features), ())
 
 
 def _comparisons(

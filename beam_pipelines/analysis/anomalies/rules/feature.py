@@ -21,7 +21,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import Finding
 from beam_pipelines.analysis.statistics.view import FeatureView
 from beam_pipelines.core.schema_features import Domains
 
-_RETIRED_STAGES = (
+RETIRED_STAGES = (
     schema_pb2.PLANNED,
     schema_pb2.ALPHA,
     schema_pb2.DEPRECATED,
@@ -32,7 +32,7 @@ _RETIRED_STAGES = (
 
 def is_retired(feature: schema_pb2.Feature) -> bool:
     """Whether a feature is deprecated or its stage is not validated."""
-    return bool(feature.deprecated) or feature.lifecycle_stage in _RETIRED_STAGES
+    return bool(feature.deprecated) or feature.lifecycle_stage in RETIRED_STAGES
 
 
 def is_in_environment(
