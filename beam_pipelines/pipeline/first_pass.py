@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_pipelines.analysis.report import has_images
+from beam_pipelines.analysis.report import image_column
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.dataset_layout import ENCODINGS
@@ -191,6 +191,7 @@ class FirstPass(beam.PTransform):
             | "SpillEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
+        has_images = image_column(plan.split.schema, plan.recipe.rename) is not None
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
@@ -218,7 +219,7 @@ class FirstPass(beam.PTransform):
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
-                beam.pvalue.AsList(samples) if has_images(plan.split.schema) else (),
+                beam.pvalue.AsList(samples) if has_images else (),
                 beam.pvalue.AsList(encoded),
                 rights,
                 *waits,

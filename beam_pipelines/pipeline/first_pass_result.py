@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
-from beam_pipelines.analysis.report import ImageSample, choose_images
+from beam_pipelines.analysis.report import ImageSample, choose_images, image_column
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
@@ -26,6 +26,7 @@ from beam_pipelines.encodings.serving.job import GraphJob
 from beam_pipelines.encodings.serving.process import build_in_subprocess
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
@@ -127,7 +128,7 @@ def make_result(
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
-        images=_images(pictures, recipe.label),
+        images=_images(pictures, recipe),
     )
 
 
@@ -222,6 +223,11 @@ def _count_nulls(result: FirstPassResult, column: str) -> int:
 def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
     schema = with_shapes(infer_schema(statistics), plan.encode.columns)
     add_sparse_features(schema, plan.sparse, statistics)
+    image = image_column(plan.encode.columns, plan.recipe.rename)
+    for feature in schema.feature:
+        # Under its own name the column is known for an image without a domain.
+        if feature.name == image and image in plan.recipe.rename.values():
+            feature.image_domain.SetInParent()
     return add_representations(schema)
 
 
@@ -238,9 +244,10 @@ def _encoded_schema(
     return encoded_schema(schema, encode) if encode.changes else None
 
 
-def _images(samples: Sequence[Chunk], label: str | None) -> tuple[ImageSample, ...]:
+def _images(samples: Sequence[Chunk], recipe: Recipe) -> tuple[ImageSample, ...]:
     ordered = sorted(samples, key=lambda sample: (sample.range_number, sample.part, sample.split))
-    return choose_images(((sample.split, sample.batch) for sample in ordered), label)
+    rows = ((sample.split, sample.batch) for sample in ordered)
+    return choose_images(rows, recipe.label, recipe.rename)
 
 
 def _estimate(

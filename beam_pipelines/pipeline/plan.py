@@ -36,6 +36,7 @@ from beam_pipelines.transforms.group_plan import (
 )
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.reject import Checks
+from beam_pipelines.transforms.rename import Names, rename_schema, rename_sparse
 from beam_pipelines.transforms.select import SelectPlan, plan_select
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.transforms.split_key import plan_split_key, with_record_keys
@@ -130,7 +131,7 @@ class Plan(PickledOnce):
         return (
             {}
             if self.preprocessing
-            else kept_labels(_source_labels(self.base, self.joins), self.encode)
+            else kept_labels(_source_labels(self.base, self.joins, self.recipe.rename), self.encode)
         )
 
     @property
@@ -151,6 +152,7 @@ class Plan(PickledOnce):
             ]
         # A feature list holds steps, not the values of a sparse tensor.
         names = set(self.encode.columns.names) - set(self.statistics.lists)
+        found = [rename_sparse(sparse, self.recipe.rename) for sparse in found]
         return tuple(sparse for sparse in found if set(sparse.columns) <= names)
 
     @property
@@ -210,9 +212,10 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     joins = attempt(lambda: plan_join(recipe.join, sources[recipe.base], sources))
     base = sources[recipe.base]
     before = len(problems)
-    key = attempt(lambda: plan_split_key(recipe, base, joins.schema)) if joins else None
+    joined = attempt(lambda: rename_schema(joins.schema, recipe.rename)) if joins else None
+    key = attempt(lambda: plan_split_key(recipe, base, joined)) if joined else None
     has_key = len(problems) == before
-    select = attempt(lambda: plan_select(recipe, joins.schema, key)) if joins else None
+    select = attempt(lambda: plan_select(recipe, joined, key)) if joined else None
     groups = (
         attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema))
         if select
@@ -228,7 +231,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     # After a problem with the split, the encodings are checked all the same.
     columns = rows if split is None else split.schema
     sizes = (
-        {name: len(names) for name, names in _source_labels(sources[recipe.base], joins).items()}
+        {name: len(names) for name, names in _source_labels(base, joins, recipe.rename).items()}
         if joins
         else {}
     )
@@ -286,13 +289,13 @@ def without_encodings(plan: Plan) -> Plan:
     return dataclasses.replace(plan, encode=encode, preprocessing=None)
 
 
-def _source_labels(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]]:
-    """Returns joined column of ids -> labels by id."""
+def _source_labels(base: SourcePlan, joins: JoinPlan, rename: Names) -> dict[str, tuple[str, ...]]:
+    """Returns column of ids -> labels by id, of renamed rows."""
     named = dict(base.labels)
     for step in joins.steps:
         known = step.source_plan.labels
         named.update((result, known[name]) for name, result in step.added if name in known)
-    return named
+    return {rename.get(name, name): labels for name, labels in named.items()}
 
 
 def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:

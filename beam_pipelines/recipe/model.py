@@ -358,6 +358,9 @@ class Recipe:
         name="from",
     )
     join: tuple[Join, ...] = recipe_key(ELSEWHERE, (), "none", "Joins, applied in order.")
+    rename: Mapping[str, str] = recipe_key(
+        read_mapping, {}, "none", "Column: new name, after the joins and before all below."
+    )
     filter: str | None = recipe_key(
         read_text,
         None,

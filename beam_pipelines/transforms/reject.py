@@ -29,6 +29,7 @@ from beam_pipelines.transforms.expressions import (
     failing_rows,
     failures,
 )
+from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select import SelectError, SelectPlan, select_chunk, select_rows
 
@@ -100,7 +101,7 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
 
     The error is of the first expression that fails on the row.
     """
-    left, rows = batch, np.arange(batch.num_rows)
+    left, rows = rename_batch(batch, select.rename), np.arange(batch.num_rows)
     found: dict[int, Exception] = {}
     try:
         for expression in (*filter(None, [select.filter]), *select.derive):

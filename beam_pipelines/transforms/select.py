@@ -1,4 +1,4 @@
-"""Selects rows and columns: ``filter``, ``derive``, ``drop`` and ``keep``.
+"""Selects rows and columns: ``rename``, ``filter``, ``derive``, ``drop`` and ``keep``.
 
 The filter sees the source's and the joined columns. A derived column sees these and earlier derived
 ones, on the remaining rows. ``drop`` and ``keep`` come last. Without filter and derived columns,
@@ -25,6 +25,7 @@ from beam_pipelines.transforms.expressions import (
     find_row,
     parse_expression,
 )
+from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.split_key import SplitKey
 
 _SHOWN_CHARACTERS = 100
@@ -54,12 +55,14 @@ class SelectPlan(PickledOnce):
       schema: the columns after selection, including those that only the split needs. The split
         removes these.
       key: what the column ``SPLIT_KEY`` gets, or ``None``.
+      rename: columns that get a new name first.
     """
 
     filter: Expression | None
     derive: tuple[Expression, ...]
     schema: pa.Schema
     key: SplitKey | None = None
+    rename: Names = dataclasses.field(default_factory=dict)
 
     def numbered(self) -> SelectPlan:
         """Returns the plan that keeps the column ``ROW`` as well."""
@@ -75,7 +78,7 @@ def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) 
 
     Args:
       recipe: of the conversion.
-      schema: the columns of joined rows.
+      schema: the columns of joined rows, already renamed.
       key: from ``plan_split_key``.
 
     Raises:
@@ -96,7 +99,7 @@ def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) 
     if problems:
         raise RecipeProblems(problems)
     kept = kept if key is None else kept.append(key.field)
-    return SelectPlan(condition, tuple(derive), kept, key)
+    return SelectPlan(condition, tuple(derive), kept, key, recipe.rename)
 
 
 def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Expression | None:
@@ -209,7 +212,7 @@ def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch
     Raises:
       SelectError: an expression has no value for a row.
     """
-    left = batch
+    left = batch = rename_batch(batch, plan.rename)
     if plan.filter is not None:
         mask = pc.fill_null(_evaluate(batch, plan.filter), False)
         left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)

@@ -1,4 +1,4 @@
-"""Assigns each row to a split: by hash, TFX's buckets, time or file.
+"""Assigns each row to a split: by hash, buckets, time or file.
 
 The same row, or the same value of the ``by`` columns, always gets the same split, whatever its
 batch, the number of workers, or other rows. A column that decides the split may be dropped; it is

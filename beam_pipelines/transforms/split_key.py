@@ -49,12 +49,14 @@ class SplitKey:
       kind: what a key is: of ``row`` the hash of its values, uint64; of ``example`` the SHA-256 of
         the tf.Example that TFX's CsvExampleGen makes of it, of ``record`` that of its only value,
         binary.
-      columns: names, as they are read.
-      empty: columns that have no values in any row. TFX gives them no type.
+      columns: names, after ``rename``.
+      features: their names in the source, which are those of an example's features.
+      empty: features that have no values in any row. TFX gives them no type.
     """
 
     kind: Literal["row", "example", "record"]
     columns: tuple[str, ...]
+    features: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
 
     @property
@@ -69,7 +71,7 @@ class SplitKey:
             return pa.array(hashing.hash_rows(columns, SPLIT_SEED))
         if self.kind == "record":
             return hashing.sha256_digests(columns[0].cast(pa.binary()).to_pylist())
-        return hashing.sha256_digests(_examples(batch, self))
+        return hashing.sha256_digests(_examples(columns, self))
 
 
 def plan_split_key(recipe: Recipe, base: SourcePlan, rows: pa.Schema) -> SplitKey | None:
@@ -78,7 +80,7 @@ def plan_split_key(recipe: Recipe, base: SourcePlan, rows: pa.Schema) -> SplitKe
     Args:
       recipe: of the conversion.
       base: plan of the source whose rows become examples.
-      rows: the columns of joined rows.
+      rows: the columns of joined rows, renamed.
 
     Raises:
       RecipeProblems: TFX's buckets of such a source cannot be reproduced.
@@ -114,13 +116,17 @@ def _plan_buckets(recipe: Recipe, base: SourcePlan, is_grouped: bool) -> SplitKe
         )
         problems.append(Problem(("split",), message))
     if is_csv:
-        problems += _csv_problems(base, by or base.schema.names, bool(by))
+        of_source = {new: old for old, new in recipe.rename.items()}
+        names = [of_source.get(name, name) for name in by] or base.schema.names
+        problems += _csv_problems(base, names, bool(by))
     if problems:
         raise RecipeProblems(problems)
     if by or base.format == "tfrecord":
         return None
     kind: Literal["example", "record"] = "example" if is_csv else "record"
-    return SplitKey(kind, tuple(base.schema.names), base.null_columns)
+    names = tuple(base.schema.names)
+    renamed = tuple(recipe.rename.get(name, name) for name in names)
+    return SplitKey(kind, renamed, names, base.null_columns)
 
 
 def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> Iterator[Problem]:
@@ -191,14 +197,15 @@ def _is_number(cell: str) -> bool:
     return False
 
 
-def _examples(batch: pa.RecordBatch, key: SplitKey) -> Iterator[bytes]:
+def _examples(cells: list[pa.Array], key: SplitKey) -> Iterator[bytes]:
     """Yields the tf.Examples of rows, as protobuf's deterministic mode writes them."""
-    names = [name for name in key.columns if name not in key.empty]
-    columns = [_values(batch.column(name)) for name in names]
+    features = dict(zip(key.features, cells, strict=True))
+    names = [name for name in key.features if name not in key.empty]
+    columns = [_values(features[name]) for name in names]
     examples = _serialized(pa.RecordBatch.from_arrays(columns, names)) if names else []
-    examples = examples or [b""] * batch.num_rows
+    examples = examples or [b""] * len(cells[0])
     behind = _without_kind(key.empty)
-    if not behind and not _has_prefix(key.columns):
+    if not behind and not _has_prefix(key.features):
         yield from examples
         return
     yield from deterministic(example + behind for example in examples)

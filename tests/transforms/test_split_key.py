@@ -19,7 +19,7 @@ from tfx_bsl.coders import csv_decoder
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.row_chain import split_rows
 from beam_pipelines.transforms.join.join import load_index
@@ -34,10 +34,15 @@ OPTIONS = "nulls: '', infer: full"
 BUCKETS = "split: {train: {buckets: 6}, eval: {buckets: 1}, test: {buckets: 2}}"
 
 
+def plan_in(folder: str | Path, recipe: str) -> Plan:
+    """Plans a recipe whose paths begin in a folder."""
+    parsed = parse_recipe(f"name: t\n{recipe}", "r.yaml")
+    return make_plan(dataclasses.replace(parsed, directory=str(folder)))
+
+
 def rows_of(folder: str | Path, recipe: str) -> list[tuple[str, dict[str, Any]]]:
     """Returns each row of a recipe with its split, without Beam."""
-    parsed = parse_recipe(f"name: t\n{recipe}", "r.yaml")
-    plan = make_plan(dataclasses.replace(parsed, directory=str(folder)))
+    plan = plan_in(folder, recipe)
     rows = []
     for byte_range in plan.base.ranges:
         chunks = read_range(plan.base, byte_range, {}, reject=False)

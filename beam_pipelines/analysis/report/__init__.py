@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_pipelines.analysis.report.images import choose_images, has_images
+from beam_pipelines.analysis.report.images import choose_images, image_column
 from beam_pipelines.analysis.report.page import render_report
 from beam_pipelines.analysis.report.values import (
     ImageSample,
@@ -19,6 +19,6 @@ __all__ = [
     "SourceSummary",
     "SplitSummary",
     "choose_images",
-    "has_images",
+    "image_column",
     "render_report",
 ]

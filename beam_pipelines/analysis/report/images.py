@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -17,13 +17,16 @@ _MAX_TOTAL_BYTES = 3 << 18
 _MEDIA_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
-def has_images(schema: pa.Schema) -> bool:
-    """Whether a schema has a binary column ``image/encoded``."""
-    return IMAGE_COLUMN in schema.names and pa.types.is_binary(schema.field(IMAGE_COLUMN).type)
+def image_column(schema: pa.Schema, rename: Mapping[str, str]) -> str | None:
+    """Returns the binary column that is ``image/encoded``, maybe renamed; or ``None``."""
+    name = rename.get(IMAGE_COLUMN, IMAGE_COLUMN)
+    return name if name in schema.names and pa.types.is_binary(schema.field(name).type) else None
 
 
 def choose_images(
-    rows: Iterable[tuple[str, pa.RecordBatch]], label: str | None = None
+    rows: Iterable[tuple[str, pa.RecordBatch]],
+    label: str | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> tuple[ImageSample, ...]:
     """Returns up to 24 images of sampled rows, 768 KiB in total.
 
@@ -34,10 +37,11 @@ def choose_images(
       rows: (split, sampled rows), in a fixed order. Batches without a binary column
         ``image/encoded`` are skipped.
       label: name of the column that labels an image, or ``None``.
+      rename: of the recipe: column -> new name.
     """
     groups: dict[tuple[str, str], list[ImageSample]] = {}
     for split, batch in rows:
-        for image in _images(split, batch, label):
+        for image in _images(split, batch, label, rename or {}):
             group = groups.setdefault((split, image.label), [])
             if len(group) < _NUMBER:
                 group.append(image)
@@ -55,16 +59,20 @@ def choose_images(
     return tuple(chosen)
 
 
-def _images(split: str, batch: pa.RecordBatch, label: str | None) -> Iterator[ImageSample]:
+def _images(
+    split: str, batch: pa.RecordBatch, label: str | None, rename: Mapping[str, str]
+) -> Iterator[ImageSample]:
     """Yields the small images of a batch of at most some megabytes."""
     names = batch.schema.names
-    if not has_images(batch.schema):
+    column = image_column(batch.schema, rename)
+    if column is None:
         return
-    named_by = next((name for name in (label, *_LABEL_COLUMNS) if name in names), None)
+    candidates = (label, *(rename.get(name, name) for name in _LABEL_COLUMNS))
+    named_by = next((name for name in candidates if name in names), None)
     labels: Sequence[object] = (
         [None] * batch.num_rows if named_by is None else batch.column(named_by).to_pylist()
     )
-    for value, data in zip(labels, batch.column(IMAGE_COLUMN), strict=True):
+    for value, data in zip(labels, batch.column(column), strict=True):
         buffer = data.as_buffer()
         if buffer is None or buffer.size > _MAX_IMAGE_BYTES:
             continue
