@@ -38,6 +38,7 @@ from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.reject import Checks
 from beam_pipelines.transforms.rename import Names, rename_schema, rename_sparse
 from beam_pipelines.transforms.select import SelectPlan, plan_select
+from beam_pipelines.transforms.shards import shard_name
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.transforms.split_key import plan_split_key, with_record_keys
 
@@ -95,12 +96,8 @@ class Plan(PickledOnce):
 
     @property
     def shard_name(self) -> str:
-        """First part of the shards' names; it differs between generations."""
-        return (
-            self.recipe.name
-            if self.append is None
-            else f"{self.recipe.name}-g{self.append.generation}"
-        )
+        """First part of the shards' names, as ``shards.shard_name`` returns it."""
+        return shard_name(self.recipe, self.generation)
 
     @property
     def checks(self) -> Checks:
@@ -202,6 +199,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     used = {recipe.base, *(join.source for join in recipe.join)}
     sources: dict[str, SourcePlan] = {}
     attempt(partial(_check_date, recipe, used))
+    attempt(partial(shard_name, recipe, 1))
     for name, source in recipe.sources.items():
         planned = attempt(partial(_plan_source, source, recipe)) if name in used else None
         if planned is not None:

@@ -33,6 +33,7 @@ from beam_pipelines.recipe.values import (
     read_on,
     read_prefix,
     read_quote,
+    read_shard_name,
     read_size,
     read_text,
     read_texts,
@@ -219,6 +220,9 @@ class Output:
     )
     shards_multiple_of: int = recipe_key(
         read_integer(1, MOST_SHARDS), 1, "1", "Rounds the number of shards up to a multiple."
+    )
+    shard_name: str | None = recipe_key(
+        read_shard_name, None, "`name`", "First part of the shards' names; {split} and {date}."
     )
     compression: Compression = recipe_key(
         read_choice(get_args(Compression)), "gzip", "`gzip`", "Compression of shard files."

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import Problem, nearest
 from beam_pipelines.recipe.lines import Path
+from beam_pipelines.recipe.path_dates import fill_date, has_date
 from beam_pipelines.recipe.yaml import Scalar, Tree
 
 T = TypeVar("T")
@@ -164,6 +165,26 @@ def read_name(value: Value) -> str | None:
     text = read_text(value)
     if text is not None and not NAME.fullmatch(text):
         value.expected("letters, digits, '_', '.' and '-', beginning with a letter or a digit")
+        return None
+    return text
+
+
+@reader(type="string")
+def read_shard_name(value: Value) -> str | None:
+    """The name of shards, with placeholders for split and date."""
+    text = read_text(value)
+    if text is None:
+        return None
+    try:
+        has_date(text)
+    except ValueError as error:
+        value.wrong(f"{error}")
+        return None
+    if not NAME.fullmatch(fill_date(text.replace("{split}", "train"), datetime.date(2000, 1, 1))):
+        value.expected(
+            "letters, digits, '_', '.' and '-', and the placeholders {split} and {date}, such as "
+            "'{split}_ctr_{date}'"
+        )
         return None
     return text
 

@@ -17,8 +17,10 @@ from beam_pipelines.core import files
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
+from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe import path_dates
+from beam_pipelines.recipe.model import Output, Recipe
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
 # that a writer's memory depends on neither the shard's size nor how well it compresses.
@@ -216,12 +218,33 @@ def count_shards(output: Output, split_bytes: float) -> int:
     return -(-count // multiple) * multiple
 
 
+def shard_name(recipe: Recipe, generation: int) -> str:
+    """Returns the first part of the shards' names, with ``{split}`` where the split's goes.
+
+    It differs between generations.
+
+    Raises:
+      RecipeProblems: it has a date, and the recipe has none.
+    """
+    name = recipe.output.shard_name or recipe.name
+    if recipe.date is not None:
+        name = path_dates.fill_date(name, recipe.date)
+    elif path_dates.has_date(name):
+        message = (
+            f"found a date in '{name}', expected the day on the command line, as in --date "
+            "2026-11-21."
+        )
+        raise RecipeProblems([Problem(("output", "shard_name"), message)])
+    return name if generation == 1 else f"{name}-g{generation}"
+
+
 def shard_path(name: str, split: str, number: int, count: int, compression: Compression) -> str:
     """Returns a shard's path within the dataset.
 
     It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say.
     """
     suffix = SUFFIX_FOR_COMPRESSION[compression]
+    name = name.replace("{split}", split)
     return f"{split_folder(EXAMPLES, split)}/{name}-{number:05d}-of-{count:05d}{suffix}"
 
 

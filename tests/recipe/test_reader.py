@@ -95,6 +95,9 @@ def with_output(output: str) -> str:
     return f"name: a\nsources: {{a: a.csv}}\noutput: {output}\n"
 
 
+OUTPUT = "name: a\nsources: {a: a.csv}\noutput: "
+
+
 def with_split(split: str) -> str:
     return f"name: a\nsources: {{a: a.csv}}\nsplit: {split}\n"
 
@@ -460,6 +463,9 @@ def test_all_problems_at_once() -> None:
         ),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
         (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
+        (OUTPUT + "{shard_name: a/b}", "3: output.shard_name", "letters, digits"),
+        (OUTPUT + "{shard_name: '{span}'}", "3: output.shard_name", "expected {date}"),
+        (OUTPUT + "{shard_name: '{name}'}", "3: output.shard_name", "placeholders"),
         (with_split("{train: {buckets: 0}}"), "3: split.train.buckets", "from 1 to"),
         (with_split("{train: {buckets: 1}, eval: 0.5}"), "3: split", "several kinds"),
         (with_split("{train: {buckets: 1}, by: [a, b]}"), "3: split.by", "one column"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import ChunkCounts
+from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe.model import Output, Recipe
 from beam_pipelines.transforms.shards import (
     PARTITION_BYTES,
     LoadedShardPlan,
@@ -18,6 +21,7 @@ from beam_pipelines.transforms.shards import (
     load_shard_plan,
     plan_shards,
     save_shard_plan,
+    shard_name,
     shard_path,
 )
 
@@ -116,3 +120,27 @@ def test_a_stored_plan_is_the_plan(
     path = save_shard_plan(plan, str(tmp_path_factory.mktemp("plan") / "shard_plan"))
     assert load_shard_plan(path) == plan
     assert LoadedShardPlan(path).get() == plan
+
+
+@pytest.mark.parametrize(
+    ("template", "generation", "expected"),
+    [
+        (None, 1, "ctr-00000-of-00001.tfrecord.gz"),
+        (None, 2, "ctr-g2-00000-of-00001.tfrecord.gz"),
+        ("{split}_ctr_{date}", 1, "train_ctr_2026-11-21-00000-of-00001.tfrecord.gz"),
+        ("{date:%Y%m%d}.{split}", 3, "20261121.train-g3-00000-of-00001.tfrecord.gz"),
+    ],
+)
+def test_shards_are_named_by_a_template(
+    template: str | None, generation: int, expected: str
+) -> None:
+    """Split and date stand for themselves; the number and the suffix stay."""
+    recipe = Recipe("ctr", {}, output=Output(shard_name=template), date=datetime.date(2026, 11, 21))
+    path = shard_path(shard_name(recipe, generation), "train", 0, 1, "gzip")
+    assert path == f"examples/Split-train/{expected}"
+
+
+def test_a_name_with_a_date_needs_one() -> None:
+    """Without --date, a template with a date is an error of the recipe."""
+    with pytest.raises(RecipeProblems, match=r"found a date in 'x_\{date\}'"):
+        shard_name(Recipe("ctr", {}, output=Output(shard_name="x_{date}")), 1)
