@@ -96,7 +96,7 @@ class Plan(PickledOnce):
 
     @property
     def shard_name(self) -> str:
-        """First part of the shards' names, as ``shards.shard_name`` returns it."""
+        """First part of the shards' names; it differs between generations."""
         return shard_name(self.recipe, self.generation)
 
     @property

@@ -219,7 +219,7 @@ def count_shards(output: Output, split_bytes: float) -> int:
 
 
 def shard_name(recipe: Recipe, generation: int) -> str:
-    """Returns the first part of the shards' names, with ``{split}`` where the split's goes.
+    """Returns the first part of shards' names, with a place for splits.
 
     It differs between generations.
 
