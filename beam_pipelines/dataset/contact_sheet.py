@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
+import itertools
 import math
 import unicodedata
 import warnings
@@ -19,7 +22,26 @@ _CAPTION_PIXELS = 18
 _FONT_PIXELS = 12
 _BACKGROUND, _INK, _ALARM, _EMPTY = "#ffffff", "#202020", "#c02020", "#e8e8e8"
 
+# Files of fonts with many scripts, as Linux distributions and macOS name them.
+_SYSTEM_FONTS = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansCJKsc-Regular.otf",
+    "wqy-zenhei.ttc",
+    "wqy-microhei.ttc",
+    "DroidSansFallbackFull.ttf",
+    "uming.ttc",
+    "unifont.otf",
+    "unifont.ttf",
+    "Arial Unicode.ttf",
+)
+# A character that no font has.
+_MISSING = "\uffff"
+
 Font: TypeAlias = ImageFont.FreeTypeFont | ImageFont.ImageFont
+# A font and the text that it draws.
+Run: TypeAlias = tuple[Font, str]
 
 
 class Thumbnail(NamedTuple):
@@ -42,7 +64,6 @@ def draw_contact_sheet(thumbnails: Sequence[Thumbnail]) -> Image.Image:
         "RGB", (columns * step_x + _GAP_PIXELS, rows * step_y + _GAP_PIXELS), _BACKGROUND
     )
     draw = ImageDraw.Draw(sheet)
-    font = ImageFont.load_default(_FONT_PIXELS)
     for number, picture in enumerate(thumbnails):
         left, top = (
             _GAP_PIXELS + number % columns * step_x,
@@ -50,22 +71,22 @@ def draw_contact_sheet(thumbnails: Sequence[Thumbnail]) -> Image.Image:
         )
         thumbnail = None if picture.content is None else _thumbnail(picture.content)
         if thumbnail is None:
-            _draw_gap(
-                draw, left, top, "(missing)" if picture.content is None else "(not decodable)", font
-            )
+            text = "(missing)" if picture.content is None else "(not decodable)"
+            _draw_gap(draw, left, top, text)
         else:
             sheet.paste(
                 thumbnail,
                 (left + (CELL_PIXELS - thumbnail.width) // 2, top + CELL_PIXELS - thumbnail.height),
             )
-        caption = _clipped(picture.caption, font)
-        draw.text((left + CELL_PIXELS / 2, top + CELL_PIXELS + 3), caption, _INK, font, anchor="ma")
+        _draw_caption(draw, left, top + CELL_PIXELS + 3, picture.caption)
     return sheet
 
 
-def _draw_gap(draw: ImageDraw.ImageDraw, left: int, top: int, text: str, font: Font) -> None:
+def _draw_gap(draw: ImageDraw.ImageDraw, left: int, top: int, text: str) -> None:
     draw.rectangle((left, top, left + CELL_PIXELS - 1, top + CELL_PIXELS - 1), _EMPTY)
-    draw.text((left + CELL_PIXELS / 2, top + CELL_PIXELS / 2), text, _ALARM, font, anchor="mm")
+    draw.text(
+        (left + CELL_PIXELS / 2, top + CELL_PIXELS / 2), text, _ALARM, _fonts()[0], anchor="mm"
+    )
 
 
 def _thumbnail(content: bytes) -> Image.Image | None:
@@ -105,19 +126,60 @@ def _fitted(image: Image.Image) -> Image.Image:
     return image
 
 
-def _clipped(text: str, font: Font) -> str:
-    """Clips a text to one line of ASCII within a cell.
+@functools.lru_cache
+def _fonts() -> tuple[Font, ...]:
+    """Returns Pillow's own font, of ASCII, and those of the system that are there."""
+    found: list[Font] = [ImageFont.load_default(_FONT_PIXELS)]
+    for name in _SYSTEM_FONTS:
+        with contextlib.suppress(OSError):
+            found.append(ImageFont.truetype(name, _FONT_PIXELS))
+    return tuple(found)
 
-    ASCII, because Pillow's own font has no other letters.
+
+@functools.lru_cache(maxsize=4096)
+def _font(letter: str) -> Font | None:
+    """Returns the first font that draws a letter, and not a box."""
+    for font in _fonts()[: 1 if letter.isascii() else None]:
+        if letter.isascii() or bytes(font.getmask(letter)) != bytes(font.getmask(_MISSING)):
+            return font
+    return None
+
+
+def _draw_caption(draw: ImageDraw.ImageDraw, left: int, top: int, text: str) -> None:
+    """Draws a text on one line in the middle of a cell, each letter in the font that has it."""
+    runs = _runs(text)
+    at = left + (CELL_PIXELS - _length(runs)) / 2
+    for font, run in runs:
+        draw.text((at, top + _FONT_PIXELS), run, _INK, font, anchor="ls")
+        at += font.getlength(run)
+
+
+def _length(runs: Sequence[Run]) -> float:
+    return sum(font.getlength(run) for font, run in runs)
+
+
+def _runs(text: str) -> list[Run]:
+    """Clips a text to one line within a cell, and cuts it where the font changes.
+
+    A letter that no font has loses its accents, or becomes its number.
     """
     text = "".join(
-        _plain(letter) for letter in unicodedata.normalize("NFC", " ".join(text.split()))
+        letter if _font(letter) else _plain(letter)
+        for letter in unicodedata.normalize("NFC", " ".join(text.split()))
     )
-    if font.getlength(text) <= CELL_PIXELS:
-        return text
-    while text and font.getlength(text + "...") > CELL_PIXELS:
-        text = text[:-1]
-    return text + "..."
+    runs, rest = _cut(text), text
+    while rest and _length(runs) > CELL_PIXELS:
+        rest = rest[:-1]
+        runs = _cut(rest + "...")
+    return runs
+
+
+def _cut(text: str) -> list[Run]:
+    own = _fonts()[0]
+    return [
+        (font, "".join(run))
+        for font, run in itertools.groupby(text, lambda letter: _font(letter) or own)
+    ]
 
 
 def _plain(letter: str) -> str:

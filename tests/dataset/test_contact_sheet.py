@@ -163,16 +163,47 @@ def test_captions_are_written_below_and_stay_in_their_place():
         ("a\n b", "a b"),
     ],
 )
-def test_letters_that_the_font_does_not_have(text, same):
-    """Letters that the font lacks lose their accents or become numbers.
+def test_letters_that_no_font_has(monkeypatch, text, same):
+    """Letters that no font has lose their accents or become numbers.
 
     The numbers tell two classes of another script apart.
     """
+    monkeypatch.setattr(contact_sheet, "_SYSTEM_FONTS", ())
+    forget()
     drawn, wanted, other = (
         np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), name)]))
         for name in (text, same, "犬")
     )
     assert (drawn == wanted).all()
+    assert (drawn != other).any()
+
+
+@pytest.fixture(autouse=True)
+def fonts():
+    """Looks for fonts anew in each test."""
+    yield
+    forget()
+
+
+def forget():
+    contact_sheet._fonts.cache_clear()
+    contact_sheet._font.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["Kätzchen", "郁金香", "3 (郁金香)", "котёнок"])
+def test_a_font_of_the_system_writes_the_letters_that_it_has(monkeypatch, text):
+    """They are not written as numbers, and another name looks different."""
+    if None in map(contact_sheet._font, text):
+        pytest.skip("no font of this machine has these letters")
+    assert "".join(run for _, run in contact_sheet._runs(text)) == text
+    drawn, other = (
+        np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), name)]))
+        for name in (text, text[:-1])
+    )
+    monkeypatch.setattr(contact_sheet, "_SYSTEM_FONTS", ())
+    forget()
+    by_numbers = np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), text)]))
+    assert (drawn != by_numbers).any()
     assert (drawn != other).any()
 
 
