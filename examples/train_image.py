@@ -3,10 +3,13 @@ them from.
 
   beam-pipelines convert examples/cifar/cifar10.yaml --output out/cifar10
   python examples/train_image.py out/cifar10
+  python examples/train_image.py out/fashion-mnist-raw --feature image/raw --raw_shape 28 28 1
 
 It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
 writes ``model.keras``, and compares itself with always giving the most frequent class. What the
-images, the classes and the splits are, the dataset knows.
+images, the classes and the splits are, the dataset knows; of raw bytes it does not know the shape.
+In ``serving`` there is a SavedModel of the same model for TensorFlow Serving: it takes the bytes of
+the feature, files of images or raw pixels, and gives names of classes and their probabilities.
 """
 
 from __future__ import annotations
@@ -53,6 +56,13 @@ def main() -> None:
     parser.add_argument(
         "--channels", type=int, choices=(1, 3), help="make all images grey, or all RGB"
     )
+    parser.add_argument(
+        "--raw_shape",
+        type=int,
+        nargs=3,
+        metavar=("HEIGHT", "WIDTH", "CHANNELS"),
+        help="the feature holds raw bytes, one a value, of this shape, and no compressed images",
+    )
     add_arguments(parser, epochs=10, batch_size=128, least_steps=200)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
@@ -74,6 +84,7 @@ def main() -> None:
     print(f"{model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
     train(model, batches, held_back, arguments)
     model.save(arguments.output / "model.keras")
+    export(model, classes, arguments)
     if held_back is not None:
         evaluate(model, held_back)
 
@@ -84,12 +95,14 @@ def load(
     """Returns batches of images, uint8 [batch, height, width, channels], and the numbers of their
     classes, int64 [batch].
     """
+    is_raw = arguments.raw_shape is not None
     batches = bp.load(
         info.folder,
         split,
         features=[arguments.feature],
         label=info.label or LABEL,
-        images=arguments.feature,
+        images=False if is_raw else arguments.feature,
+        raw={arguments.feature: tf.TensorSpec(arguments.raw_shape, tf.uint8)} if is_raw else None,
         image_size=arguments.image_size,
         image_channels=arguments.channels,
         batch_size=arguments.batch_size,
@@ -142,6 +155,48 @@ def make_model(shape: Sequence[int], classes: int) -> keras.Model:
         jit_compile=False,
     )
     return model
+
+
+def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Writes the model as a SavedModel whose input is the feature as the shards have it.
+
+    ``serving_default`` takes string [batch] and gives ``classes``, the name of the most probable
+    class, string [batch], and ``probabilities``, float32 [batch, classes].
+    """
+    shape = tuple(model.input_shape[1:])
+
+    def pixels(content: tf.Tensor) -> tf.Tensor:
+        if arguments.raw_shape is not None:
+            return tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
+        # As bp.load: the first frame, resized where the options ask for it.
+        image = tf.io.decode_image(content, expand_animations=False)
+        image.set_shape((None, None, None))
+        if arguments.channels == 1:
+            image = tf.cond(
+                tf.shape(image)[2] < 3,
+                lambda: image[:, :, :1],
+                lambda: tf.image.rgb_to_grayscale(image[:, :, :3]),
+            )
+        elif arguments.channels == 3:
+            image = tf.cond(
+                tf.shape(image)[2] < 3,
+                lambda: tf.repeat(image[:, :, :1], 3, axis=2),
+                lambda: image[:, :, :3],
+            )
+        if arguments.image_size:
+            resized = tf.image.resize(image, arguments.image_size, antialias=True)
+            image = tf.saturate_cast(tf.round(resized), tf.uint8)
+        return tf.ensure_shape(image, shape)
+
+    names = tf.constant(list(classes))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="content")])
+    def serve(content: tf.Tensor) -> dict[str, tf.Tensor]:
+        images = tf.map_fn(pixels, content, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
+        found = model(images, training=False)
+        return {"classes": tf.gather(names, tf.argmax(found, 1)), "probabilities": found}
+
+    tf.saved_model.save(model, str(arguments.output / "serving"), {"serving_default": serve})
 
 
 def evaluate(model: keras.Model, held_back: tf.data.Dataset) -> None:

@@ -5,15 +5,18 @@ It converts digits in class folders, CIFAR and IDX files, trains with an interru
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -157,6 +160,77 @@ def test_the_saved_model_knows_digits(trained):
     assert run.returncode == 0, run.stderr
     found = np.array(run.stdout.split(), int)
     assert (found == np.repeat(np.arange(10), 10)).mean() > 0.8
+
+
+SERVE = """
+import json, sys
+import tensorflow as tf
+
+model = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+contents = []
+for path in sys.argv[2:]:
+    if path.endswith(".gz"):
+        records = tf.data.TFRecordDataset(path, "GZIP").take(50)
+        spec = {"image/raw": tf.io.FixedLenFeature([], tf.string)}
+        contents += [tf.io.parse_single_example(r, spec)["image/raw"] for r in records]
+    else:
+        contents.append(tf.io.read_file(path))
+found = model(content=tf.stack(contents))
+names = [name.decode() for name in found["classes"].numpy()]
+print(json.dumps([names, found["probabilities"].numpy().sum(1).tolist()]))
+"""
+
+
+def served(model: Path, paths: Sequence[Path]) -> list[str]:
+    """Returns the classes that the exported model gives for files, or rows of a shard of bytes.
+
+    The program loads TensorFlow and nothing of ours.
+    """
+    command = [sys.executable, "-c", SERVE, model / "serving", *paths]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    classes, sums = json.loads(run.stdout.splitlines()[-1])
+    np.testing.assert_allclose(sums, 1, atol=1e-4)
+    return classes
+
+
+def test_the_exported_model_takes_files_of_images(trained):
+    """The bytes of PNG files go in, and the names of their classes come out."""
+    folder = trained.dataset.parent / "digits"
+    paths = [path for name in sorted(NAMES) for path in sorted((folder / name).iterdir())[:10]]
+    found = served(trained.output, paths)
+    assert (
+        np.mean([name == path.parent.name for name, path in zip(found, paths, strict=True)]) > 0.8
+    )
+
+
+def test_raw_pixels_are_trained_on_and_served(repository, tmp_path):
+    """Fashion-MNIST's way: bytes of pixels in the shards, read by ``decode_raw``, become floats.
+
+    The exported model takes the same bytes.
+    """
+    for folder in ("examples/mnist", "schemas"):
+        shutil.copytree(repository / folder, tmp_path / folder)
+    write_idx(tmp_path)
+    recipe = load_recipe(str(tmp_path / "examples" / "mnist" / "fashion_raw.yaml"))
+    dataset, model = tmp_path / "dataset", tmp_path / "model"
+    convert_module.convert(make_plan(recipe), str(dataset), quiet=True)
+    command = [sys.executable, str(repository / "examples" / "train_image.py"), str(dataset)]
+    command += ["--feature=image/raw", "--raw_shape", "28", "28", "1", "--batch_size=32"]
+    run = subprocess.run(
+        [*command, "--epochs=3", f"--output={model}"], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "28 × 28 × 1 pixels, 10 classes: T-shirt/top, " in run.stdout
+    shard = next((dataset / "examples").rglob("*test*/*.gz"))
+    rows = tf.data.TFRecordDataset(str(shard), "GZIP").take(50)
+    label = {"image/class/label": tf.io.FixedLenFeature([], tf.int64)}
+    labels = [int(tf.io.parse_single_example(row, label)["image/class/label"]) for row in rows]
+    names = bp.info(dataset).labels()
+    found = served(model, [shard])
+    assert (
+        np.mean([name == names[number] for name, number in zip(found, labels, strict=True)]) > 0.6
+    )
 
 
 def write_cifar(root: Path) -> None:
