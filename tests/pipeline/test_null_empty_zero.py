@@ -133,6 +133,6 @@ def test_inspect(rows: tuple[Path, list[dict[str, Any]]]) -> None:
     assert (
         [row["l_int"] for row in shown]
         == [row["c_int"] for row in shown]
-        == ["(missing)", "[]", "0", "[0, 0]"]
+        == ["(missing)", "[]", "[0]", "[0, 0]"]
     )
     assert [row["s_text"] for row in shown] == ["(missing)", "''", "(missing)", "''"]

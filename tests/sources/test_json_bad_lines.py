@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.json as pa_json
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Rejected
@@ -110,6 +110,7 @@ def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]
 
 
 @settings(max_examples=60, deadline=None)
+@example(lines=['{"b":1,"b":[]}', '{"b":[]}'], many=1)
 @given(
     lines=st.lists(st.one_of(OBJECTS, OBJECTS, OBJECTS, WHOLE), min_size=1, max_size=25),
     many=st.integers(1, 3),

@@ -105,7 +105,7 @@ class BadLines:
             try:
                 self._read_lines(line, _only(self._plan, field.name))
             except bad_rows.ERRORS as wrong:
-                self._remember(value, field.name, wrong)
+                self._remember(line, field.name, wrong)
                 return field.name, self._explain_value(value, field, wrong)
         return self._unknown_field(value)
 
@@ -115,7 +115,12 @@ class BadLines:
                 return name, _UNKNOWN
         return None
 
-    def _remember(self, value: dict[str, Any], name: str, error: Exception) -> None:
+    def _remember(self, line: bytes, name: str, error: Exception) -> None:
+        try:
+            # Python keeps the last of two values of one field; the error may be about the first.
+            value, _ = _parsed(line, object_pairs_hook=_plain_object)
+        except _UncertainError:
+            return
         found = _found(value, name.split("."))
         if not _kind(found):
             return
