@@ -40,7 +40,7 @@ test-end-to-end: .venv/installed-dev ## Run the tests that convert whole dataset
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
-	$(BIN)/python -m pytest tests/remote -m remote -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/remote tests/integrations -m remote -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-faults
 test-faults: .venv/installed-dev ## Break conversions on purpose, at 100 moments of each kind; FAULT_MOMENTS=4 is quick
