@@ -92,7 +92,7 @@ def test_the_wheel_is_for_every_python_and_many_systems() -> None:
 
 
 def test_the_sdist_builds_the_kernels() -> None:
-    """It has the C++ sources and what builds them."""
+    """The sdist has the C++ sources and the files that build them."""
     with tarfile.open(one("*.tar.gz")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"setup.py", "pyproject.toml", "LICENSE", "README.md"} <= names

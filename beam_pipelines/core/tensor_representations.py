@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.schema_features import feature_lists_of, path_of
 
 _Representation = schema_pb2.TensorRepresentation
-# tfx-bsl's name of the group that is used if nobody names one.
+# tfx-bsl's name of the group that it uses by default.
 _GROUP = ""
 # Stages whose features tfx-bsl does not parse.
 _STAGES = (

@@ -128,7 +128,10 @@ def _fitted(image: Image.Image) -> Image.Image:
 
 @functools.lru_cache
 def _fonts() -> tuple[Font, ...]:
-    """Returns Pillow's own font, of ASCII, and those of the system that are there."""
+    """Returns Pillow's own font, and the system's fonts that are installed.
+
+    Pillow's font has only the letters of ASCII.
+    """
     found: list[Font] = [ImageFont.load_default(_FONT_PIXELS)]
     for name in _SYSTEM_FONTS:
         with contextlib.suppress(OSError):
@@ -146,7 +149,10 @@ def _font(letter: str) -> Font | None:
 
 
 def _draw_caption(draw: ImageDraw.ImageDraw, left: int, top: int, text: str) -> None:
-    """Draws a text on one line in the middle of a cell, each letter in the font that has it."""
+    """Draws a text on one line in the middle of a cell.
+
+    Each letter is drawn in a font that has it.
+    """
     runs = _runs(text)
     at = left + (CELL_PIXELS - _length(runs)) / 2
     for font, run in runs:
@@ -159,9 +165,9 @@ def _length(runs: Sequence[Run]) -> float:
 
 
 def _runs(text: str) -> list[Run]:
-    """Clips a text to one line within a cell, and cuts it where the font changes.
+    """Clips a text to one line of a cell.
 
-    A letter that no font has loses its accents, or becomes its number.
+    Each run has one font. A letter that no font has loses its accents, or becomes its number.
     """
     text = "".join(
         letter if _font(letter) else _plain(letter)

@@ -924,7 +924,10 @@ def test_dataset_sizes(
 def test_rows_of_the_previous_version(
     limit: str, rows: int, version: int | None, expected: str | None
 ) -> None:
-    """The version comparator divides by the rows of the previous version, not of the baseline."""
+    """The version comparator divides by the rows of the previous version.
+
+    The rows of the baseline do not matter.
+    """
     schema = parsed(
         'feature { name: "x" type: INT } '
         f"dataset_constraints {{ num_examples_version_comparator {{ {limit} }} }}"

@@ -1,4 +1,7 @@
-"""Tests of the rules for sparse and weighted features, with TFDV's statistics of them."""
+"""Tests of the rules for sparse and weighted features.
+
+The statistics are those that TFDV writes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ WEIGHTED = """
 
 
 def found(schema: str, custom: str) -> list[tuple[str, str, str]]:
-    """Returns type, short description and description of each reason of the feature ``s``."""
+    """Returns type and both descriptions of each reason of the feature ``s``.
+
+    The short description comes before the long one.
+    """
     statistics = text_format.Parse(
         f"num_examples: 9 features {{ path {{ step: 's' }} {custom} }}",
         statistics_pb2.DatasetFeatureStatistics(),
@@ -144,14 +150,20 @@ def test_weighted_features(custom: str, expected: list[tuple[str, str, str]]) ->
     ],
 )
 def test_two_features_of_one_name(schema: str, kind: str) -> None:
-    """A name that is taken is an anomaly, and nothing else is checked."""
+    """Two features of one name are an anomaly.
+
+    The feature is not checked for anything else.
+    """
     short = f"{kind.capitalize()} feature name collision"
     wanted = [(f"{kind}_FEATURE_NAME_COLLISION", short, f"{short}.")]
     assert found(schema, number("missing_value", 3)) == wanted
 
 
 def test_a_column_with_the_name_of_a_sparse_feature() -> None:
-    """Our own statistics have columns only; a collision is found in them too."""
+    """A column with the name of a sparse feature is an anomaly.
+
+    Our own statistics show it, although they have columns only.
+    """
     schema = text_format.Parse('feature { name: "x" type: INT }', schema_pb2.Schema())
     schema.sparse_feature.add(name="x")
     rows = describe(find_anomalies(statistics_of([1, 2], pa.int64()), schema))

@@ -214,7 +214,7 @@ COMPARATORS = (
 def test_equal_distributions_are_no_drift(
     comparator: str, values: list[Any], times: int, chance: Any
 ) -> None:
-    """The same values in another order, several times, cross no threshold, not even 0."""
+    """Repeated and reordered values do not exceed a threshold of 0."""
     kind = pa.string() if isinstance(values[0], str) else pa.float64()
     more = values * times
     chance.shuffle(more)
@@ -232,7 +232,10 @@ def test_equal_distributions_are_no_drift(
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 def test_a_share_of_odd_values_is_drift_only_if_it_changes(odd: float) -> None:
-    """10 % on both days is none; 10 % after 0 % is."""
+    """A share of NaN or infinities is drift only if it changes.
+
+    10 % on both days is no drift. 10 % after 0 % is drift.
+    """
     numbers = [float(number) for number in range(90)]
     days = {"steady": [*numbers, *[odd] * 10], "none": [*numbers, *numbers[::9]]}
     comparator = "jensen_shannon_divergence { threshold: 0.02 }"

@@ -187,7 +187,10 @@ def test_only_what_applies_is_widened() -> None:
 
 
 def test_a_contradiction_that_is_not_accepted_stays() -> None:
-    """Without its anomaly among the accepted ones, a contradiction is no error of its own."""
+    """A contradiction stays in the schema if its anomaly is not accepted.
+
+    It is not an error by itself.
+    """
     schema = parsed('feature { name: "x" type: FLOAT int_domain { max: 1 } }')
     found = update_schema(
         schema, [statistics([2.5], pa.float64())], lambda type_, _: type_ == 28
@@ -226,7 +229,7 @@ CONSTRAINTS = ("", "distribution_constraints { min_domain_mass: 0.5 }")
 def test_an_updated_schema_does_not_contradict_itself(
     type_: str, parts: tuple[str, ...], kind: pa.DataType, data: st.DataObject
 ) -> None:
-    """Whatever the schema said, nothing is found after the update, and nothing fails."""
+    """An updated schema has no anomaly, and a second update changes nothing."""
     values = data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=1, max_size=4))
     schema = parsed(
         f'feature {{ name: "x" {type_} {" ".join(parts)} }} '

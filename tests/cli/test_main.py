@@ -311,8 +311,9 @@ def test_summary() -> None:
 
 
 def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
-    """Control characters of values and names are escapes, bytes are counted, and the parent of
-    feature lists is left out.
+    """The table of features escapes control characters.
+
+    It counts the values of columns of bytes, and leaves out the parent of feature lists.
     """
     batch = pa.record_batch(
         {

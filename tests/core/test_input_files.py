@@ -1,4 +1,7 @@
-"""Listing of inputs: Beam's patterns, with links followed and nothing lost in silence."""
+"""Tests of the listing of inputs: patterns, links and hidden files.
+
+Patterns are those of Beam. Links are followed, or are an error.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ PATTERNS = st.lists(st.one_of(WILDCARDS, NAMES), min_size=1, max_size=4).map("/"
 
 
 def listed(folder: Path, pattern: str) -> list[str]:
-    """Returns the paths in a folder that match a pattern, relative to the folder."""
+    """Returns the paths in a folder that match a pattern.
+
+    Paths are relative to the folder.
+    """
     return [
         os.path.relpath(file.path, folder) for file in input_files.list_files(f"{folder}/{pattern}")
     ]
@@ -51,7 +57,10 @@ def make(folder: Path, *paths: str) -> None:
 def test_without_links_as_beam(
     tmp_path_factory: pytest.TempPathFactory, tree: list[tuple[str, ...]], pattern: str
 ) -> None:
-    """Without links, what matches any pattern is what Beam finds, in the same order."""
+    """Without links, a pattern matches the files that Beam finds.
+
+    The order is the same, too.
+    """
     folder = tmp_path_factory.mktemp("tree")
     for path in tree:
         parent = folder.joinpath(*path[:-1])
@@ -77,7 +86,10 @@ def test_with_links_as_the_shell(
     links: list[tuple[tuple[str, ...], tuple[str, ...]]],
     pattern: str,
 ) -> None:
-    """With links into other folders, what matches is what ``glob`` finds, as a shell does."""
+    """With links, a pattern matches the files that ``glob`` finds.
+
+    A shell finds the same files.
+    """
     folder, other = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("other")
     for number, path in enumerate(tree):
         top = (folder, other)[number % 2]
@@ -153,7 +165,10 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_links_that_are_errors(tmp_path: Path, case: str) -> None:
-    """A link to nothing, and one to a folder that is read anyway, are errors that name it."""
+    """A link to nothing, or to a folder again, is an error.
+
+    The error names the link. A pipe is an error, too.
+    """
     paths, pattern, message = WRONG[case]
     make(tmp_path, *paths)
     if case == "pipe":
@@ -193,9 +208,10 @@ HIDDEN = {
 def test_hidden_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, is_remote: bool
 ) -> None:
-    """Wildcards match no hidden files, no markers and nothing in their folders, in any storage.
+    """Wildcards match no hidden files or markers, in any storage.
 
-    A pattern that begins with the sign in the same place does.
+    They match no files in hidden folders either. A pattern that has the sign ``.`` or ``_`` in the
+    same place matches them.
     """
     make(tmp_path, *SPARK)
     if is_remote:
@@ -216,14 +232,20 @@ def test_hidden_files(
 
 
 def test_links_and_pipes_that_are_hidden(tmp_path: Path) -> None:
-    """What is no data is not looked at: locks of editors are links to nothing."""
+    """The listing ignores hidden links and pipes.
+
+    An editor's lock is a link to nothing.
+    """
     make(tmp_path, "x.csv", ".#x.csv -> me@host.1", "_loop -> .")
     os.mkfifo(tmp_path / "_pipe")
     assert listed(tmp_path, "**") == ["x.csv"]
 
 
 def test_only_matching_folders_are_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link to a large tree costs nothing where the pattern cannot match in it."""
+    """The listing enters only folders that the pattern matches.
+
+    A link to a large tree elsewhere costs nothing.
+    """
     make(tmp_path, "a/1/2/3/x", "b/x.csv", "c -> /")
     entered = []
     scan = os.scandir
@@ -249,7 +271,7 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("target", ["../out", "../out/gone", "/dev"])
 def test_links_out_of_the_root(tmp_path: Path, target: str) -> None:
-    """A link that leads out of ``--input_root`` is refused before it is followed."""
+    """A link that leads out of ``--input_root`` is not followed."""
     make(tmp_path, "out/x.csv", "data/a/x.csv", f"data/b -> {target}")
     with only_below([str(tmp_path / "data")]):
         with pytest.raises(OutsideRootError):
@@ -272,7 +294,10 @@ def test_relative_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patt
 
 
 def test_existence(tmp_path: Path) -> None:
-    """A file that is read if it is there is looked for, and a link to nothing is an error."""
+    """An optional file may be missing.
+
+    A link to nothing in its place is an error.
+    """
     make(tmp_path, "x", "y -> x", "z -> gone")
     assert input_files.exists(str(tmp_path / "x"))
     assert input_files.exists(str(tmp_path / "y"))

@@ -1,4 +1,7 @@
-"""Pipes, devices and sockets in the place of files: an error at once, wherever a file is opened."""
+"""Tests of pipes, devices and sockets in the place of files.
+
+Wherever a file is opened, they are an error at once.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ SCHEMA = 'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a file of each kind that a recipe can name."""
+    """A folder with each kind of file that a recipe can name."""
     (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
     (tmp_path / "a.libsvm").write_text("1 1:2\n")
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n')
@@ -58,7 +61,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def make_socket(path: Path) -> None:
-    """Makes a socket; its name must be short, so it is made from its folder."""
+    """Makes a socket, from within its folder.
+
+    The name of a socket must be short.
+    """
     here = Path.cwd()
     os.chdir(path.parent)
     try:
@@ -123,7 +129,10 @@ CASES = {
 def test_no_regular_file(
     folder: Path, kind: str, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A recipe whose file is a pipe, a device or a socket is refused by name while it is planned."""
+    """Planning refuses a pipe, a device or a socket.
+
+    The error names it. No dataset is written.
+    """
     make, message = KINDS[kind]
     name, text = CASES[case]
     (folder / "recipe.yaml").write_text(f"name: t\n{text}\n")
@@ -139,7 +148,10 @@ def test_no_regular_file(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_commands(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Commands that take a file refuse one that is none, and so does the loader."""
+    """Other commands refuse a pipe, a device or a socket.
+
+    The loader does, too.
+    """
     make, message = KINDS[kind]
     path = folder / "x.pbtxt"
     make(path)
@@ -165,7 +177,10 @@ def test_a_folder_in_the_place_of_a_file(folder: Path) -> None:
 
 
 def test_limits_hold_while_reading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file with more bytes than it was listed with is read as far as its limit, and no further."""
+    """A file that grew since its listing is an error.
+
+    No byte after the limit is read.
+    """
     photo = folder / "photos" / "cat" / "1.png"
     plan = plan_of(folder / "photos", format="images", limits=Limits(cell_bytes=1000))
     read.read_table(plan, reject=False)

@@ -58,7 +58,10 @@ def group_of(schema: schema_pb2.Schema) -> dict[str, schema_pb2.TensorRepresenta
 @given(SCHEMAS)
 @settings(max_examples=100, deadline=None)
 def test_representations_are_those_of_tfx_bsl(schema: schema_pb2.Schema) -> None:
-    """They are what tfx-bsl infers, and without them the schema is as it was."""
+    """Added representations are those that tfx-bsl infers.
+
+    Without them, the schema is the one before.
+    """
     expected = tensor_representation_util.InferTensorRepresentationsFromSchema(schema)
     before = schema_pb2.Schema.FromString(schema.SerializeToString())
     assert group_of(add_representations(schema)) == expected
@@ -66,7 +69,10 @@ def test_representations_are_those_of_tfx_bsl(schema: schema_pb2.Schema) -> None
 
 
 def parsed(text: str) -> schema_pb2.Schema:
-    """Returns a schema with a feature ``x``, a feature list ``s``, and what ``text`` adds."""
+    """Returns a schema with a feature ``x`` and a feature list ``s``.
+
+    ``text`` is added to it.
+    """
     struct = 'name: "##SEQUENCE##" type: STRUCT struct_domain { feature { name: "s" type: INT } }'
     features = f'feature {{ name: "x" type: FLOAT }} feature {{ {struct} }}'
     return text_format.Parse(f"{features} {text}", schema_pb2.Schema())
@@ -78,7 +84,7 @@ OWN = """tensor_representation_group { key: "" value { tensor_representation { k
 
 
 def test_what_somebody_has_written_stays() -> None:
-    """A representation of the user's is kept, and its column gets no other one."""
+    """A user's representation stays, and its column gets no other one."""
     schema = add_representations(parsed(OWN))
     assert group_of(schema).keys() == {"mine", "##SEQUENCE##.s"}
     assert group_of(add_representations(schema, parsed(OWN))).keys() == {"mine", "##SEQUENCE##.s"}
@@ -95,7 +101,10 @@ def test_examples_need_none() -> None:
     ("change", "kind"), [("", "varlen_sparse_tensor"), ("deprecated: true", None)]
 )
 def test_they_follow_features(change: str, kind: str | None) -> None:
-    """A feature that lost its shape is no longer parsed as a dense tensor."""
+    """A feature without a shape is not parsed as a dense tensor.
+
+    It was one before the schema changed.
+    """
     dense = 'name: "x" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } }'
     before = parsed("")
     before.feature[0].CopyFrom(text_format.Parse(dense, schema_pb2.Feature()))
@@ -109,5 +118,8 @@ def test_they_follow_features(change: str, kind: str | None) -> None:
 
 
 def test_a_flat_schema_has_none_of_feature_lists() -> None:
-    """As features of a tf.Example, feature lists have no path into a struct."""
+    """A flat schema has no representations of feature lists.
+
+    The feature lists are features of a tf.Example there, without a path into a struct.
+    """
     assert group_of(flattened(add_representations(parsed("")))).keys() == {"x"}

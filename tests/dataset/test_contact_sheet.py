@@ -192,7 +192,10 @@ def forget():
 
 @pytest.mark.parametrize("text", ["Kätzchen", "郁金香", "3 (郁金香)", "котёнок"])
 def test_a_font_of_the_system_writes_the_letters_that_it_has(monkeypatch, text):
-    """They are not written as numbers, and another name looks different."""
+    """A system's font writes its letters, and not their numbers.
+
+    Another name looks different.
+    """
     if None in map(contact_sheet._font, text):
         pytest.skip("no font of this machine has these letters")
     assert "".join(run for _, run in contact_sheet._runs(text)) == text

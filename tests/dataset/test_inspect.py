@@ -223,7 +223,10 @@ def test_show_values(values: list[int] | None, text: str) -> None:
 
 
 def test_a_list_of_one_value_is_no_scalar() -> None:
-    """The schema says which features are lists; without one, a single value stands alone."""
+    """The schema says which features are lists.
+
+    A list of one value has brackets. Without a schema, a single value has none.
+    """
     schema = text_format.Parse(
         "feature { name: 'a' value_count { min: 1 max: 1 } } feature { name: 'b' shape {} }"
         "feature { name: 'c' value_count { min: 1 } } feature { name: 'd' shape { dim { size: 2 } } }"

@@ -131,7 +131,10 @@ def test_buckets_of_tft_are_its_own() -> None:
 
 
 def test_boundaries_are_the_nearest() -> None:
-    """18 times 1, 9 times 2, and 73 others: the first bucket takes 18, not 27."""
+    """Each boundary is the nearest one to the wanted share.
+
+    Of 18 times 1, 9 times 2, and 73 other values, the first of 5 buckets has 18, not 27.
+    """
     values = np.array([1] * 18 + [2] * 9 + list(range(3, 76)))
     boundaries = Quantiles.of(pa.array(values), None).boundaries(5)
     counts = np.bincount(np.searchsorted(boundaries, values, side="right"))

@@ -259,8 +259,9 @@ def train(repository: Path, output: Path, *arguments: str) -> list[tuple[float, 
 
 
 def raw_examples(rows: pd.DataFrame) -> list[bytes]:
-    """Returns joined clicks as a server gets them: tf.Examples of texts and numbers, without a
-    label, in which a null has no feature.
+    """Returns joined clicks as tf.Examples, as a server gets them.
+
+    Columns are texts and numbers, without the label. A null has no feature.
     """
     published = pd.to_datetime(rows.published)
     columns = {
@@ -299,7 +300,10 @@ def raw_examples(rows: pd.DataFrame) -> list[bytes]:
 
 
 def check_serving(folder: Path, day: Path, raw: dict[str, tf.TensorSpec]) -> None:
-    """The SavedModel gives raw clicks of a day the scores that the model gives the examples."""
+    """Checks that the SavedModel gives raw clicks the scores of the model.
+
+    The model scores the encoded examples of the same day.
+    """
     model = tf.keras.models.load_model(folder / "model" / "model.keras")
     graph = tf.saved_model.load(str(folder / "model" / "serving"))
     predict = graph.signatures["serving_default"]

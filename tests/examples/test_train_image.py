@@ -182,9 +182,10 @@ print(json.dumps([names, found["probabilities"].numpy().sum(1).tolist()]))
 
 
 def served(model: Path, paths: Sequence[Path]) -> list[str]:
-    """Returns the classes that the exported model gives for files, or rows of a shard of bytes.
+    """Returns the classes that the exported model gives.
 
-    The program loads TensorFlow and nothing of ours.
+    Inputs are files of images, or the rows of a shard of bytes. The program loads TensorFlow and
+    none of our modules.
     """
     command = [sys.executable, "-c", SERVE, model / "serving", *paths]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -195,7 +196,7 @@ def served(model: Path, paths: Sequence[Path]) -> list[str]:
 
 
 def test_the_exported_model_takes_files_of_images(trained):
-    """The bytes of PNG files go in, and the names of their classes come out."""
+    """The exported model names the classes of PNG files from their bytes."""
     folder = trained.dataset.parent / "digits"
     paths = [path for name in sorted(NAMES) for path in sorted((folder / name).iterdir())[:10]]
     found = served(trained.output, paths)
@@ -205,9 +206,9 @@ def test_the_exported_model_takes_files_of_images(trained):
 
 
 def test_raw_pixels_are_trained_on_and_served(repository, tmp_path):
-    """Fashion-MNIST's way: bytes of pixels in the shards, read by ``decode_raw``, become floats.
+    """The trainer and the exported model take raw pixels.
 
-    The exported model takes the same bytes.
+    The shards have the bytes of the pixels, as in the example of Fashion-MNIST.
     """
     for folder in ("examples/mnist", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)

@@ -1,5 +1,6 @@
-"""The trainers of ``examples/`` with datasets that lack something: they train without it, or end with
-one line that says what is missing.
+"""Tests of the trainers in ``examples/`` with incomplete datasets.
+
+A trainer trains without the missing part, or ends with one line that names it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ split: {train: 0.8, eval: 0.2}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Converts a table with empty texts and some images; copies lack each of ``LACKING``."""
+    """Converts a table with empty texts, and some images.
+
+    Each copy of the datasets lacks one part of ``LACKING``.
+    """
     folder = tmp_path_factory.mktemp("lacking")
     random = np.random.default_rng(3)
     words = np.array(["red", "green", "blue", "cat", "dog"])
@@ -68,7 +72,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def take_away(what: str, dataset: Path) -> None:
-    """Makes a dataset what a recipe without label, ``split`` or matching rows gives."""
+    """Removes the label, the split ``eval`` or all rows.
+
+    The dataset becomes what a recipe without them writes.
+    """
     manifest = json.loads((dataset / "dataset.json").read_text())
     if what == "label":
         manifest["label"] = None
@@ -86,7 +93,10 @@ def take_away(what: str, dataset: Path) -> None:
 
 @pytest.fixture
 def trainer(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Returns a function that runs a trainer in this process, and the folder of its model."""
+    """Returns a function that runs a trainer in this process.
+
+    The function returns the folder of the model.
+    """
     monkeypatch.syspath_prepend(str(repository / "examples"))
 
     def run(name: str, *arguments: str | Path) -> Path:
@@ -100,7 +110,10 @@ def trainer(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 def test_empty_texts_are_trained_on(folder: Path, trainer) -> None:
-    """With a fifth of the texts empty, all weights are finite, and an empty text has a score."""
+    """Empty texts leave the weights finite, and have a finite score.
+
+    A fifth of the texts is empty.
+    """
     output = trainer("train_text", folder / "table", "--batch_size=32")
     model = keras.models.load_model(output / "model.keras")
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
@@ -118,7 +131,10 @@ TRAINERS = [("train_text", "table"), ("train_ctr", "table"), ("train_image", "im
 def test_no_rows_or_no_label_is_one_line(
     folder: Path, trainer, name: str, kind: str, what: str
 ) -> None:
-    """Without rows or a label a trainer ends with one line, before it trains."""
+    """Without rows or a label, a trainer ends with one line.
+
+    It ends before it trains.
+    """
     dataset = folder / f"{kind}-{what}"
     with pytest.raises(SystemExit) as error:
         trainer(name, dataset)
@@ -131,7 +147,10 @@ def test_no_rows_or_no_label_is_one_line(
 def test_nothing_held_back_is_no_error(
     folder: Path, trainer, capsys: pytest.CaptureFixture[str], name: str, kind: str
 ) -> None:
-    """Without a second split it trains, and says that the model is not evaluated."""
+    """Without a split ``eval``, a trainer trains but does not evaluate.
+
+    It says so.
+    """
     output = trainer(name, folder / f"{kind}-eval")
     assert (output / "model.keras").is_file()
     assert "no rows in a split 'eval': the model is not evaluated" in capsys.readouterr().out
@@ -142,7 +161,10 @@ def test_nothing_held_back_is_no_error(
     [("table-rows", "rows"), ("table-label", "label"), ("table-eval", "split 'eval'")],
 )
 def test_the_flights_trainer_checks_first(folder: Path, trainer, dataset: str, found: str) -> None:
-    """It needs rows to train on, a label, and rows to compare, and says so in one line."""
+    """The trainer of flights checks both datasets first.
+
+    Without rows to train on, a label, or rows to compare, it ends with one line.
+    """
     both = ["--encoded", folder / dataset, "--raw", folder / dataset]
     with pytest.raises(SystemExit, match=f"^error: {folder / dataset}: found no {found}"):
         trainer("train_flights", *both)
@@ -150,7 +172,7 @@ def test_the_flights_trainer_checks_first(folder: Path, trainer, dataset: str, f
 
 @pytest.mark.slow
 def test_a_loss_of_nan_is_an_error(folder: Path, trainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that no longer computes ends the trainer with a message, and is not written."""
+    """A loss of NaN ends the trainer with a message."""
     module = importlib.import_module("train_text")
     make_model = module.make_model
 

@@ -327,7 +327,10 @@ def test_nothing_new_touches_nothing(history: Path, capsys: pytest.CaptureFixtur
 def test_a_dry_run_tells_what_would_be_added(
     visits: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the generation and the new file, and writes nothing."""
+    """A dry run names the generation and the new file.
+
+    Nothing is written.
+    """
     before = digests(visits / "out")
     assert run(visits, "out", "--dry_run") == 0
     printed = capsys.readouterr().out

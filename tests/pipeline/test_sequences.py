@@ -482,7 +482,10 @@ def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) ->
 def test_batches_of_similar_lengths_as_the_page_makes_them(
     repository: Path, lists: Path, tmp_path: Path
 ) -> None:
-    """The code of docs/loading.md loses no row, also where sequences have no steps."""
+    """The page's code for batches of similar lengths loses no row.
+
+    Some sequences have no steps.
+    """
     page = (repository / "docs" / "loading.md").read_text()
     (code,) = (
         block for block in page.split("```") if block.startswith("python") and "bucket_by" in block

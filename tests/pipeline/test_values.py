@@ -427,7 +427,10 @@ FLOATS = st.floats() | st.floats(width=32) | st.floats(-4, 4) | st.sampled_from(
 @hypothesis.settings(max_examples=150, deadline=None)
 @hypothesis.given(st.lists(FLOATS, min_size=1, max_size=6))
 def test_bfloat16_is_the_nearest(values: list[float]) -> None:
-    """Each number becomes the nearest bfloat16, ties the even one; none becomes infinite."""
+    """Each number becomes the nearest bfloat16.
+
+    A tie becomes the even one. A number that would become infinite is refused.
+    """
     bits = np.arange(0x7F80, dtype=np.uint32)  # all finite ones from 0
     known = (bits << 16).view(np.float32).astype(np.float64)
     wanted = []
@@ -479,7 +482,10 @@ DECLARED = {
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_numbers_of_declared_tensors(tmp_path: Path, declared: str, kind: str) -> None:
-    """TensorFlow reads the declared type back, also in columns of integers and fractions."""
+    """TensorFlow reads tensors of the declared type.
+
+    Their columns have integers or fractions.
+    """
     value, parse, wanted = DECLARED[declared]
     path = tmp_path / ("d.parquet" if kind == "parquet" else "d.jsonl")
     if kind == "parquet":
@@ -505,7 +511,10 @@ def test_numbers_of_declared_tensors(tmp_path: Path, declared: str, kind: str) -
 def test_numbers_that_a_declared_tensor_cannot_hold(
     tmp_path: Path, value: list[Any], declared: str, message: str
 ) -> None:
-    """They are a bad row that says why."""
+    """A number that the declared tensor cannot hold is a bad row.
+
+    The error says why.
+    """
     pq.write_table(pa.table({"x": [value]}), tmp_path / "d.parquet")
     with pytest.raises(DataError, match=rf"row 1, column 'x': found .*{message}"):
         read_rows(tmp_path / "d.parquet", types={"x": declared})

@@ -16,7 +16,10 @@ DIALECT = Dialect(ord(","), ord('"'))
 
 @pytest.mark.parametrize("cells", [3, 12_000, 100_000])
 def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused with pyarrow's error, before pyarrow if far too long."""
+    """A record of too many cells is refused with pyarrow's error.
+
+    A far too long record does not reach pyarrow.
+    """
     data = b"1,2\n" + b"," * (cells - 1) + b"\n"
     seen = []
     read = parser.pa_csv.read_csv

@@ -155,7 +155,10 @@ def test_json_values_of_another_kind(
     types: dict[str, str],
     message: str,
 ) -> None:
-    """The error shows the value as it is written, and what the sample has."""
+    """A JSON value of another kind is an error.
+
+    The error shows the value as written, and the kind in the sample.
+    """
     good = '{"x": 1, "l": [1], "b": true, "t": [[1, 2]], "a": [{"b": 1, "c": 2}]}\n'
     path = write(tmp_path / "d.jsonl", f"{good}{good}{line}\n")
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 2 * len(good))
@@ -303,7 +306,11 @@ TEXTS = {
 def test_integers_in_a_column_of_floats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int, is_late: bool
 ) -> None:
-    """One that float64 rounds, or beyond int64, is refused in the sample and behind it."""
+    """A column of floats refuses integers that float64 rounds.
+
+    It refuses integers beyond int64, too. Both hold in the sample and after it. A declared type
+    accepts them.
+    """
     first, row = TEXTS[kind]
     name = {"libsvm": "label", "nested": "x.y"}.get(kind, "x")
     options: dict[str, Any] = {"format": {"csv": "csv", "libsvm": "libsvm"}.get(kind, "json_lines")}
@@ -325,7 +332,10 @@ def test_integers_in_a_column_of_floats(
 
 
 def test_exact_floats_and_digits_of_sparse_text(tmp_path: Path) -> None:
-    """With ``floats: exact``, values of libsvm text are refused unless declared as float32."""
+    """``floats: exact`` refuses values of libsvm text without a type.
+
+    Values that are declared as float32 are accepted.
+    """
     write(tmp_path / "d.libsvm", "1 1:0.5\n")
     recipe = "name: d\nsources: {{d: {{path: d.libsvm{}}}}}\noutput: {{floats: exact}}\n"
 

@@ -33,7 +33,10 @@ FORMATS: dict[str, tuple[str, bytes]] = {
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_folder_that_spark_wrote(tmp_path: Path, format_: str) -> None:
-    """``folder/*`` reads the parts, and not markers, checksums or metadata, in each format."""
+    """``folder/*`` reads only the parts of Spark's folder, in each format.
+
+    Markers, checksums and metadata are left out.
+    """
     name, content = FORMATS[format_]
     (tmp_path / name).write_bytes(content)
     for other in ("_SUCCESS", f".{name}.crc", "._SUCCESS.crc", f"_{name}", f"._{name}"):
@@ -44,7 +47,7 @@ def test_a_folder_that_spark_wrote(tmp_path: Path, format_: str) -> None:
 
 
 def test_partitions_as_pyarrow_and_spark(tmp_path: Path) -> None:
-    """Of a Parquet dataset with metadata, the rows are those that pyarrow reads."""
+    """Rows of a Parquet dataset with metadata are those of pyarrow."""
     for number in range(3):
         (tmp_path / f"day={number}").mkdir()
         pq.write_table(pa.table({"n": [number]}), tmp_path / f"day={number}" / "part-0.parquet")
@@ -74,7 +77,10 @@ def test_images(tmp_path: Path, path: str) -> None:
 
 
 def test_members_of_an_archive(tmp_path: Path) -> None:
-    """Files that macOS puts into archives are no batches; ``./`` before names is nothing hidden."""
+    """Files that macOS adds to an archive are not read as batches.
+
+    ``./`` before a name does not hide it.
+    """
     batch = cifar10_batch(*colour_digits(2))
     with tarfile.open(tmp_path / "cifar-10-python.tar", "w") as archive:
         for name, data in (
@@ -90,7 +96,10 @@ def test_members_of_an_archive(tmp_path: Path) -> None:
 
 
 def test_a_hidden_file_by_name(tmp_path: Path) -> None:
-    """A file that a path names is read, whatever its name; a wildcard's error mentions it."""
+    """A hidden file that the path names is read.
+
+    A wildcard does not match it, and its error says so.
+    """
     (tmp_path / "_x.csv").write_bytes(CSV)
     assert len(read_rows(tmp_path / "_x.csv")) == 2
     assert len(read_rows(tmp_path / "_*.csv")) == 2

@@ -182,7 +182,10 @@ def test_a_turned_photograph_is_put_upright():
 @given(share=st.floats(0, 1, exclude_max=True))
 @settings(max_examples=60, deadline=None)
 def test_a_truncated_image_is_refused(name, share):
-    """Wherever it ends, but for the last bytes of a BMP, which hold no pixels."""
+    """An image that is cut anywhere is refused.
+
+    Only the last bytes of a BMP may be missing: they hold no pixels.
+    """
     data = CASES[name]
     cut = data[: min(int(share * len(data)), len(data) - (5 if "bmp" in name else 1))]
     for look_at in (
@@ -458,7 +461,10 @@ def test_a_dataset_of_class_folders(tmp_path):
 
 
 def test_resized_images_have_one_shape(tmp_path):
-    """They make a batch; a split by files keeps each file whole."""
+    """Resized images make a batch.
+
+    A split by files keeps each file whole.
+    """
     write_digits(tmp_path / "photos", 90, FORMATS)
     for name, pixels in photographs().items():
         (tmp_path / "photos" / "one" / f"{name}.jpg").write_bytes(encode(pixels, "jpeg"))
@@ -591,9 +597,9 @@ def test_the_example_meets_its_schema(tmp_path):
 
 
 def test_a_stored_list_of_files_is_the_list(tmp_path):
-    """It is a sequence, by position and slice.
+    """A stored list of files is a sequence, by position and slice.
 
-    However many files there are, a plan that is sent to workers stays small.
+    A plan that is sent to workers stays small with any number of files.
     """
     write(tmp_path / "photos", *(f"{number % 7}/{number:04}.png" for number in range(300)))
     plan = plan_source(source_of(tmp_path / "photos"), "")

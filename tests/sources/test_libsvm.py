@@ -33,7 +33,9 @@ LARGEST = 2**63 - 1
 def plain_row(
     line: str, base: int, size: int | None, has_fields: bool, sort: bool = False
 ) -> dict[str, Any] | None:
-    """Parses one line with Python alone; ``None`` for a line without a row.
+    """Parses one line with Python alone.
+
+    Returns ``None`` for a line without a row.
 
     Raises:
       ValueError: the line is bad.
@@ -320,7 +322,10 @@ def test_bad_line_is_explained(
     ],
 )
 def test_sparse_text_with_the_suffix_of_csv(tmp_path: Path, text: str, format_: str | None) -> None:
-    """It is no CSV with a strange header: the problem names the format to set."""
+    """Sparse text with the suffix of CSV is refused.
+
+    The problem names the format to set.
+    """
     path = write(tmp_path / "d.txt", f"{text}1 2:3\n")
     if format_ is None:
         assert read_rows(path)
@@ -519,7 +524,10 @@ def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> N
 def test_sparse_feature_stays_while_its_columns_do(
     tmp_path: Path, more: str, features: set[str]
 ) -> None:
-    """It is written if both columns are unchanged; else they are features."""
+    """A sparse feature stays if both of its columns are unchanged.
+
+    Otherwise its columns are features.
+    """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=more))
     assert set(info.feature_spec()) == features

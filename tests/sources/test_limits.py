@@ -412,7 +412,10 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_header_of_a_hundred_thousand_columns(tmp_path: Path) -> None:
-    """It is refused without comparing all names with each other."""
+    """A header of too many columns is refused.
+
+    The names are not compared with each other.
+    """
     path = write(tmp_path / "a.csv", wide(100_000, "csv"))
 
     def plan() -> None:

@@ -1,4 +1,7 @@
-"""Links among a source's files: followed in every format, and none to nothing passed over."""
+"""Tests of links among a source's files.
+
+Each format follows them, and refuses a link to nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def test_a_linked_folder_of_a_pattern(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["photos", "photos/*/*"])
 def test_a_linked_class_folder(tmp_path: Path, path: str) -> None:
-    """A linked folder of images is a class, called as the link is."""
+    """A linked folder of images is a class with the link's name."""
     write(tmp_path / "photos" / "cat" / "1.png", PICTURE)
     write(tmp_path / "wolves" / "1.png", PICTURE)
     (tmp_path / "photos" / "dog").symlink_to(tmp_path / "wolves")
@@ -54,7 +57,10 @@ def test_a_folder_of_images_with_brackets_in_its_name(tmp_path: Path) -> None:
 
 
 def test_linked_class_names(tmp_path: Path) -> None:
-    """Class names next to batches may be a link, which has to lead somewhere."""
+    """The file of class names may be a link to a file.
+
+    A link to nothing is an error.
+    """
     pictures, labels = colour_digits(3)
     write(tmp_path / "batches" / "data_batch_1", cifar10_batch(pictures, labels, b"one"))
     write(tmp_path / "names", cifar10_meta())
@@ -69,7 +75,10 @@ def test_linked_class_names(tmp_path: Path) -> None:
 
 
 def test_linked_labels(tmp_path: Path) -> None:
-    """Labels of IDX arrays may be a link, which has to lead somewhere."""
+    """The file of IDX labels may be a link to a file.
+
+    A link to nothing is an error.
+    """
     write(tmp_path / "x-images-idx3-ubyte", idx(np.zeros((2, 2, 2), np.uint8)))
     write(tmp_path / "labels", idx(np.array([4, 5], np.uint8)))
     (tmp_path / "x-labels-idx1-ubyte").symlink_to("labels")
@@ -83,7 +92,10 @@ def test_linked_labels(tmp_path: Path) -> None:
 
 
 def test_a_link_to_no_manifest(tmp_path: Path) -> None:
-    """The shards of a dataset whose ``dataset.json`` is a link to nothing are refused by its name."""
+    """Shards are refused if their ``dataset.json`` is a link to nothing.
+
+    The error names ``dataset.json``.
+    """
     write(tmp_path / "examples" / "Split-train" / "a.tfrecord", b"x")
     (tmp_path / "dataset.json").symlink_to("gone")
     with pytest.raises(DataError, match=r"dataset\.json: found a link to gone, which leads"):

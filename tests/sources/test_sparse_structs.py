@@ -85,7 +85,10 @@ ROWS = st.none() | st.fixed_dictionaries(
 def test_rows_are_those_of_a_plain_reader(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any], suffix: str
 ) -> None:
-    """Dense rows get their indices; rows that are no vector are rejected, and no others."""
+    """Rows are those of a plain reader.
+
+    Only bad vectors are rejected. Dense rows get their indices.
+    """
     path = write_vectors(tmp_path_factory.mktemp("sparse") / f"d.{suffix}", rows)
     table, _, rejected = read.read_table(plan_of(path), reject=True)
     good = [row is None or is_sparse_vector(row) for row in rows]
@@ -114,7 +117,10 @@ def test_rows_are_those_of_a_plain_reader(
     ],
 )
 def test_a_bad_vector_is_explained(tmp_path: Path, row: dict[str, Any], shown: str) -> None:
-    """The error names row, column and indices; without one of the columns there is no vector."""
+    """The error for a bad vector names row, column and indices.
+
+    Without one of its columns, a struct is no vector and is read.
+    """
     path = write_vectors(tmp_path / "d.parquet", [dense(1.0), row])
     message = f"row 2, column 'x.indices': found {shown}, expected ascending indices from 0"
     with pytest.raises(DataError, match=re.escape(message)):
@@ -147,14 +153,20 @@ def test_a_bad_vector_is_explained(tmp_path: Path, row: dict[str, Any], shown: s
     ],
 )
 def test_other_structs_stay_columns(tmp_path: Path, type_: pa.DataType, expected: bool) -> None:
-    """Only lists of integers and of numbers, with a size or a type at most, are sparse."""
+    """Only a struct of indices and values is sparse.
+
+    Indices are a list of integers, values a list of numbers. The struct may have a size and a type, and no other field.
+    """
     plan = plan_of(write_vectors(tmp_path / "d.arrow", [None], type_))
     assert [tensor.name for tensor in plan.sparse] == ["x"] * expected
 
 
 @pytest.mark.end_to_end
 def test_spark_vectors_load_as_sparse_tensors(tmp_path: Path) -> None:
-    """Each value is at its place; the size is that of the vectors, not the largest index."""
+    """Vectors of Spark load as sparse tensors.
+
+    Each value is in its place. The size is that of the vectors, not the largest index.
+    """
     rows = [sparse(9, (1, 0.5), (5, 2.0)), dense(*range(9)), None, sparse(9)]
     write_vectors(tmp_path / "d.parquet", rows)
     recipe = "name: d\nsources: {d: d.parquet}\nlabel: label\noutput: {shuffle: false}\n"

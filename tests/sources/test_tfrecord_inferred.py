@@ -41,7 +41,10 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("either")
 def test_types_follow_from_the_values(tmp_path: Path) -> None:
-    """Kinds give types; several values make a list; UTF-8 is text; absent is null."""
+    """Types of columns follow from the kinds of their values.
+
+    Several values make a list. UTF-8 is text. An absent feature is null.
+    """
     path = write(tmp_path / "a.tfrecord", record(SECOND) + record(FIRST))
     assert types_of(path) == {
         "city": "string",
@@ -59,7 +62,10 @@ def test_types_follow_from_the_values(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("either")
 def test_sequences_need_no_schema(tmp_path: Path) -> None:
-    """Feature lists become lists of values; steps of several values keep their shape."""
+    """Feature lists become lists of values without a schema.
+
+    Steps of several values keep their shape.
+    """
     one = sequence({"id": [1]}, {"words": [[b"a"], None], "boxes": [[1.0, 2.0], [3.0, 4.0]]})
     path = write_records(tmp_path / "a.tfrecord", one, sequence({}, {"words": []}))
     plan = plan_of(path)
@@ -80,7 +86,7 @@ VALUES = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6), st.booleans())
 def test_inferred_columns_have_every_value(rows: list[dict[str, list[Any]]], kernels: bool) -> None:
-    """Of any records, each value is read, and null where a feature is absent."""
+    """Inferred columns have every value, and null for an absent feature."""
     names = {name for row in rows for name in row}
     several = {name for row in rows for name, values in row.items() if len(values) > 1}
 
@@ -128,7 +134,10 @@ def _is_utf8(value: bytes) -> bool:
 def test_what_comes_after_the_sample_is_not_lost(
     tmp_path: Path, late: dict[str, list[Any]], column: str, cure: dict[str, Any] | None
 ) -> None:
-    """A later feature, or another kind of value, names its record; the remedies work."""
+    """A new feature or kind after the sample is an error.
+
+    The error names the record and remedies, and each remedy works.
+    """
     path = write(tmp_path / "a.tfrecord", record(FIRST) + record(SECOND) + record(example(**late)))
     plan = plan_of(path)
     with pytest.raises(DataError) as caught:
@@ -154,7 +163,10 @@ def test_a_later_feature_list_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_declared_types_decide(tmp_path: Path) -> None:
-    """Types convert; a misspelt name is an error; so is one that no record has."""
+    """Declared types convert the values.
+
+    A declared name that no record has is an error.
+    """
     path = write(tmp_path / "a.tfrecord", record(FIRST) + record(SECOND))
     types = {"id": "float64", "city": "bytes", "price": "list<float32>"}
     assert read_rows(path, types=types, columns=("id", "city", "price"))[0] == {
@@ -187,7 +199,7 @@ def test_records_that_have_no_columns(tmp_path: Path, content: bytes, message: s
 
 
 def test_a_damaged_record_does_not_decide(tmp_path: Path) -> None:
-    """A record that is no tf.Example is a bad row, also if it comes first."""
+    """A first record that is no tf.Example is a bad row."""
     path = write(tmp_path / "a.tfrecord", record(b"\x0a\x05no") + record(FIRST))
     plan = plan_of(path)
     table, counts, _ = read.read_table(plan, reject=True)
@@ -210,7 +222,10 @@ def test_names_of_shards_tell_the_format(name: str, format_: str | None) -> None
 
 
 def test_init_starts_from_records(tmp_path: Path) -> None:
-    """A recipe of TFX's own examples lists the columns, and is a recipe."""
+    """``init`` writes a valid recipe for TFX's examples.
+
+    It lists the columns with their types.
+    """
     path = write(
         tmp_path / "data_tfrecord-00000-of-00001.gz", gzip.compress(record(FIRST) + record(SECOND))
     )
@@ -223,7 +238,10 @@ def test_init_starts_from_records(tmp_path: Path) -> None:
 
 
 def test_an_append_keeps_the_types(tmp_path: Path) -> None:
-    """New files are read with the types of the dataset, also where they lack a feature."""
+    """An append reads new files with the types of the dataset.
+
+    A feature that they lack is null.
+    """
     path = write(tmp_path / "b.tfrecord", record(example(id=[1], city=[b"x"])))
     types = {"id": "int64", "city": "bytes", "tags": "list<text>"}
     pinned = FORMATS["tfrecord"].pin(source(path), types, {})

@@ -1,4 +1,7 @@
-"""Compressions and archives: those that are not read are named, in every format."""
+"""Tests of compressions and archives that are not read.
+
+Each format names them in its error.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ CASES: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_unread(tmp_path: Path, case: str) -> None:
-    """A file of a compression that is not read is refused with those that are."""
+    """A file of an unsupported compression is refused.
+
+    The error names the supported ones.
+    """
     name, content, options, message = CASES[case]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
@@ -111,7 +117,10 @@ def test_those_that_are_read(tmp_path: Path, name: str, content: bytes) -> None:
 
 
 def test_a_compression_by_option(tmp_path: Path) -> None:
-    """The recipe's ``compression`` wins over the suffix; images are judged one by one."""
+    """The recipe's ``compression`` overrides the suffix.
+
+    Images are recognized by their content, whatever their suffix.
+    """
     (tmp_path / "a.csv.xz").write_bytes(gzip.compress(b"a\n1\n"))
     assert read_rows(tmp_path / "a.csv.xz", format="csv", compression="gzip") == [{"a": 1}]
     (tmp_path / "b.xz").write_bytes(encode(np.zeros((2, 2), np.uint8), "png"))

@@ -1,4 +1,7 @@
-"""What counts as a whole image: nothing that TensorFlow's decoder refuses, and no warning."""
+"""Tests of the check that an image is whole.
+
+An image that TensorFlow's decoder refuses is not whole. The check prints no warning.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def palette(format_: str, colors: int = 50, **options: Any) -> bytes:
 
 
 def bmp(numbers: np.ndarray[Any, Any], bits: int, colors: list[tuple[int, int, int]]) -> bytes:
-    """Returns a BMP of pixels that are numbers of colors, of 1, 4 or 8 bits each."""
+    """Returns a BMP with a table of colors.
+
+    A pixel is the number of its color, in 1, 4 or 8 bits.
+    """
     height, width = numbers.shape
     row_bytes = (width * bits + 31) // 32 * 4
     digits = (numbers[:, :, None] >> np.arange(bits)[::-1]) & 1
@@ -99,7 +105,10 @@ CASES = {
 
 
 def tensorflow_shape(data: bytes) -> tuple[int, ...] | None:
-    """Returns the shape of the first frame, or nothing if an image or one frame is refused."""
+    """Returns the shape of the first frame, as TensorFlow decodes it.
+
+    Returns ``None`` if TensorFlow refuses any frame.
+    """
     try:
         tf.io.decode_image(data)
         return tuple(tf.io.decode_image(data, expand_animations=False).shape)
@@ -115,7 +124,10 @@ def accepted(data: bytes) -> tuple[int, ...] | None:
 
 
 def damages(data: bytes) -> Iterator[bytes]:
-    """Yields a file with zeros at its end or in it, without its end, and with other bytes."""
+    """Yields damaged copies of a file.
+
+    Copies lack their end, have zeros there, or have bytes changed or inserted.
+    """
     size, draw = len(data), random.Random(7)
     for length in (1, 2, 3, 4, 5, 8, *(max(1, size * share // 100) for share in (10, 50, 90))):
         yield data[:-length]
@@ -293,7 +305,10 @@ UNREAD = {
 
 @pytest.mark.parametrize("name", UNREAD)
 def test_a_bmp_that_tensorflow_does_not_read_has_to_be_converted(name):
-    """Its bytes are refused with the option that converts it, and that option does."""
+    """A BMP that TensorFlow does not read is refused.
+
+    The error names the option that converts it to PNG, and the option works.
+    """
     data = UNREAD[name]
     assert tensorflow_shape(data) is None
     with pytest.raises(PictureError, match=r"BMP .* TensorFlow does not decode, .*format: png"):
@@ -330,7 +345,10 @@ def test_an_animated_webp_has_to_be_converted():
 
 
 def test_all_frames_of_a_gif_count():
-    """One that is damaged, and the limit of pixels, are found in any of them."""
+    """A damaged frame is found in any place of a GIF.
+
+    The limit of pixels holds for all frames together.
+    """
     data = CASES["animated gif"]
     last = data.rindex(b"\x2c\0\0\0\0")
     with pytest.raises(PictureError, match="does not decode"):

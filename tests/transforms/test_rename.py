@@ -18,7 +18,10 @@ from tests.transforms.test_split_key import BUCKETS, OPTIONS, plan_in, rows_of
 
 
 def test_all_keys_know_the_new_names(tmp_path: Path) -> None:
-    """Names may be exchanged; the join has the old ones, everything else the new ones."""
+    """Renaming may exchange names.
+
+    A join uses the old names. All other keys use the new ones.
+    """
     write(tmp_path / "a.csv", "a,b\n1,2\n3,x\n5,\n")
     write(tmp_path / "c.csv", "a,c\n1,7\n3,8\n")
     recipe = """
@@ -91,7 +94,7 @@ def test_shapes_and_sparse_tensors_stay(tmp_path: Path) -> None:
 
 @pytest.mark.end_to_end
 def test_images_keep_their_class_names(tmp_path: Path) -> None:
-    """Renamed images are decoded when they are loaded, and labels.txt names the classes."""
+    """Renamed images keep their class names, and are decoded on loading."""
     for number, name in enumerate(("cat", "dog")):
         (tmp_path / "photos" / name).mkdir(parents=True)
         Image.fromarray(np.full((4, 4, 3), 40 * number, np.uint8)).save(

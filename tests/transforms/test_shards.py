@@ -141,6 +141,6 @@ def test_shards_are_named_by_a_template(
 
 
 def test_a_name_with_a_date_needs_one() -> None:
-    """Without --date, a template with a date is an error of the recipe."""
+    """A template with a date is an error without ``--date``."""
     with pytest.raises(RecipeProblems, match=r"found a date in 'x_\{date\}'"):
         shard_name(Recipe("ctr", {}, output=Output(shard_name="x_{date}")), 1)

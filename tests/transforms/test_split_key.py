@@ -1,4 +1,7 @@
-"""Splits of rows as they were read, and TFX's splits, against TFX's rule in plain Python."""
+"""Tests of splits by the row as read, and of TFX's splits.
+
+TFX's rule in plain Python is the oracle.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,11 @@ def table(tmp_path: Path) -> Path:
 def test_buckets_of_csv_rows_are_those_of_tfx(
     table: Path, monkeypatch: pytest.MonkeyPatch, kernels: bool, more: str
 ) -> None:
-    """The key is the example of CsvExampleGen, whatever the recipe keeps of the row."""
+    """Buckets of CSV rows are those of TFX.
+
+    The key is the example of CsvExampleGen, and does not depend on the columns that the recipe
+    keeps.
+    """
     monkeypatch.setattr(_native, "KERNELS_AVAILABLE", kernels and _native.KERNELS_AVAILABLE)
     found = rows_of(table, f"sources: {{t: {{path: t.csv, {OPTIONS}}}}}\n{BUCKETS}\n{more}")
     examples = csv_examples(HEADER, LINES)
@@ -129,7 +136,10 @@ CELLS = st.one_of(
 )
 @with_example(["a", "ab"], [("1", ""), ("", "x")])
 def test_any_table_has_the_rows_of_tfx(header: list[str], cells: list[tuple[str, str]]) -> None:
-    """Of any numbers, texts and empty cells the splits have as many rows, or there is an error."""
+    """Splits of any table have as many rows as in TFX.
+
+    Cells are numbers, texts, or empty. Some tables are refused.
+    """
     lines = [f"{left},{right}" for left, right in cells]
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "t.csv", "\n".join([",".join(header), *lines]) + "\n")
@@ -147,7 +157,11 @@ def test_any_table_has_the_rows_of_tfx(header: list[str], cells: list[tuple[str,
 
 
 def test_buckets_of_records_are_those_of_tfx(tmp_path: Path) -> None:
-    """The key is the record in protobuf's deterministic mode, read or not; raw: its bytes."""
+    """Buckets of records are those of TFX.
+
+    The key is the whole record in protobuf's deterministic mode, with all features. The key of a
+    raw record is its bytes.
+    """
     records, expected = [], {}
     for number in range(40):
         made = tf.train.Example()
@@ -171,7 +185,10 @@ def test_buckets_of_records_are_those_of_tfx(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["id", "city"])
 def test_buckets_by_a_feature_are_those_of_tfx(table: Path, column: str) -> None:
-    """The key is the Feature, as with ``partition_feature_name``; an empty cell has one, too."""
+    """Buckets by a feature are those of TFX.
+
+    The key is the Feature, as with ``partition_feature_name``. An empty cell has one, too.
+    """
     split = BUCKETS.replace("}}", f"}}, by: {column}}}")
     for name, row in rows_of(table, f"sources: {{t: {{path: t.csv, {OPTIONS}}}}}\n{split}"):
         value, feature = row[column], tf.train.Feature()
@@ -202,7 +219,10 @@ def test_buckets_by_a_feature_are_those_of_tfx(table: Path, column: str) -> None
     ],
 )
 def test_what_cannot_be_reproduced(table: Path, source: str, rest: str, message: str) -> None:
-    """Sources whose examples in TFX are not certain are refused, with what to do."""
+    """Sources are refused if their examples in TFX are uncertain.
+
+    The error says what to do.
+    """
     write(table / "zip.csv", "zip\n00501\n00502\n")
     write(table / "day.csv", "day\n2013-01-01\n")
     write(table / "t.jsonl", '{"a": 1, "b": 0.5}\n')
@@ -211,7 +231,10 @@ def test_what_cannot_be_reproduced(table: Path, source: str, rest: str, message:
 
 
 def test_declared_texts_of_numbers_are_texts(table: Path) -> None:
-    """A declared type says what TFX found in the cells that the sample lacks."""
+    """A column of numbers with the declared type text is accepted.
+
+    TFX may have found a text in a cell after the sample.
+    """
     write(table / "zip.csv", "zip\n00501\n00502\n")
     assert rows_of(
         table, f"sources: {{t: {{path: zip.csv, {OPTIONS}, types: {{zip: text}}}}}}\n{BUCKETS}"
@@ -235,7 +258,7 @@ def test_a_null_is_in_no_bucket_but_of_csv(table: Path) -> None:
     ],
 )
 def test_shares_are_those_of_the_row_as_read(table: Path, change: str) -> None:
-    """Without 'by', what a recipe makes of its rows moves none to another split."""
+    """Without 'by', transforms of a row do not change its split."""
     source, split = "sources: {t: t.csv}", "split: {train: 0.5, eval: 0.5}"
     raw = {row["id"]: name for name, row in rows_of(table, f"{source}\n{split}") if row["id"] != 1}
     found = [(row["id"], name) for name, row in rows_of(table, f"{source}\n{split}\n{change}")]

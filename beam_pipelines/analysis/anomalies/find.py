@@ -195,7 +195,10 @@ def _feature_reasons(
 def _custom_statistics(
     statistics: Statistics, name: str
 ) -> Sequence[statistics_pb2.CustomStatistic]:
-    """Returns the custom statistics of a feature; there are none but in protos."""
+    """Returns the custom statistics of a feature.
+
+    Only protos have custom statistics.
+    """
     if not isinstance(statistics, statistics_pb2.DatasetFeatureStatistics):
         return ()
     features = (feature for feature in statistics.features if feature_name(feature) == name)

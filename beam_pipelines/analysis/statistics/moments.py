@@ -40,7 +40,7 @@ class ExactMoments:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> ExactMoments:
-        """Returns the moments of finite values, each of which occurs ``counts`` times.
+        """Returns the moments of finite values that occur ``counts`` times.
 
         Args:
           values: int64[n] or float64[n]; no NaN, no infinities.

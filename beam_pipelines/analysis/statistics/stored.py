@@ -62,7 +62,7 @@ def read_statistics(path: str) -> dict[str, Statistics]:
 
 
 def _folder(path: str) -> str:
-    """Returns the folder that the splits' folders lie in, or nothing."""
+    """Returns the folder with the splits' folders, or ``None``."""
     candidates = (files.join(path, STATISTICS), path)
     return next(
         (

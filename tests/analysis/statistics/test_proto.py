@@ -194,7 +194,10 @@ def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
 
 
 def test_feature_lists_have_a_parent() -> None:
-    """Before the feature lists is their STRUCT, which every row has, as in TFDV."""
+    """A STRUCT precedes the feature lists, as in TFDV.
+
+    Every row has the STRUCT.
+    """
     batch = pa.record_batch(
         {
             "c": [1.0, 0.5, 2.0],

@@ -122,7 +122,10 @@ def test_tfdv_infers_our_schema(pipeline) -> None:
 
 
 def test_statistics_are_those_of_statisticsgen(pipeline) -> None:
-    """The parent of the feature lists has the same statistics; so have lists without nulls."""
+    """Statistics of feature lists are those of StatisticsGen.
+
+    The parent has them, and the lists without nulls.
+    """
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     def read(component: str, split: str) -> dict[str, dict[str, object]]:
