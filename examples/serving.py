@@ -1,5 +1,6 @@
-"""From a trained model to one for raw rows: a SavedModel that has the encodings of the dataset in
-it and needs nothing but TensorFlow.
+"""Exports a trained model as a SavedModel for raw rows.
+
+The SavedModel contains the dataset's encodings. It needs only TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ import tensorflow as tf
 
 import beam_pipelines as bp
 
-# From the features of a batch, by name, to the inputs of the model, by name.
+# Maps the features of a batch, by name, to the inputs of the model, by name.
 Prepare: TypeAlias = Callable[[Mapping[str, Any]], dict[str, tf.Tensor]]
 
 
 class Predictor(tf.Module):
-    """From raw rows to probabilities: the serving graph of the dataset, and behind it the model.
+    """Computes probabilities from raw rows, by the serving graph and the model.
 
     A dataset without encodings has no graph: its examples are the raw rows.
 
     Attributes:
-      model: of encoded features.
-      output: the name of its answers.
-      prepare: makes the model's inputs of the features.
-      info: of the dataset.
+      model: the model for encoded features.
+      output: the name of its output.
+      prepare: maps the features to the model's inputs.
+      info: the dataset.
       encodings: the serving graph, or ``None``.
     """
 
@@ -40,8 +41,9 @@ class Predictor(tf.Module):
             self.encodings = tf.saved_model.load(graph)
 
     def predict(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """Returns the probabilities, float32 [batch, 1], of the features as ``encode`` and the
-        graph's signatures give them.
+        """Returns the probabilities, float32 [batch, 1], of encoded features.
+
+        ``encode`` and the graph's signatures return such features.
         """
         return {self.output: self.model(self.prepare(features), training=False)}
 
@@ -50,12 +52,14 @@ class Predictor(tf.Module):
         if self.encodings is not None:
             return self.encodings.signatures["serving_default"](examples=examples)
         spec = self.info.feature_spec()
-        del spec[self.info.label]  # A request has none.
+        del spec[self.info.label]  # A request has no label.
         return tf.io.parse_example(examples, spec)
 
     def signatures(self) -> dict[str, Any]:
-        """Returns functions of serialized raw tf.Examples [batch], and with encodings of one tensor
-        for each raw column, as the graph has them.
+        """Returns the signatures of the SavedModel.
+
+        ``serving_default`` takes serialized raw tf.Examples [batch]. With encodings,
+        ``from_tensors`` takes the tensors of each raw column, like the graph.
         """
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
@@ -82,13 +86,13 @@ def export(
     """Writes ``model.keras``, for encoded features, and ``serving/``, for raw rows.
 
     Args:
-      model: trained.
-      name: of the model's answers.
-      prepare: makes the model's inputs of the features of a batch.
-      info: of the dataset that it was trained on.
-      output: folder of the two.
+      model: the trained model.
+      name: the name of the model's output.
+      prepare: maps the features of a batch to the model's inputs.
+      info: the dataset that it was trained on.
+      output: the folder to write into.
     """
     model.save(output / "model.keras")
-    # Loaded again, its variables are on one device, whatever it was trained on.
+    # A loaded model has its variables on one device, whatever devices it was trained on.
     predictor = Predictor(keras.models.load_model(output / "model.keras"), name, prepare, info)
     tf.saved_model.save(predictor, str(output / "serving"), signatures=predictor.signatures())

@@ -1,17 +1,17 @@
-"""Trains a model on clicks: will this reader click this article?
+r"""Trains a model that predicts whether a reader clicks an article.
 
   python examples/ctr/generate.py --output .demo/ctr-data
   beam-pipelines convert examples/ctr/recipe.yaml --date 2026-11-21 --output 'out/ctr/{date}'
-  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-22 --split train --output
-  'out/ctr/{date}' beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-23 --output
-  'out/ctr/{date}' python examples/train_ctr.py out/ctr/2026-11-21 out/ctr/2026-11-22 --test
-  out/ctr/2026-11-23
+  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-22 --split train \
+    --output 'out/ctr/{date}'
+  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-23 --output 'out/ctr/{date}'
+  python examples/train_ctr.py out/ctr/2026-11-21 out/ctr/2026-11-22 --test out/ctr/2026-11-23
 
-It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
-and writes two things: the model for encoded features, ``model.keras``, and ``serving/``, a
-SavedModel for raw rows, which has the encodings in it. It takes what a dataset has: ids are
-embedded, vectors of numbers are taken as they are, and sparse rows, as of libsvm files, are
-embedded value by value. Labels above 0 count as 1.
+It trains on all GPUs of the machine, or on the CPU. It continues an interrupted run. It writes the
+model for encoded features, ``model.keras``, and a SavedModel for raw rows, ``serving/``, which
+contains the encodings. The inputs depend on the dataset: the model embeds ids, takes vectors of
+numbers unchanged, and embeds sparse rows, such as those of libsvm files, value by value. Labels
+above 0 count as 1.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from training import (
 
 import beam_pipelines as bp
 
-# So many numbers stand for an id. More learn more of a day by heart, and know less of the next one.
+# The length of an embedding. A larger one overfits the days that it was trained on.
 DIMENSIONS = 4
 
 
 class Inputs(NamedTuple):
-    """What the model takes of a dataset: names of features.
+    """The features of a dataset that the model takes, by name.
 
     Attributes:
-      ids: one id a row -> how many ids there are.
-      numbers: a vector of numbers -> its length.
-      sparse: some places of a long vector, and what stands there -> its length.
-      columns: sparse feature -> the columns of its places and of its values.
+      ids: a feature with one id a row -> the number of ids.
+      numbers: a feature with a vector of numbers -> its length.
+      sparse: a sparse feature, which has some places of a vector -> the vector's length.
+      columns: a sparse feature -> the columns of its places and of its values.
     """
 
     ids: Mapping[str, int]
@@ -61,7 +61,7 @@ class Inputs(NamedTuple):
 
 
 def main() -> None:
-    """Trains, and says what the model is worth."""
+    """Trains, exports and evaluates the model."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
@@ -71,7 +71,7 @@ def main() -> None:
         inputs = find_inputs(info, arguments.raw)
         load = functools.partial(load_rows, inputs, arguments)
         batches = load(arguments.folders, "train")
-        # A day that came later may have no rows that are held back.
+        # A later day may have no rows in ``eval``.
         with_eval = [day for day in arguments.folders if find_held_back(bp.info(day), "eval")]
         held_back = load(with_eval, "eval") if with_eval else None
         test = load(arguments.test) if arguments.test else None
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def read_arguments() -> argparse.Namespace:
-    """Returns what the command line says."""
+    """Returns the command line's arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -114,19 +114,21 @@ def read_arguments() -> argparse.Namespace:
 
 
 def read_raw(text: str) -> dict[str, tf.TensorSpec]:
-    """Returns what a row of a feature holds as raw bytes, as ``bp.load`` takes it, of a text such
-    as ``numbers=10``.
+    """Returns shape and dtype of a feature's raw bytes, by name.
+
+    ``bp.load`` takes them in this form. The text is for example ``numbers=10``.
     """
     name, _, length = text.partition("=")
     return {name: tf.TensorSpec([int(length)], tf.float32)}
 
 
 def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
-    """Returns the features that a model can take as they are: ids with a domain and numbers, both
-    never missing, and sparse vectors.
+    """Returns the features that a model can take unchanged.
+
+    They are ids with a domain and numbers, both without nulls, and sparse vectors.
 
     Raises:
-      ValueError: there are none.
+      ValueError: the dataset has no such feature.
     """
     spec = info.feature_spec()
     categories = {
@@ -142,7 +144,7 @@ def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
         if isinstance(parser, tf.io.SparseFeature):
             sparse[name] = tf.nest.flatten(parser.size)[
                 -1
-            ]  # of libffm, places have a field before their index
+            ]  # In libffm, places have a field before their index.
         elif (
             isinstance(parser, tf.io.FixedLenFeature)
             and parser.dtype == tf.float32
@@ -169,8 +171,9 @@ def load_rows(
     folders: str | Sequence[str],
     split: str | None = None,
 ) -> tf.data.Dataset:
-    """Loads batches of what the model takes, and labels, float32 [batch, 1]: 1 where the dataset's
-    are above 0.
+    """Loads batches of the model's inputs, and labels, float32 [batch, 1].
+
+    A label is 1 if the dataset's label is above 0, otherwise 0.
     """
 
     def prepare(
@@ -196,8 +199,10 @@ def load_rows(
 def prepare_request(
     inputs: Inputs, raw: Mapping[str, tf.TensorSpec], features: Mapping[str, Any]
 ) -> dict[str, tf.Tensor]:
-    """Returns what the model takes, of the features that the serving graph makes of raw rows; or of
-    parsed examples, if the dataset has no encodings.
+    """Returns the model's inputs from the features of a request.
+
+    The serving graph computes the features from raw rows. Without encodings, they are the features
+    of the parsed examples.
     """
     taken = {}
     for name in (*inputs.ids, *inputs.numbers):
@@ -208,7 +213,7 @@ def prepare_request(
     for name in inputs.sparse:
         if name in features:
             taken |= padded(name, features[name])
-        else:  # The signatures of the graph give the columns, padded with 0.
+        else:  # The graph returns the columns, padded with 0.
             places, values = (features[column] for column in inputs.columns[name])
             taken[f"{name}_places"] = places
             taken[f"{name}_values"] = tf.cast(values, tf.float32)
@@ -216,8 +221,9 @@ def prepare_request(
 
 
 def padded(name: str, sparse: tf.SparseTensor) -> dict[str, tf.Tensor]:
-    """Returns the places and the values of sparse rows as dense tensors [batch, most of a row]; a
-    value of 0 fills up.
+    """Returns places and values of sparse rows as dense tensors.
+
+    Their shape is [batch, longest row]. Shorter rows are padded with places and values of 0.
     """
     rows, count = sparse.indices[:, 0], sparse.dense_shape[0]
     places = tf.RaggedTensor.from_value_rowids(sparse.indices[:, -1], rows, count)
@@ -226,8 +232,10 @@ def padded(name: str, sparse: tf.SparseTensor) -> dict[str, tf.Tensor]:
 
 
 def make_model(inputs: Inputs, learning_rate: float) -> keras.Model:
-    """Returns a wide and deep model: each id has a weight of its own and some numbers that go into
-    a network, with all other numbers.
+    """Returns a wide and deep model.
+
+    Each id has a weight, the wide part, and an embedding. A network, the deep part, takes the
+    embeddings and the numbers.
     """
     tensors, wide, deep = {}, [], []
     for name, length in inputs.numbers.items():
@@ -247,7 +255,7 @@ def make_model(inputs: Inputs, learning_rate: float) -> keras.Model:
         )
         for parts, width in ((wide, 1), (deep, DIMENSIONS)):
             embedding = keras.layers.Embedding(size, width, name=f"{name}_{width}")
-            # The sum of the embeddings of a row's places, each times the value there.
+            # The sum of the embeddings of a row's places, each multiplied by its value.
             parts.append(
                 keras.layers.Flatten()(keras.layers.Dot(axes=1)([values, embedding(places)]))
             )

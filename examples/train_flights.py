@@ -1,15 +1,15 @@
-"""Trains a model on the flights dataset: will a plane that is leaving its gate arrive more than 15
-minutes late?
+"""Trains a model that predicts whether a flight arrives late.
+
+Late is more than 15 minutes. The model knows a flight as it leaves its gate.
 
   beam-pipelines convert examples/flights/recipe.yaml --output out/flights
   beam-pipelines convert examples/flights/encoded.yaml --output out/flights-encoded
   python examples/train_flights.py
 
-It trains on all GPUs of the machine, or on the CPU, and goes on where an earlier run was
-interrupted. Then it writes two things: the model for encoded features, ``model.keras``, and
-``serving/``, a SavedModel for raw rows, which has the encodings in it and needs nothing but
-TensorFlow. At the end it asks both about the same flights: the raw rows come from the dataset
-without encodings.
+It trains on all GPUs of the machine, or on the CPU. It continues an interrupted run. It writes the
+model for encoded features, ``model.keras``, and a SavedModel for raw rows, ``serving/``, which
+contains the encodings and needs only TensorFlow. At the end it compares the predictions of both for
+the same flights. The raw rows come from the dataset without encodings.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from training import add_arguments, find_label, make_strategy, one_line_errors, 
 
 import beam_pipelines as bp
 
-# Which flight a row is: these columns are left as they are by both recipes.
+# These columns identify a flight. Both recipes keep them unchanged.
 FLIGHT = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")
-# The two ways compute the same in batches of other rows, which may change the last bits of a
-# float32.
+# Both ways compute the same function in batches of other rows. The last bits of a float32 may
+# differ.
 TOLERANCE = 1e-5
 
 
 def main() -> None:
-    """Trains, exports, compares."""
+    """Trains, evaluates and exports the model, and compares both forms."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -84,12 +84,12 @@ def main() -> None:
 
 
 def check_datasets(encoded: bp.Info, raw: bp.Info) -> None:
-    """Checks what the training, the export and the comparison need, before they take time.
+    """Checks the datasets before the training takes time.
 
     Raises:
       DataError: a dataset has no rows in ``eval``.
       ValueError: the first has no label or no encodings; or one has no ``eval``, or lacks a column
-        that says which flight a row is.
+        that identifies a flight.
     """
     find_label(encoded)
     if encoded.encodings is None:
@@ -108,8 +108,9 @@ def check_datasets(encoded: bp.Info, raw: bp.Info) -> None:
 
 
 def model_inputs(info: bp.Info) -> dict[str, schema_pb2.Feature]:
-    """Returns the features that are numbers to compute with, or ids with a domain: what the
-    encodings have made.
+    """Returns the features that the encodings have made.
+
+    They are floating-point numbers, or ids with a domain.
     """
     return {
         feature.name: feature
@@ -120,7 +121,7 @@ def model_inputs(info: bp.Info) -> dict[str, schema_pb2.Feature]:
 
 
 def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
-    """Returns a small network: ids are embedded, numbers are taken as they are."""
+    """Returns a small network that takes embedded ids, and numbers."""
     inputs, parts = {}, []
     for name, feature in features.items():
         shape = [dim.size for dim in feature.shape.dim]
@@ -144,7 +145,7 @@ def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
 
 
 def evaluate(model: keras.Model, info: bp.Info, inputs: list[str], batch_size: int) -> None:
-    """Prints how good the model is on ``eval``, beside always giving the more frequent answer."""
+    """Prints accuracy and AUC on ``eval``, and those of the majority class."""
     held_back = bp.load(info.folder, "eval", features=inputs, batch_size=batch_size, shuffle=False)
     found = model.evaluate(held_back, verbose=0, return_dict=True)
     late = np.concatenate([label.numpy() for _, label in held_back]).mean()
@@ -154,18 +155,19 @@ def evaluate(model: keras.Model, info: bp.Info, inputs: list[str], batch_size: i
 
 
 class Scores(NamedTuple):
-    """Probabilities of flights, float32 [n], in the order of the flights' names, text [n]."""
+    """Names of flights, text [n], in order, and probabilities, float32 [n]."""
 
     flights: np.ndarray
     late: np.ndarray
 
 
 def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.Path) -> None:
-    """Asks the SavedModel about raw rows of ``eval`` and the model about the encoded ones, and
-    prints both answers.
+    """Prints predictions of the SavedModel and of the model for ``eval``.
+
+    The SavedModel takes raw rows, the model the encoded ones.
 
     Raises:
-      SystemExit: they are not the same flights, or the answers differ.
+      SystemExit: the flights are not the same, or the predictions differ.
     """
     with tf.device("CPU"):
         from_raw = score_raw(raw, output / "serving")
@@ -194,7 +196,10 @@ def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.P
 
 
 def score_raw(raw: bp.Info, serving: pathlib.Path) -> Scores:
-    """Scores the serialized raw rows of ``eval`` by the SavedModel, as a server would."""
+    """Scores the serialized raw rows of ``eval`` by the SavedModel.
+
+    A server does the same.
+    """
     predict = tf.saved_model.load(str(serving)).signatures["serving_default"]
     shards = [shard.path for shard in raw.split("eval").shards]
     late = [
@@ -226,7 +231,7 @@ def score_encoded(encoded: bp.Info, inputs: list[str], path: pathlib.Path) -> Sc
 
 
 def flight_names(batch: Mapping[str, tf.Tensor]) -> np.ndarray:
-    """Returns a text for each row that no other flight has."""
+    """Returns a unique text for each row's flight."""
     texts = [
         batch[name] if batch[name].dtype == tf.string else tf.strings.as_string(batch[name])
         for name in FLIGHT

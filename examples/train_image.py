@@ -1,15 +1,16 @@
-"""Trains a classifier on a dataset of images: folders, CIFAR or IDX files, whatever its recipe read
-them from.
+"""Trains a classifier on a dataset of images.
+
+The recipe may have read the images from folders, CIFAR files or IDX files.
 
   beam-pipelines convert examples/cifar/cifar10.yaml --output out/cifar10
   python examples/train_image.py out/cifar10
   python examples/train_image.py out/fashion-mnist-raw --feature image/raw --raw_shape 28 28 1
 
-It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
-writes ``model.keras``, and compares itself with always giving the most frequent class. What the
-images, the classes and the splits are, the dataset knows; of raw bytes it does not know the shape.
-In ``serving`` there is a SavedModel of the same model for TensorFlow Serving: it takes the bytes of
-the feature, files of images or raw pixels, and gives names of classes and their probabilities.
+It trains on all GPUs of the machine, or on the CPU. It continues an interrupted run. It writes
+``model.keras``, and compares the model with the majority class. The dataset describes images,
+classes and splits, but not the shape of raw bytes. ``serving`` is a SavedModel of the same model
+for TensorFlow Serving. It takes the bytes of the feature, files of images or raw pixels, and
+returns names of classes and their probabilities.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LABEL = "image/class/label"
 
 
 def main() -> None:
-    """Trains, saves, evaluates."""
+    """Trains, saves and evaluates the model."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -92,8 +93,9 @@ def main() -> None:
 def load(
     info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool
 ) -> tf.data.Dataset:
-    """Returns batches of images, uint8 [batch, height, width, channels], and the numbers of their
-    classes, int64 [batch].
+    """Returns batches of images and of the numbers of their classes.
+
+    Images are uint8 [batch, height, width, channels], classes int64 [batch].
     """
     is_raw = arguments.raw_shape is not None
     batches = bp.load(
@@ -120,7 +122,11 @@ def load(
 
 
 def labels_of(info: bp.Info) -> Sequence[str]:
-    """Returns the labels of the classes, or their numbers if they have no labels."""
+    """Returns the names of the classes, or else their numbers.
+
+    Raises:
+      ValueError: fewer than two classes are known.
+    """
     label = next(
         feature for feature in info.schema().feature if feature.name == (info.label or LABEL)
     )
@@ -136,8 +142,9 @@ def labels_of(info: bp.Info) -> Sequence[str]:
 
 
 def make_model(shape: Sequence[int], classes: int) -> keras.Model:
-    """Returns a small convolutional network: a block for each halving of the image, down to 4
-    pixels or so, at most five.
+    """Returns a small convolutional network.
+
+    Each block halves the image, down to about 4 pixels. There are at most five blocks.
     """
     image = keras.Input(shape, dtype="uint8")
     hidden = keras.layers.Rescaling(1 / 255)(image)
@@ -158,9 +165,9 @@ def make_model(shape: Sequence[int], classes: int) -> keras.Model:
 
 
 def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Writes the model as a SavedModel whose input is the feature as the shards have it.
+    """Writes a SavedModel that takes the feature as stored in the shards.
 
-    ``serving_default`` takes string [batch] and gives ``classes``, the name of the most probable
+    ``serving_default`` takes string [batch]. It returns ``classes``, the name of the most probable
     class, string [batch], and ``probabilities``, float32 [batch, classes].
     """
     shape = tuple(model.input_shape[1:])
@@ -168,7 +175,7 @@ def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Names
     def pixels(content: tf.Tensor) -> tf.Tensor:
         if arguments.raw_shape is not None:
             return tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
-        # As bp.load: the first frame, resized where the options ask for it.
+        # As in bp.load: the first frame, resized if the options say so.
         image = tf.io.decode_image(content, expand_animations=False)
         image.set_shape((None, None, None))
         if arguments.channels == 1:
@@ -200,9 +207,7 @@ def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Names
 
 
 def evaluate(model: keras.Model, held_back: tf.data.Dataset) -> None:
-    """Prints how good the model is, beside always giving the class that is the most frequent one
-    there.
-    """
+    """Prints the model's accuracy, and that of the majority class."""
     found = model.evaluate(held_back, verbose=0, return_dict=True)
     labels = np.concatenate([label.numpy() for _, label in held_back])
     print(f"\n{len(labels):,} images held back  accuracy")

@@ -1,12 +1,13 @@
-"""Trains a model on texts that are sequences of ids: what the register says of a plane, and whether
-it seats more than 100.
+"""Trains a model on texts that are sequences of ids.
+
+A text is a plane's entry in the register. The label is 1 if the plane has more than 100 seats.
 
   python examples/flights/get_data.py --output .demo/flights-data
   beam-pipelines convert examples/sequences/texts.yaml --output out/texts
   python examples/train_text.py out/texts
 
-It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
-and writes ``model.keras``.
+It trains on all GPUs of the machine, or on the CPU. It continues an interrupted run, and writes
+``model.keras``.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from training import (
 import beam_pipelines as bp
 
 DIMENSIONS = 8
-# Fills texts up to the longest of a batch. Ids are from 0; the model takes each plus one, and 0 for
-# nothing.
+# Pads texts to the longest of a batch. Ids begin at 0. The model takes each id plus one, and 0 for
+# padding.
 PADDING = -1
 
 
 def main() -> None:
-    """Trains, and says what the model is worth."""
+    """Trains, saves and evaluates the model."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def read_arguments() -> argparse.Namespace:
-    """Returns what the command line says."""
+    """Returns the command line's arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,10 +72,10 @@ def read_arguments() -> argparse.Namespace:
 
 
 def count_words(info: bp.Info) -> int:
-    """Returns how many ids the feature list 'text' may have.
+    """Returns the number of ids that the feature list 'text' may have.
 
     Raises:
-      ValueError: there is no such feature list, or the schema gives no bound of its ids.
+      ValueError: there is no such feature list, or the schema has no bound of its ids.
     """
     for struct in info.schema().feature:
         for feature in struct.struct_domain.feature:
@@ -103,7 +104,10 @@ def load_texts(arguments: argparse.Namespace, split: str) -> tf.data.Dataset:
 
 
 def make_model(words: int) -> keras.Model:
-    """Returns a model of the mean of a text's words; of a text without words it is 0."""
+    """Returns a model of the mean embedding of a text's words.
+
+    The mean of a text without words is 0.
+    """
     ids = keras.Input([None], name="text", dtype="int64")
     embedded = keras.layers.Embedding(words + 1, DIMENSIONS)(ids)
     # GlobalAveragePooling1D divides by the number of words, which gives NaN for an empty text.

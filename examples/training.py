@@ -1,5 +1,6 @@
-"""What the training examples share: the checks of a dataset, the devices to train on, training that
-goes on where it was interrupted, and what the result is worth.
+"""Functions that the training examples share.
+
+They check a dataset, choose the devices, continue an interrupted training, and print scores.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ import beam_pipelines as bp
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Ends the program with one line, and status 1, if a dataset cannot be trained on."""
+    """Ends the program with one line at a bad dataset.
+
+    The exit status is 1.
+    """
     try:
         yield
     except (bp.DataError, OSError, ValueError) as error:
@@ -32,8 +36,8 @@ def find_label(info: bp.Info, default: str | None = None) -> str:
     """Returns the name of the label, a number in every row.
 
     Args:
-      info: of the dataset.
-      default: the label of a dataset whose recipe names none.
+      info: the dataset.
+      default: the label of a dataset whose recipe names no label.
 
     Raises:
       DataError: the first split, which is trained on, has no rows.
@@ -63,7 +67,10 @@ def find_label(info: bp.Info, default: str | None = None) -> str:
 
 
 def find_held_back(info: bp.Info, split: str) -> str | None:
-    """Returns the split to evaluate on; ``None``, and says so, if the dataset has no rows in it."""
+    """Returns the split to evaluate on, or ``None``.
+
+    Without rows, it prints that the model is not evaluated, and returns ``None``.
+    """
     if split in info.splits and info.splits[split].rows:
         return split
     print(f"{info.folder} has no rows in a split '{split}': the model is not evaluated")
@@ -73,8 +80,9 @@ def find_held_back(info: bp.Info, split: str) -> str | None:
 def add_arguments(
     parser: argparse.ArgumentParser, epochs: int, batch_size: int, least_steps: int = 1
 ) -> None:
-    """Adds the options that every example has, with their defaults: ``epochs``, or as many more as
-    make ``least_steps`` batches.
+    """Adds the options that every example has.
+
+    The default number of epochs is ``epochs``, or more until they have ``least_steps`` batches.
     """
     more = f", or as many as make {least_steps} batches" if least_steps > 1 else ""
     parser.add_argument("--epochs", type=int, help=f"default: {epochs}{more}")
@@ -91,10 +99,10 @@ def add_arguments(
 
 
 def make_strategy(cpus: int) -> tf.distribute.Strategy:
-    """Returns the strategy for all GPUs; or, to try out distribution, for so many virtual CPU
-    devices.
+    """Returns the strategy for all GPUs, or for ``cpus`` virtual devices.
 
-    To be called before anything is loaded: TensorFlow then takes no more virtual devices.
+    Virtual CPU devices are a test of distribution. Call this function before anything is loaded:
+    TensorFlow accepts no virtual devices afterwards.
     """
     if not cpus:
         return tf.distribute.MirroredStrategy()
@@ -109,8 +117,9 @@ def train(
     held_back: tf.data.Dataset | None,
     arguments: argparse.Namespace,
 ) -> None:
-    """Trains as the options say; after each epoch everything is kept that a run needs to go on,
-    should this one be interrupted.
+    """Trains as the options say.
+
+    After each epoch it saves the state, so that a later run can continue an interrupted one.
 
     Raises:
       SystemExit: the loss became NaN or infinite.
@@ -140,13 +149,14 @@ def train(
 
 
 def print_scores(name: str, model: keras.Model, batches: tf.data.Dataset) -> None:
-    """Prints how well a model tells labels 0 and 1 apart, beside giving every row the share of
-    ones.
+    """Prints accuracy, log loss and AUC of a binary classifier.
+
+    It prints those of a constant prediction, the share of ones, too.
 
     Args:
-      name: of the rows.
-      model: compiled with the loss ``binary_crossentropy`` and the metrics ``accuracy`` and
-        ``auc``.
+      name: the name of the rows, to print.
+      model: the model, compiled with the loss ``binary_crossentropy`` and the metrics ``accuracy``
+        and ``auc``.
       batches: pairs of features and label.
     """
     found = model.evaluate(batches, verbose=0, return_dict=True)

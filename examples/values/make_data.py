@@ -1,7 +1,8 @@
-"""Writes a small Parquet file with a column of every kind that a recipe reads: exact numbers of all
-widths, texts, bytes, dates, lists, arrays.
+"""Writes a small Parquet file with many types of columns.
 
-python examples/values/make_data.py --output .demo/values-data
+The columns are exact numbers of several widths, texts, bytes, dates, lists and arrays.
+
+  python examples/values/make_data.py --output .demo/values-data
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def main() -> None:
 
 
 def make_table(random: np.random.Generator) -> pa.Table:
-    """Returns the rows: extremes of their types among them, and null, an empty list and zero as
-    three different things.
+    """Returns the rows, with extremes of their types.
+
+    Null, an empty list and a list of zero are three different values.
     """
     number = np.arange(ROWS)
     level = random.integers(0, 3, ROWS).astype(np.int8)
