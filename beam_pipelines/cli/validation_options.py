@@ -47,6 +47,13 @@ def policy_options(command: Command) -> Command:
             callback=_remember,
             help="Environment of the schema whose features are expected; default: all features.",
         ),
+        click.option(
+            "--validation_config",
+            metavar="FILE",
+            expose_value=False,
+            callback=_remember,
+            help="TFDV's ValidationConfig as text: severities of anomalies, ERROR or WARNING.",
+        ),
     ):
         command = option(command)
     return command
@@ -60,5 +67,11 @@ def chosen_policy(context: click.Context) -> PolicyOptions:
     """Returns the values of the options of a command with ``policy_options``."""
     from beam_pipelines.pipeline.policy import PolicyOptions
 
-    names = ("environment", "baseline", "allow_anomalies", "previous_version")
+    names = (
+        "environment",
+        "baseline",
+        "allow_anomalies",
+        "previous_version",
+        "validation_config",
+    )
     return PolicyOptions(*(context.meta[f"{__name__}.{name}"] for name in names))

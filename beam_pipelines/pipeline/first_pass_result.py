@@ -111,10 +111,9 @@ def make_result(
         _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
     )
     # Records with accepted anomalies have to parse by the dataset's schema.
-    allowed = plan.policy.allowed
     schema = (
         update_schema(expected, list(statistics.values()), plan.policy.allows)
-        if allowed
+        if plan.policy.overrides
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis.anomalies.policy import Allowed, ValidationPolicy
+from beam_pipelines.analysis.anomalies.policy import Override, ValidationPolicy
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.analysis.statistics.view import proto_of
@@ -42,7 +42,7 @@ _NOT_OF_RECORDS = (
 )
 # The string domain of an inferred schema has the strings of earlier files only.
 _ALLOWED_OF_INFERRED = (
-    Allowed(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),
+    Override(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),
 )
 
 
@@ -107,7 +107,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
         policy=ValidationPolicy(
             baseline={name: proto_of(table) for name, table in before.splits.items()},
             baseline_path=dataset,
-            allowed=() if recipe.schema is not None else _ALLOWED_OF_INFERRED,
+            overrides=() if recipe.schema is not None else _ALLOWED_OF_INFERRED,
         ),
         append=Append(count_generations(manifest) + 1, recipe),
     )

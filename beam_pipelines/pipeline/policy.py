@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.policy import (
+    Override,
     ValidationPolicy,
     check_environment,
     parse_allowed,
 )
+from beam_pipelines.analysis.anomalies.validation_config import read_validation_config
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import RecipeError
@@ -29,12 +31,15 @@ class PolicyOptions:
       allow_anomalies: accepted anomalies, each ``TYPE`` or ``FEATURE:TYPE``.
       previous_version: folder of an earlier version of the same data, or of its statistics;
         ``None`` compares with none.
+      validation_config: file of TFDV's ``ValidationConfig`` as text, with severities of anomalies;
+        ``None`` changes none.
     """
 
     environment: str | None = None
     baseline: str | None = None
     allow_anomalies: Sequence[str] = ()
     previous_version: str | None = None
+    validation_config: str | None = None
 
 
 def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
@@ -52,8 +57,8 @@ def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
         policy = dataclasses.replace(
             policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
         )
-    allowed = (*plan.policy.allowed, *policy.allowed)
-    return dataclasses.replace(plan, policy=dataclasses.replace(policy, allowed=allowed))
+    overrides = (*plan.policy.overrides, *policy.overrides)
+    return dataclasses.replace(plan, policy=dataclasses.replace(policy, overrides=overrides))
 
 
 def make_policy(
@@ -103,10 +108,14 @@ def make_policy(
     statistics = rows = None
     if baseline is not None:
         statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
-    allowed = parse_allowed(",".join(options.allow_anomalies), [*features, *columns])
+    known = [*features, *columns]
+    overrides: tuple[Override, ...] = ()
+    if options.validation_config is not None:
+        overrides = read_validation_config(options.validation_config, known)
+    overrides += parse_allowed(",".join(options.allow_anomalies), known)
     if version is not None:
         rows = {name: view_of(split).rows for name, split in read_statistics(version).items()}
-    return ValidationPolicy(environment, statistics, allowed, baseline or "", rows, version or "")
+    return ValidationPolicy(environment, statistics, overrides, baseline or "", rows, version or "")
 
 
 def _has_drift_threshold(schema: schema_pb2.Schema) -> bool:

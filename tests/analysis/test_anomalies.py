@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, anomalies_to_proto, describe, find_anomalies
 from beam_pipelines.analysis.anomalies.policy import (
-    Allowed,
+    Override,
     ValidationPolicy,
     check_environment,
     parse_allowed,
@@ -951,15 +951,15 @@ def test_accepted_anomalies_are_warnings() -> None:
     )
     statistics = statistics_of([5, None], pa.int64())
     allowed = parse_allowed("x:INT_TYPE_BIG_INT", ["x"])
-    found = find_anomalies(statistics, schema, ValidationPolicy(allowed=allowed))
+    found = find_anomalies(statistics, schema, ValidationPolicy(overrides=allowed))
     assert {(row.type, row.severity) for row in describe(found)} == {
         ("INT_TYPE_BIG_INT", "WARNING"),
         ("FEATURE_TYPE_LOW_FRACTION_PRESENT", "ERROR"),
     }
     assert found["train"].has_errors
     assert anomalies_to_proto(found, schema)["train"].anomaly_info["x"].severity == Info.ERROR
-    more = (*allowed, Allowed(Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, None))
-    found = find_anomalies(statistics, schema, ValidationPolicy(allowed=more))
+    more = (*allowed, Override(Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, None))
+    found = find_anomalies(statistics, schema, ValidationPolicy(overrides=more))
     assert not found["train"].has_errors
     info = anomalies_to_proto(found, schema)["train"].anomaly_info["x"]
     assert info.severity == Info.WARNING
@@ -969,8 +969,8 @@ def test_accepted_anomalies_are_warnings() -> None:
 def test_names_of_accepted_anomalies_are_checked() -> None:
     """An unknown type or feature is an error with the nearest name."""
     assert parse_allowed(" schema_new_column, a:b:INT_TYPE_BIG_INT ,", ["a:b"]) == (
-        Allowed(Info.SCHEMA_NEW_COLUMN, None),
-        Allowed(Info.INT_TYPE_BIG_INT, "a:b"),
+        Override(Info.SCHEMA_NEW_COLUMN, None),
+        Override(Info.INT_TYPE_BIG_INT, "a:b"),
     )
     with pytest.raises(RecipeError) as error:
         parse_allowed("SCHEMA_NEW_COLUM,carier:INT_TYPE_BIG_INT", ["carrier"])

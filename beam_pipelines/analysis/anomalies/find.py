@@ -102,11 +102,11 @@ def find_anomalies(
       statistics: split name -> statistics. The first split is TFDV's training data. Skew is
         measured between it and each other split, and reported for the other split.
       schema: the expectations.
-      policy: the environment, the baseline, and the accepted anomalies.
+      policy: the environment, the baseline, and the severities.
 
     Returns:
       Split name -> anomalies, for every split. Each anomaly is an ERROR, as in TFDV, unless the
-      policy accepts it.
+      policy says otherwise.
     """
     first = next(iter(statistics.values()), None)
     found = {}
@@ -133,21 +133,23 @@ def find_anomalies(
         )
         found[split] = SplitAnomalies(
             {
-                name: _accepted(some, name, policy)
+                name: _with_severities(some, name, policy)
                 for name, some in _in_order(reasons, schema)
                 if some
             },
             data_missing=not view.rows,
-            dataset=_accepted(dataset, DATASET, policy),
+            dataset=_with_severities(dataset, DATASET, policy),
             measured=tuple(measured.values()),
         )
     return found
 
 
-def _accepted(reasons: Iterable[Reason], name: str, policy: ValidationPolicy) -> tuple[Reason, ...]:
-    """Returns the reasons; accepted ones become warnings."""
+def _with_severities(
+    reasons: Iterable[Reason], name: str, policy: ValidationPolicy
+) -> tuple[Reason, ...]:
+    """Returns the reasons with the severities of the policy."""
     return tuple(
-        reason._replace(severity=Info.WARNING) if policy.allows(reason.type, name) else reason
+        reason._replace(severity=policy.severity(reason.type, name, reason.severity))
         for reason in reasons
     )
 

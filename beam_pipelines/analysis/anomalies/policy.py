@@ -1,4 +1,4 @@
-"""The validation policy: environment, earlier datasets and accepted anomalies."""
+"""The validation policy: environment, earlier datasets and severities of anomalies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 from beam_pipelines.core.errors import RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
 
+_ERROR: int = anomalies_pb2.AnomalyInfo.ERROR
 TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
 
 
-class Allowed(NamedTuple):
-    """An accepted anomaly: its type, in one feature or (``None``) in all."""
+class Override(NamedTuple):
+    """The severity of a type of anomaly, in one feature or (``None``) in all."""
 
     type: int
     feature: str | None
+    severity: int = anomalies_pb2.AnomalyInfo.WARNING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,8 @@ class ValidationPolicy:
     Attributes:
       environment: environment of the schema whose features are expected; ``None`` for all features.
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
-      allowed: anomalies that are recorded as WARNING and do not stop the run.
+      overrides: severities other than the default. One for a feature goes before one for all
+        features; among equals the last one counts. A WARNING is accepted: it does not stop the run.
       baseline_path: path of the baseline, or ``""``.
       previous_version: split name -> number of rows of an earlier version of the same data;
         ``None`` compares with none.
@@ -37,20 +40,28 @@ class ValidationPolicy:
 
     environment: str | None = None
     baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None
-    allowed: tuple[Allowed, ...] = ()
+    overrides: tuple[Override, ...] = ()
     baseline_path: str = ""
     previous_version: Mapping[str, int] | None = None
     previous_version_path: str = ""
 
+    def severity(self, type_: int, feature: str, default: int = _ERROR) -> int:
+        """Returns the ``AnomalyInfo.Severity`` of an anomaly."""
+        for wanted in (feature, None):
+            for override in reversed(self.overrides):
+                if (override.type, override.feature) == (type_, wanted):
+                    return override.severity
+        return default
+
     def allows(self, type_: int, feature: str) -> bool:
         """Whether an anomaly is accepted."""
-        return Allowed(type_, None) in self.allowed or Allowed(type_, feature) in self.allowed
+        return bool(self.severity(type_, feature) != _ERROR)
 
 
 DEFAULT_POLICY = ValidationPolicy()
 
 
-def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
+def parse_allowed(names: str, features: Iterable[str]) -> tuple[Override, ...]:
     """Parses ``TYPE,FEATURE:TYPE,…``.
 
     Args:
@@ -79,7 +90,7 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
             )
         else:
             allowed.append(
-                Allowed(
+                Override(
                     anomalies_pb2.AnomalyInfo.Type.Value(type_name.upper()),
                     feature if colon else None,
                 )
