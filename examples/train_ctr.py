@@ -100,7 +100,7 @@ def read_arguments() -> argparse.Namespace:
         nargs="+",
         help="datasets, whose splits train and eval are trained on and held back",
     )
-    parser.add_argument("--test", help="a dataset of another day, all of which is held back")
+    parser.add_argument("--test", help="a dataset of another day; all its rows are held back")
     parser.add_argument(
         "--raw",
         type=read_raw,
