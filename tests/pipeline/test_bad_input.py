@@ -140,7 +140,7 @@ BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
     "JSON of another type": (
         '{"a": 1}\n{"a": 2}\n{"a": "x"}\n',
         "{path: a.csv, format: json_lines}",
-        ("a.csv, line 3, column 'a': found 'x', expected an integer", "types: {a: text}"),
+        ("a.csv, line 3, column 'a': found the text 'x', expected an integer", "types: {a: text}"),
     ),
 }  # fmt: skip
 
@@ -235,7 +235,7 @@ BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
         [
             ("line 3", "", "found text that is not JSON", '{"a":'),
             ("line 5", "", "found [1], expected an object", "[1]"),
-            ("line 6", "a", "found 'x', expected a number", '{"a": "x"}'),
+            ("line 6", "a", "found the text 'x', expected a number", '{"a": "x"}'),
             ("line 8", "", "specified twice", '{"a": 1, "a": 2}'),
             ("line 9", "", "not UTF-8", '{"a": "\\xff"}'),
         ],
