@@ -52,7 +52,8 @@ def policy_options(command: Command) -> Command:
             metavar="FILE",
             expose_value=False,
             callback=_remember,
-            help="TFDV's ValidationConfig as text: severities of anomalies, ERROR or WARNING.",
+            help="TFDV's ValidationConfig and CustomValidationConfig as text: severities of "
+            "anomalies, and conditions in SQL.",
         ),
     ):
         command = option(command)

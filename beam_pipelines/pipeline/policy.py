@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.policy import (
-    Override,
     ValidationPolicy,
     check_environment,
     parse_allowed,
 )
-from beam_pipelines.analysis.anomalies.validation_config import read_validation_config
+from beam_pipelines.analysis.anomalies.validation_config import (
+    ValidationConfig,
+    read_validation_config,
+)
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import RecipeError
@@ -31,8 +33,8 @@ class PolicyOptions:
       allow_anomalies: accepted anomalies, each ``TYPE`` or ``FEATURE:TYPE``.
       previous_version: folder of an earlier version of the same data, or of its statistics;
         ``None`` compares with none.
-      validation_config: file of TFDV's ``ValidationConfig`` as text, with severities of anomalies;
-        ``None`` changes none.
+      validation_config: file of TFDV's ``ValidationConfig`` and ``CustomValidationConfig`` as
+        text, with severities of anomalies and conditions in SQL; ``None`` has neither.
     """
 
     environment: str | None = None
@@ -52,7 +54,9 @@ def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
     """
     schema = None if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     where = plan.contract_path or "the recipe's 'schema'"
-    policy = make_policy(options, schema, where, plan.split.schema.names)
+    policy = make_policy(
+        options, schema, where, plan.split.schema.names, plan.policy.baseline is not None
+    )
     if policy.baseline is None:
         policy = dataclasses.replace(
             policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
@@ -62,7 +66,11 @@ def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
 
 
 def make_policy(
-    options: PolicyOptions, schema: schema_pb2.Schema | None, where: str, columns: Iterable[str]
+    options: PolicyOptions,
+    schema: schema_pb2.Schema | None,
+    where: str,
+    columns: Iterable[str],
+    has_baseline: bool = False,
 ) -> ValidationPolicy:
     """Returns the chosen policy, checked against a schema.
 
@@ -71,6 +79,7 @@ def make_policy(
       schema: the expected schema; ``None`` if it will be inferred, so that nothing is compared.
       where: name of the schema, for messages.
       columns: of the data.
+      has_baseline: whether there is one without the option.
 
     Raises:
       RecipeError: as ``with_policy``.
@@ -78,9 +87,18 @@ def make_policy(
     environment, baseline = options.environment, options.baseline
     features = [] if schema is None else [feature.name for feature in features_of(schema)]
     version = options.previous_version
+    known, config = [*features, *columns], ValidationConfig()
+    if options.validation_config is not None:
+        config = read_validation_config(options.validation_config, known)
+    has_pairs = any(validation.base is not None for validation in config.validations)
+    if has_pairs and baseline is None and not has_baseline:
+        raise RecipeError(
+            f"--validation_config {options.validation_config}: found feature_pair_validations, "
+            "which compare with a baseline, and no --baseline. Name one."
+        )
     for option, value in (
-        ("--environment", environment),
-        ("--baseline", baseline),
+        ("--environment", None if config.validations else environment),
+        ("--baseline", None if has_pairs else baseline),
         ("--previous_version", version),
     ):
         if value is not None and schema is None:
@@ -88,9 +106,11 @@ def make_policy(
                 f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. "
                 "Name one."
             )
-    if environment is not None:
+    if environment is not None and schema is not None:
         check_environment(environment, schema, where)
-    if baseline is not None and not (schema is not None and _has_drift_threshold(schema)):
+    if (baseline is not None and not has_pairs) and not (
+        schema is not None and _has_drift_threshold(schema)
+    ):
         raise RecipeError(
             f"--baseline {baseline}: found no threshold in {where}, expected a drift_comparator in "
             "a feature, or num_examples_drift_comparator in dataset_constraints. Without one "
@@ -108,14 +128,18 @@ def make_policy(
     statistics = rows = None
     if baseline is not None:
         statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
-    known = [*features, *columns]
-    overrides: tuple[Override, ...] = ()
-    if options.validation_config is not None:
-        overrides = read_validation_config(options.validation_config, known)
-    overrides += parse_allowed(",".join(options.allow_anomalies), known)
+    allowed = parse_allowed(",".join(options.allow_anomalies), known)
     if version is not None:
         rows = {name: view_of(split).rows for name, split in read_statistics(version).items()}
-    return ValidationPolicy(environment, statistics, overrides, baseline or "", rows, version or "")
+    return ValidationPolicy(
+        environment,
+        statistics,
+        (*config.overrides, *allowed),
+        baseline or "",
+        rows,
+        version or "",
+        config.validations,
+    )
 
 
 def _has_drift_threshold(schema: schema_pb2.Schema) -> bool:

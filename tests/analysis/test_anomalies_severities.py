@@ -22,7 +22,7 @@ _NEW = "type: SCHEMA_NEW_COLUMN"
 def config(folder: Path, text: str, *known: str) -> tuple[Override, ...]:
     path = folder / "config.pbtxt"
     path.write_text(text)
-    return read_validation_config(str(path), known)
+    return read_validation_config(str(path), known).overrides
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_highest_severity_of_a_feature_counts(tmp_path: Path) -> None:
     [
         ("severity_overrides { type: SCHEMA_NEW }", "1:28"),
         ("severity_override { }", 'no field named "severity_override"'),
-        ("\x00", "Expected a ValidationConfig as text"),
+        ("\x00", "Expected a validation config as text"),
         ("severity_overrides { severity: WARNING }", "[0]: found no 'type', expected one"),
         (f"severity_overrides {{ {_NEW} }}", "[0]: found no 'severity', expected one"),
         (f"severity_overrides {{ {_NEW} severity: UNKNOWN }}", "found no 'severity'"),

@@ -119,6 +119,36 @@ def test_severities_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "v.pbtxt: 4:28 : " in capsys.readouterr().err
 
 
+def test_conditions_in_sql(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A false condition stops a run; a pair compares with the baseline."""
+    (folder / "r.yaml").write_text("name: d\nsources: {d: d.csv}\n")
+    condition = (
+        "{step: 'dist'} validations {sql_expression: '%s' severity: ERROR description: 'Odd.'}"
+    )
+    (folder / "v.pbtxt").write_text(
+        f"feature_validations {{feature_path {condition % 'feature.num_stats.min >= 0'}}}"
+    )
+    convert = ["convert", "r.yaml", "--output", "out", "--validation_config", "v.pbtxt"]
+    assert cli(*convert) == 1
+    shown = capsys.readouterr().err
+    assert "feature.num_stats.min >= 0" in shown
+    assert "--allow_anomalies TYPE or FEATURE:TYPE (here: dist:CUSTOM_VALIDATION)" in shown
+    assert cli(*convert, "--allow_anomalies=CUSTOM_VALIDATION") == 0
+    [reason] = anomalies(folder / "out").anomaly_info["dist"].reason
+    assert (reason.type, reason.short_description) == (
+        anomalies_pb2.AnomalyInfo.CUSTOM_VALIDATION,
+        "Odd.",
+    )
+    pair = condition % "feature_test.num_stats.max > feature_base.num_stats.max"
+    (folder / "v.pbtxt").write_text(
+        f"feature_pair_validations {{feature_base_path {{step: 'dist'}} feature_test_path {pair}}}"
+    )
+    validate = ["validate", "out", "--validation_config", "v.pbtxt"]
+    assert cli(*validate) == 2
+    assert "and no --baseline. Name one." in capsys.readouterr().err
+    assert cli(*validate, "--baseline", "out") == 1
+
+
 def test_a_stopped_run_leaves_the_dataset_that_is_there(folder: Path) -> None:
     """--overwrite with bad data changes no file of the old dataset."""
     assert cli("convert", "r.yaml", "--output", "out", "--allow_anomalies", ALL) == 0

@@ -17,6 +17,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.comparators import DRIFT, SKEW, Comparison, compare
 from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
+from beam_pipelines.analysis.anomalies.rules.custom import custom_reasons
 from beam_pipelines.analysis.anomalies.rules.dataset import dataset_reasons
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
@@ -107,6 +108,9 @@ def find_anomalies(
     Returns:
       Split name -> anomalies, for every split. Each anomaly is an ERROR, as in TFDV, unless the
       policy says otherwise.
+
+    Raises:
+      DataError: a condition of the policy has no value.
     """
     first = next(iter(statistics.values()), None)
     found = {}
@@ -121,6 +125,10 @@ def find_anomalies(
                 split, current, None if current is first else first, view, schema, policy, measured
             ):
                 reasons[name] = (*reasons.get(name, ()), *more)
+            for name, reason in custom_reasons(
+                policy.validations, policy.environment, split, current, policy.baseline
+            ):
+                reasons[name] = (*reasons.get(name, ()), reason)
         previous = (
             None
             if policy.baseline is None or split not in policy.baseline

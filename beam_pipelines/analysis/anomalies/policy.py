@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
+from beam_pipelines.analysis.anomalies.rules.custom import CustomValidation
 from beam_pipelines.core.errors import RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
 
@@ -36,6 +37,7 @@ class ValidationPolicy:
       previous_version: split name -> number of rows of an earlier version of the same data;
         ``None`` compares with none.
       previous_version_path: path of the previous version, or ``""``.
+      validations: conditions on the statistics of features.
     """
 
     environment: str | None = None
@@ -44,6 +46,7 @@ class ValidationPolicy:
     baseline_path: str = ""
     previous_version: Mapping[str, int] | None = None
     previous_version_path: str = ""
+    validations: tuple[CustomValidation, ...] = ()
 
     def severity(self, type_: int, feature: str, default: int = _ERROR) -> int:
         """Returns the ``AnomalyInfo.Severity`` of an anomaly."""

@@ -61,6 +61,8 @@ def place_in_schema(path: str | None) -> Callable[[Row], str]:
         lines = feature_lines(files.read_bytes(path).decode(errors="replace"))
 
     def place(row: Row) -> str:
+        if row.type == "CUSTOM_VALIDATION":
+            return "--validation_config"
         if path is None or not lines:
             return path or ""
         if row.feature == DATASET:

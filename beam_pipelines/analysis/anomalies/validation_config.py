@@ -1,21 +1,28 @@
-"""Reads TFDV's ``ValidationConfig`` from text: severities of anomalies.
+"""Reads a validation config from text: severities of anomalies, and conditions in SQL.
 
-The messages are TFDV's (tensorflow_data_validation/anomalies/proto), declared here because TFDV is
-not a dependency. ``feature_path`` of a ``SeverityOverride`` is an addition.
+It has the fields of TFDV's ``ValidationConfig`` and ``CustomValidationConfig``
+(tensorflow_data_validation/anomalies/proto), declared here because TFDV is not a dependency.
+``feature_path`` of a ``SeverityOverride`` is an addition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2
 
 from beam_pipelines.analysis.anomalies.policy import Override
+from beam_pipelines.analysis.anomalies.rules.custom import (
+    CustomValidation,
+    Place,
+    feature_of,
+    parse_validation,
+)
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import RecipeError, nearest
-from beam_pipelines.core.schema_features import SEQUENCE
+from beam_pipelines.core.expressions import ExpressionError
 
 _PACKAGE = "beam_pipelines.validation"
 _METADATA = ".tensorflow.metadata.v0"
@@ -31,57 +38,152 @@ _MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
     "ValidationConfig": {
         "new_features_are_warnings": (1, "bool", False),
         "severity_overrides": (2, f".{_PACKAGE}.SeverityOverride", True),
+        "feature_validations": (3, f".{_PACKAGE}.FeatureValidation", True),
+        "feature_pair_validations": (4, f".{_PACKAGE}.FeaturePairValidation", True),
     },
+    "FeatureValidation": {
+        "dataset_name": (1, "string", False),
+        "feature_path": (2, _PATH, False),
+        "validations": (3, f".{_PACKAGE}.Validation", True),
+    },
+    "FeaturePairValidation": {
+        "dataset_name": (1, "string", False),
+        "base_dataset_name": (2, "string", False),
+        "feature_test_path": (3, _PATH, False),
+        "feature_base_path": (4, _PATH, False),
+        "validations": (5, f".{_PACKAGE}.Validation", True),
+    },
+    "Validation": {
+        "sql_expression": (1, "string", False),
+        "severity": (2, _SEVERITY, False),
+        "description": (3, "string", False),
+        "in_environment": (4, "string", True),
+    },
+}
+# Fields that a Validation must have, with examples.
+_OF_VALIDATION = {
+    "sql_expression": "'feature.num_stats.num_zeros < 3'",
+    "severity": "ERROR",
+    "description": "'Too many zeros.'",
 }
 _ENUMS = (f"{_METADATA}.AnomalyInfo.Type", _SEVERITY)
 
 Info = anomalies_pb2.AnomalyInfo
 
 
-def read_validation_config(path: str, known: Sequence[str]) -> tuple[Override, ...]:
-    """Returns the severities of a file.
+class ValidationConfig(NamedTuple):
+    """The content of a file.
+
+    Attributes:
+      overrides: severities of anomalies.
+      validations: conditions on the statistics of features.
+    """
+
+    overrides: tuple[Override, ...] = ()
+    validations: tuple[CustomValidation, ...] = ()
+
+
+def read_validation_config(path: str, known: Sequence[str]) -> ValidationConfig:
+    """Reads and checks a file.
 
     Args:
-      path: of a ``ValidationConfig`` as text.
+      path: of a validation config as text.
       known: names of the known features.
 
     Raises:
-      RecipeError: the file is missing or is something else, or names an unknown feature; the
-        message has one line for each problem.
+      RecipeError: the file is missing or is something else, or names an unknown feature, or a
+        condition is not allowed; the message has one line for each problem.
     """
     config = _read(path)
-    overrides, problems = [], []
-    if config.new_features_are_warnings:
-        overrides.append(Override(Info.SCHEMA_NEW_COLUMN, None))
-    for index, override in enumerate(config.severity_overrides):
-        where = f"--validation_config {path}, severity_overrides[{index}]"
-        name = feature_of(override.feature_path) if override.HasField("feature_path") else None
-        problems += [
-            f"{where}: found no '{field}', expected one, for example '{field}: {example}'."
-            for field, example in (("type", "SCHEMA_NEW_COLUMN"), ("severity", "WARNING"))
-            if not getattr(override, field)
-        ]
-        if name is not None and name not in known:
-            problems.append(
-                f"{where}: found feature '{name}', expected a feature of the schema or a column."
-                f"{nearest(name, known)}"
-            )
-        overrides.append(Override(override.type, name, override.severity))
+    problems: list[str] = []
+    read = ValidationConfig(
+        tuple(_overrides(config, known, problems)), tuple(_validations(config, known, problems))
+    )
     if problems:
-        raise RecipeError("\n".join(problems))
-    return tuple(overrides)
+        raise RecipeError("\n".join(f"--validation_config {path}, {line}" for line in problems))
+    return read
 
 
-def feature_of(path: path_pb2.Path) -> str:
-    """Returns the name of a path's feature; the name of a feature list is its own."""
-    steps = list(path.step)
-    return ".".join(steps[1:] if len(steps) == 2 and steps[0] == SEQUENCE else steps)
+def _overrides(config: Any, known: Sequence[str], problems: list[str]) -> Iterator[Override]:
+    if config.new_features_are_warnings:
+        yield Override(Info.SCHEMA_NEW_COLUMN, None)
+    for index, override in enumerate(config.severity_overrides):
+        where = f"severity_overrides[{index}]"
+        _check_fields(
+            override, {"type": "SCHEMA_NEW_COLUMN", "severity": "WARNING"}, where, problems
+        )
+        name = None
+        if override.HasField("feature_path"):
+            name = _known_feature(override.feature_path, known, where, problems)
+        yield Override(override.type, name, override.severity)
+
+
+def _validations(
+    config: Any, known: Sequence[str], problems: list[str]
+) -> Iterator[CustomValidation]:
+    single, pair = config.feature_validations, config.feature_pair_validations
+    for places, field, path in (
+        (single, "feature_validations", "feature_path"),
+        (pair, "feature_pair_validations", "feature_test_path"),
+    ):
+        for index, place in enumerate(places):
+            where, base = f"{field}[{index}]", None
+            needed = dict.fromkeys([path], '{ step: "x" }')
+            if path == "feature_test_path":
+                needed["feature_base_path"] = '{ step: "x" }'
+                base = Place(place.base_dataset_name, tuple(place.feature_base_path.step))
+            _check_fields(place, needed, where, problems)
+            steps = getattr(place, path)
+            if place.HasField(path):
+                _known_feature(steps, known, where, problems)
+            test = Place(place.dataset_name, tuple(steps.step))
+            for number, validation in enumerate(place.validations):
+                here = f"{where}.validations[{number}]"
+                _check_fields(validation, _OF_VALIDATION, here, problems)
+                try:
+                    expression = parse_validation(validation.sql_expression, base is not None)
+                except ExpressionError as error:
+                    if validation.sql_expression:
+                        problems.append(f"{here}: '{validation.sql_expression}': {error}.")
+                    continue
+                yield CustomValidation(
+                    test,
+                    base,
+                    expression,
+                    validation.severity,
+                    validation.description,
+                    tuple(validation.in_environment),
+                )
+
+
+def _check_fields(
+    message: Any, examples: Mapping[str, str], where: str, problems: list[str]
+) -> None:
+    """Notes the fields that are missing or empty."""
+    problems += [
+        f"{where}: found no '{field}', expected one, for example '{field}: {example}'."
+        for field, example in examples.items()
+        if not message.HasField(field) or not getattr(message, field)
+    ]
+
+
+def _known_feature(
+    path: path_pb2.Path, known: Sequence[str], where: str, problems: list[str]
+) -> str:
+    """Returns the name of a path's feature; notes an unknown one."""
+    name = feature_of(path.step)
+    if name not in known:
+        problems.append(
+            f"{where}: found feature '{name}', expected a feature of the schema or a column."
+            f"{nearest(name, known)}"
+        )
+    return name
 
 
 def _read(path: str) -> Any:
     if not files.exists(path):
         raise RecipeError(
-            f"--validation_config {path}: there is no such file, expected a ValidationConfig as "
+            f"--validation_config {path}: there is no such file, expected a validation config as "
             "text."
         )
     config = _message_class("ValidationConfig")()
@@ -89,8 +191,8 @@ def _read(path: str) -> Any:
         text_format.Parse(files.read_bytes(path).decode(), config)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise RecipeError(
-            f"--validation_config {path}: {error} Expected a ValidationConfig as text, for example "
-            "'severity_overrides { type: SCHEMA_NEW_COLUMN severity: WARNING }'."
+            f"--validation_config {path}: {error} Expected a validation config as text, for "
+            "example 'severity_overrides { type: SCHEMA_NEW_COLUMN severity: WARNING }'."
         ) from error
     return config
 

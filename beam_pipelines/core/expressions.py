@@ -80,13 +80,16 @@ class Expression(NamedTuple):
     columns: tuple[str, ...]
 
 
-def parse_expression(name: str, sql: str, known: Sequence[str]) -> Expression:
+def parse_expression(
+    name: str, sql: str, known: Sequence[str], are_structs: bool = False
+) -> Expression:
     """Checks an expression without evaluating it.
 
     Args:
       name: of its column.
       sql: one SQL expression.
       known: the columns it may use.
+      are_structs: whether these are structs, whose fields are named as ``column.field``.
 
     Raises:
       ExpressionError: it cannot be parsed, is not one expression of one row, or names an unknown
@@ -106,7 +109,7 @@ def parse_expression(name: str, sql: str, known: Sequence[str]) -> Expression:
         if reference.get("class") == "COLUMN_REF"
     }
     found = {
-        _resolve(node["column_names"], known, parameters)
+        _resolve(node["column_names"], known, parameters, are_structs)
         for node in nodes
         if node.get("class") == "COLUMN_REF"
     }
@@ -371,7 +374,9 @@ def _refused(node: Mapping[str, Any]) -> str | None:
     return None if kind is None else f"the function '{name}', {kind}"
 
 
-def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -> str | None:
+def _resolve(
+    names: Sequence[str], known: Sequence[str], parameters: set[str], are_structs: bool
+) -> str | None:
     """Returns the column of a reference; ``None`` for a lambda's parameter.
 
     An exact match comes first, then one that ignores case.
@@ -380,7 +385,7 @@ def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -
     matches = (
         [name] if name in known else [column for column in known if column.lower() == name.lower()]
     )
-    if len(names) == 1 and len(matches) == 1:
+    if (are_structs or len(names) == 1) and len(matches) == 1:
         return matches[0]
     dotted = ".".join(names)
     if dotted in known:

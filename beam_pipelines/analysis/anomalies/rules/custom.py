@@ -1,0 +1,207 @@
+"""Conditions in SQL on the statistics of features, as TFDV's custom validations.
+
+Type and wording are TFDV's (custom_validation.cc). TFDV evaluates GoogleSQL on the proto; here
+DuckDB evaluates the expression on the proto as a struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
+from beam_pipelines.analysis.statistics.proto import to_proto
+from beam_pipelines.analysis.statistics.structs import FEATURE_TYPE, to_struct
+from beam_pipelines.analysis.statistics.view import Statistics
+from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.expressions import (
+    Expression,
+    ExpressionError,
+    evaluate,
+    parse_expression,
+)
+from beam_pipelines.core.schema_features import SEQUENCE
+
+# TFDV's name of the rows that are not a slice; an empty name means it too.
+_ALL_EXAMPLES = "All Examples"
+
+
+class Place(NamedTuple):
+    """A feature in a dataset of statistics.
+
+    ``dataset`` is the name of a slice, empty for all rows; ``path`` has the steps of the feature.
+    """
+
+    dataset: str
+    path: tuple[str, ...]
+
+
+class CustomValidation(NamedTuple):
+    """A condition on a feature's statistics.
+
+    Attributes:
+      test: the feature.
+      base: the feature of the baseline that it is compared with, or ``None``.
+      expression: is true unless there is an anomaly. Its columns are ``feature``, or
+        ``feature_test`` and ``feature_base``.
+      severity: ``AnomalyInfo.Severity`` of the anomaly.
+      description: of the anomaly.
+      environments: the environments in which it is evaluated; empty: always.
+    """
+
+    test: Place
+    base: Place | None
+    expression: Expression
+    severity: int
+    description: str
+    environments: tuple[str, ...] = ()
+
+
+def feature_of(steps: Sequence[str]) -> str:
+    """Returns the name of a path's feature.
+
+    The name of a feature list is its own, without the step before it.
+    """
+    is_list = len(steps) == 2 and steps[0] == SEQUENCE
+    return ".".join(steps[1:] if is_list else steps)
+
+
+def parse_validation(sql: str, is_pair: bool) -> Expression:
+    """Checks a condition, its fields and its type without statistics.
+
+    Raises:
+      ExpressionError: it is not an expression of one row, names an unknown field, or is not
+        boolean.
+    """
+    names = ("feature_test", "feature_base") if is_pair else ("feature",)
+    expression = parse_expression("validation", sql, names, are_structs=True)
+    nothing = pa.RecordBatch.from_arrays([pa.array([], FEATURE_TYPE)] * len(names), list(names))
+    found = evaluate(nothing, expression).type
+    if not pa.types.is_boolean(found):
+        raise ExpressionError(f"found a value of type {found}, expected true or false")
+    return expression
+
+
+def custom_reasons(
+    validations: Sequence[CustomValidation],
+    environment: str | None,
+    split: str,
+    statistics: Statistics,
+    baseline: Mapping[str, Statistics] | None,
+) -> Iterator[tuple[str, Reason]]:
+    """Yields feature and reason of each condition that is false.
+
+    Args:
+      validations: the conditions.
+      environment: of the run; ``None`` evaluates those without environments.
+      split: name of the split.
+      statistics: of the split.
+      baseline: split -> statistics of an earlier dataset, or ``None``.
+
+    Raises:
+      DataError: statistics that a condition needs are missing, or it has no value on them.
+    """
+    chosen = [
+        validation
+        for validation in validations
+        if not validation.environments or environment in validation.environments
+    ]
+    if not chosen:
+        return
+    tests = _features(statistics)
+    bases = _features(None if baseline is None else baseline.get(split))
+    for validation in chosen:
+        test = _statistics_of(validation.test, tests, f"split '{split}'")
+        if validation.base is None:
+            inputs = {"feature": test}
+        else:
+            base = _statistics_of(validation.base, bases, f"split '{split}' of the baseline")
+            inputs = {"feature_test": test, "feature_base": base}
+        if not _holds(validation, inputs, split):
+            yield feature_of(validation.test.path), _reason(validation)
+
+
+_Features = dict[str, dict[tuple[str, ...], statistics_pb2.FeatureNameStatistics]]
+
+
+def _features(statistics: Statistics | None) -> _Features:
+    """Returns dataset -> path -> statistics."""
+    if statistics is None:
+        return {}
+    if isinstance(statistics, statistics_pb2.DatasetFeatureStatistics):
+        datasets = [statistics]
+    else:
+        datasets = list(to_proto({"": statistics})[""].datasets)
+    return {
+        dataset.name: {
+            tuple(feature.path.step) or (feature.name,): feature for feature in dataset.features
+        }
+        for dataset in datasets
+    }
+
+
+def _statistics_of(
+    place: Place, datasets: _Features, where: str
+) -> statistics_pb2.FeatureNameStatistics:
+    name = place.dataset
+    if not name and name not in datasets:
+        name = _ALL_EXAMPLES
+    if name not in datasets:
+        known = f"one of {', '.join(datasets)}" if datasets else "statistics"
+        raise DataError(
+            f"--validation_config: found no dataset '{name}' in the statistics of {where}, "
+            f"expected {known}."
+        )
+    if place.path not in datasets[name]:
+        feature = ".".join(place.path)
+        hint = nearest(feature, [".".join(path) for path in datasets[name]])
+        raise DataError(
+            f"--validation_config: found no feature '{feature}' in the statistics of {where}, "
+            f"dataset '{name}', expected one.{hint}"
+        )
+    return datasets[name][place.path]
+
+
+def _holds(
+    validation: CustomValidation,
+    inputs: Mapping[str, statistics_pb2.FeatureNameStatistics],
+    split: str,
+) -> bool:
+    batch = pa.RecordBatch.from_pydict(
+        {name: to_struct(feature) for name, feature in inputs.items()}
+    )
+    where = (
+        f"--validation_config: '{validation.expression.sql}' on feature "
+        f"'{feature_of(validation.test.path)}' of split '{split}'"
+    )
+    try:
+        value = evaluate(batch, validation.expression)[0].as_py()
+    except ExpressionError as error:
+        raise DataError(f"{where}: {error}.") from error
+    if value is None:
+        raise DataError(
+            f"{where}: found null, expected true or false. A message that the statistics do not "
+            "have is null, with all of its fields: COALESCE(…, true) lets it pass."
+        )
+    return bool(value)
+
+
+def _reason(validation: CustomValidation) -> Reason:
+    sql, test, base = validation.expression.sql, validation.test, validation.base
+    description = (
+        f"Custom validation triggered anomaly. Query: {sql} "
+        f"Test dataset: {test.dataset or 'default slice'}"
+    )
+    if base is not None:
+        description += f" Base dataset: {base.dataset} Base path: {'.'.join(base.path)}"
+    return Reason(
+        Info.CUSTOM_VALIDATION,
+        validation.description,
+        description,
+        sql,
+        "false",
+        validation.severity,
+    )
