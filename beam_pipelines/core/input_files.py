@@ -1,4 +1,4 @@
-"""Lists input files: links are followed, nothing is passed over.
+"""Lists input files: links are followed, nothing that matches is passed over.
 
 Patterns are Beam's, for every storage. Local folders are walked here, because Beam passes over
 linked folders, links to nothing, and folders that it may not read.
@@ -6,32 +6,32 @@ linked folders, links to nothing, and folders that it may not read.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import posixpath
-import re
 import stat
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from apache_beam.io.filesystem import FileSystem
-
-from beam_pipelines.core import files, input_roots, regular_files
+from beam_pipelines.core import files, input_roots, path_patterns, regular_files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.files import Listed
-
-# One sign of a pattern: a wildcard, or a letter that stands for itself.
-_SIGN = re.compile(r"\*\*|\[!?\]?[^\]]*\]|.", re.DOTALL)
+from beam_pipelines.core.path_patterns import PathPattern, Stage
 
 
-def is_hidden(name: str) -> bool:
-    """Whether a name is that of a hidden file or a marker.
+class _Entry(NamedTuple):
+    """A name in a folder; ``is_folder`` is false for a link."""
 
-    As in Spark, ``_x=1`` is the folder of a partition. ``lost+found`` belongs to a file system.
-    """
-    is_marker = name.startswith("_") and "=" not in name
-    return is_marker or name == "lost+found" or (name.startswith(".") and name not in (".", ".."))
+    name: str
+    is_link: bool
+    is_folder: bool
+
+
+class _Visit(NamedTuple):
+    """A folder without links, and what decides which paths in it match."""
+
+    real: str
+    stage: Stage
 
 
 def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
@@ -45,23 +45,24 @@ def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
       with_hidden: a wildcard matches hidden names, too.
 
     Raises:
-      DataError: as ``files.list_files``; a link that the pattern matches leads to nothing; a folder
-        is found by two names; something that matches is no regular file.
+      DataError: as ``files.list_files``; a link that the pattern matches leads to nothing; a file
+        is found by two names of its folder; something that matches is no regular file.
     """
     files.check_folder(pattern)
     if not files.is_local(pattern):
         return [
             listed
             for listed in files.list_files(pattern)
-            if with_hidden or listed.path == pattern or _is_shown(listed.path, pattern)
+            if with_hidden or listed.path == pattern or path_patterns.is_shown(listed.path, pattern)
         ]
     found = []
     if os.path.lexists(pattern) and not os.path.isdir(pattern):
         input_roots.check(pattern)
-        with contextlib.suppress(FileNotFoundError):  # removed just now
-            found = [_regular(pattern, _status_of(pattern))]
+        status = _status_of(pattern)
+        found = [_regular(pattern, status)] if status else []
     elif files.has_wildcard(pattern):
-        found = sorted(_walk(*_top_and_rest(pattern), with_hidden))
+        top, rest = _top_and_rest(pattern)
+        found = sorted(_Walk(top, PathPattern(rest, with_hidden)).files())
     files.check_names(found)
     return found
 
@@ -89,76 +90,123 @@ def _top_and_rest(pattern: str) -> tuple[str, str]:
     return folder, f"{name}*" if name.endswith("/") else name
 
 
-def _walk(top: str, rest: str, with_hidden: bool) -> Iterator[Listed]:
-    """Yields the files below a folder that match a pattern.
+class _Walk:
+    """Finds the files below a folder that match a pattern.
 
-    Enters only folders in which something can match, so a link to ``/`` does no harm.
+    Enters only folders in which something can match, so a link to ``/`` does no harm. A folder that
+    has several names is read once, unless the pattern matches other files under another name.
     """
-    judge = _judge(rest, with_hidden)
-    entered: dict[str, str] = {}  # path without links -> path
-    waiting = deque([("", os.path.realpath(top or os.curdir))])
-    while waiting:
-        folder, real = waiting.popleft()
-        path = os.path.join(top, folder)
-        if entered.setdefault(real, path) != path:
-            raise _twice(path, entered[real])
-        for entry in _entries(path):
-            inner = folder + entry.name
-            is_match, may_hold = judge(inner)
-            if not (is_match or may_hold):
+
+    def __init__(self, top: str, pattern: PathPattern) -> None:
+        self._top, self._pattern = top, pattern
+        start = _Visit(os.path.realpath(top or os.curdir), pattern.start)
+        self._name_of = {start: ""}  # the first name, with a slash at its end
+        self._waiting = deque([start])
+        self._again: list[tuple[str, _Visit]] = []  # other names
+        self._above: dict[_Visit, list[_Visit]] = defaultdict(list)
+        self._found: dict[_Visit, list[Listed]] = {}
+
+    def files(self) -> list[Listed]:
+        """Returns the files.
+
+        Raises:
+          DataError: see ``list_files``.
+        """
+        while self._waiting:
+            visit = self._waiting.popleft()
+            if found := list(self._matches_in(visit)):
+                self._found[visit] = found
+        self._check_names()
+        return [listed for found in self._found.values() for listed in found]
+
+    def _matches_in(self, visit: _Visit) -> Iterator[Listed]:
+        """Yields the files that match in a folder; notes its folders."""
+        folder = self._name_of[visit]
+        for entry in _entries(os.path.join(self._top, folder)):
+            name = folder + entry.name
+            if self._pattern.leaves_out(name):
                 continue
-            place, is_link = os.path.join(top, inner), entry.is_symlink()
-            if is_link:
-                input_roots.check(place)
-            try:
-                status = _status_of(place)
-            except FileNotFoundError:  # removed since the folder was read
-                continue
-            if not stat.S_ISDIR(status.st_mode):
-                if is_match:
-                    yield _regular(place, status)
-            elif may_hold:
-                inner_real = os.path.realpath(place) if is_link else f"{real}/{entry.name}"
-                waiting.append((f"{inner}/", inner_real))
+            is_match = self._pattern.matches(name)
+            may_hold = entry.is_link or entry.is_folder
+            stage = self._pattern.stage_of(name) if may_hold else None
+            if stage and entry.is_folder:
+                self._enter(f"{name}/", _Visit(os.path.join(visit.real, entry.name), stage), visit)
+            elif not entry.is_folder and (is_match or stage):
+                path = os.path.join(self._top, name)
+                if entry.is_link and is_match:
+                    input_roots.check(path)
+                status = _status_of(path, may_dangle=not is_match)
+                if status and stat.S_ISDIR(status.st_mode):
+                    if stage:
+                        input_roots.check(path)
+                        self._enter(f"{name}/", _Visit(os.path.realpath(path), stage), visit)
+                elif status and is_match:
+                    yield _regular(path, status)
+
+    def _enter(self, name: str, visit: _Visit, above: _Visit) -> None:
+        self._above[visit].append(above)
+        if visit in self._name_of:
+            self._again.append((name, visit))
+        else:
+            self._name_of[visit] = name
+            self._waiting.append(visit)
+
+    def _check_names(self) -> None:
+        """Checks that no file matches under two names of its folder.
+
+        Below two names of one visit the same paths match, so a match there has two names.
+        """
+        visits = Counter(visit.real for visit in self._found)
+        seen: dict[tuple[str, str], str] = {}
+        for visit, found in self._found.items():
+            name = self._name_of[visit]
+            for listed in found if visits[visit.real] > 1 else ():
+                file = os.path.basename(listed.path)
+                other = seen.setdefault((visit.real, file), name)
+                if other != name:
+                    raise self._twice(name, other, listed.path)
+        if self._again:
+            match_below = self._first_matches()
+            for name, visit in self._again:
+                if visit in match_below:
+                    raise self._twice(name, self._name_of[visit], match_below[visit])
+
+    def _first_matches(self) -> dict[_Visit, str]:
+        """Returns a match in or below each folder that has one."""
+        match_below = {visit: found[0].path for visit, found in self._found.items()}
+        waiting = deque(match_below)
+        while waiting:
+            visit = waiting.popleft()
+            for above in self._above[visit]:
+                if above not in match_below:
+                    match_below[above] = match_below[visit]
+                    waiting.append(above)
+        return match_below
+
+    def _twice(self, name: str, other: str, match: str) -> DataError:
+        """Returns the error of a folder with two names.
+
+        It names the link rather than a folder below it.
+        """
+        name, other = name.rstrip("/"), other.rstrip("/")
+        while os.path.basename(name) == os.path.basename(other):
+            above = [os.path.join(self._top, os.path.dirname(one)) for one in (name, other)]
+            if os.path.realpath(above[0]) != os.path.realpath(above[1]):
+                break
+            name, other = os.path.dirname(name), os.path.dirname(other)
+        path, first = (
+            os.path.join(self._top, one).rstrip("/") or os.curdir for one in (name, other)
+        )
+        if os.path.islink(first) and not os.path.islink(path):
+            path, first = first, path
+        return DataError(
+            f"{path}: found the folder {first} again, through a link, expected every file that "
+            f"matches once, as {match} would be read twice. Remove the link, or write a pattern "
+            "that matches one of the two."
+        )
 
 
-def _judge(rest: str, with_hidden: bool) -> Callable[[str], tuple[bool, bool]]:
-    """Returns a function of a path in a walked folder.
-
-    It returns whether a file of this path matches, and whether one may that is in a folder of this
-    path.
-    """
-    pattern = _compiled(rest)
-    beginnings = [_compiled(beginning) for beginning in _beginnings(rest)]
-
-    def judge(inner: str) -> tuple[bool, bool]:
-        if not with_hidden and is_hidden(posixpath.basename(inner)) and not _is_asked(inner, rest):
-            return False, False
-        return bool(pattern.match(inner)), any(one.match(f"{inner}/") for one in beginnings)
-
-    return judge
-
-
-def _is_asked(inner: str, rest: str) -> bool:
-    """Whether a pattern begins like a path's last name in its place."""
-    depth, name = inner.count("/"), posixpath.basename(inner)
-    parts = rest.split("/")
-    wide = next((place for place, part in enumerate(parts) if "**" in part), len(parts))
-    places = parts[depth : depth + 1] if depth < wide else parts[wide:]
-    return any(part.startswith(name[0]) for part in places)
-
-
-def _is_shown(path: str, pattern: str) -> bool:
-    """Whether no wildcard stands for a hidden name of a listed path."""
-    start = files.before_wildcard(pattern).rfind("/") + 1
-    names = path[start:].split("/")
-    return all(
-        not is_hidden(name) or _is_asked("/".join(names[: place + 1]), pattern[start:])
-        for place, name in enumerate(names)
-    )
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str) -> list[_Entry]:
     """Returns a folder's entries by name; none if it does not exist.
 
     Raises:
@@ -166,7 +214,10 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     """
     try:
         with os.scandir(folder or os.curdir) as found:
-            return sorted(found, key=lambda entry: entry.name)
+            return sorted(
+                _Entry(entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False))
+                for entry in found
+            )
     except (FileNotFoundError, NotADirectoryError):
         name = folder.rstrip("/")
         if os.path.islink(name) and not os.path.exists(name):
@@ -176,40 +227,27 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         raise _unlisted(folder, error) from error
 
 
-def _status_of(path: str) -> os.stat_result:
+def _status_of(path: str, may_dangle: bool = False) -> os.stat_result | None:
     """Returns the status of what a path leads to.
+
+    ``None`` if nothing is there, as it was removed just now, or if it may be a link to nothing.
 
     Raises:
       DataError: the path is a link to nothing, or its status cannot be read.
-      FileNotFoundError: nothing is there, not even a link, so it was removed just now.
     """
     try:
         return os.stat(path)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
-            if os.path.islink(path):
-                raise _dangling(path) from error
-            raise FileNotFoundError(error.errno, error.strerror, path) from error
-        raise _unlisted(path, error) from error
+        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            raise _unlisted(path, error) from error
+        if may_dangle or not os.path.islink(path):
+            return None
+        raise _dangling(path) from error
 
 
 def _regular(path: str, status: os.stat_result) -> Listed:
     regular_files.check_mode(path, status.st_mode)
     return Listed(path, status.st_size, status.st_mtime)
-
-
-def _beginnings(pattern: str) -> Iterator[str]:
-    """Yields the beginnings of a pattern that match folders.
-
-    A folder's path ends in a slash here, and a beginning in a sign that can stand for one.
-    """
-    for sign in _SIGN.finditer(pattern):
-        if sign[0] in ("/", "?", "**") or (sign[0][0] == "[" and len(sign[0]) > 1):
-            yield pattern[: sign.end()]
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(FileSystem.translate_pattern(pattern))
 
 
 def _dangling(path: str) -> DataError:
@@ -220,15 +258,6 @@ def _dangling(path: str) -> DataError:
     return DataError(
         f"{path}: found a link to {target}, which leads to nothing, expected a file or a folder. "
         "Mend the link, or remove it."
-    )
-
-
-def _twice(path: str, other: str) -> DataError:
-    path, other = (name.rstrip("/") or os.curdir for name in (path, other))
-    return DataError(
-        f"{path}: found the folder {other} again, through a link, expected every folder once, as "
-        "its files would be read twice. Remove the link, or write a pattern that matches one of "
-        "the two."
     )
 
 

@@ -127,7 +127,10 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
 
 def _only_hidden(pattern: str) -> str:
     """Returns a hint if only hidden files match a pattern."""
-    hidden = input_files.list_files(pattern, with_hidden=True)
+    try:
+        hidden = input_files.list_files(pattern, with_hidden=True)
+    except DataError:  # something else that is hidden: a lock of an editor is a link to nothing
+        return ""
     if not hidden:
         return ""
     return (

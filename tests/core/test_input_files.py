@@ -111,6 +111,68 @@ def test_with_links_as_the_shell(
     assert [file.path for file in input_files.list_files(f"{folder}/{pattern}")] == sorted(expected)
 
 
+def names_below(folder: str, depth: int) -> list[str]:
+    """Returns the names of files to a depth, with links followed."""
+    names = []
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            names.append(name)
+        elif depth > 1:
+            names += [f"{name}/{below}" for below in names_below(path, depth - 1)]
+    return names
+
+
+@settings(max_examples=100, deadline=None)
+@example(folders=["a", "a/b"], entries=["a/b/x.csv"], links=[("b", "a")], pattern="**/*.csv")
+@example(folders=["a", "a/b"], entries=["a/b/x.csv"], links=[("a/b/b", "")], pattern="*/*/*/**")
+@given(
+    folders=st.sampled_from([["a"], ["a", "b"], ["a", "a/b"], ["a", "b", "b/a"]]),
+    entries=st.lists(st.sampled_from(["x.csv", "a/x.csv", "b/x.csv", "a/b/x.csv"]), max_size=3),
+    links=st.lists(
+        st.tuples(
+            st.sampled_from(["b", "ab", "a/b", "a/ab", "a/b/b"]),
+            st.sampled_from(["", "a", "b", "a/b"]),
+        ),
+        max_size=2,
+    ),
+    pattern=PATTERNS,
+)
+def test_names_of_linked_folders(
+    tmp_path_factory: pytest.TempPathFactory,
+    folders: list[str],
+    entries: list[str],
+    links: list[tuple[str, str]],
+    pattern: str,
+) -> None:
+    """All matches are found, unless a file has two of them.
+
+    The oracle enumerates all names to a depth that ends no cycle too early.
+    """
+    folder = tmp_path_factory.mktemp("tree")
+    for name in folders:
+        (folder / name).mkdir()
+    for name in entries:
+        if (folder / name).parent.is_dir():
+            (folder / name).touch()
+    for name, target in links:
+        if (folder / name).parent.is_dir() and not os.path.lexists(folder / name):
+            (folder / name).symlink_to(folder / target)
+    match = re.compile(FileSystem.translate_pattern(pattern)).match
+    for link in folder.rglob("*"):
+        if not link.exists():
+            link.unlink()
+    if (folder / pattern).exists():
+        return
+    matches = [name for name in names_below(str(folder), 10) if match(name)]
+    files_of = [os.path.realpath(folder / name) for name in matches]
+    if len(set(files_of)) < len(files_of):
+        with pytest.raises(DataError, match="again, through a link"):
+            listed(folder, pattern)
+    else:
+        assert listed(folder, pattern) == sorted(matches)
+
+
 LINKED = {
     "linked folder": (["a/x.csv", "data/b -> ../a"], "data/*/*.csv", ["data/b/x.csv"]),
     "linked folder between": (["a/c/x.csv", "data/b -> ../a"], "data/*/c/*", ["data/b/c/x.csv"]),
@@ -129,6 +191,27 @@ LINKED = {
     "a dangling link that is not matched": (["x.csv", "y.txt -> gone"], "*.csv", ["x.csv"]),
     "a link to a file in the place of a folder": (["x.csv", "a -> x.csv"], "a/*", []),
     "a folder that is matched": (["a/x.csv", "b -> a"], "*", []),
+    "an alias without matches": (["lib/x.py", "lib64 -> lib", "d/y.csv"], "**.csv", ["d/y.csv"]),
+    "an alias without matches below": (
+        ["v/lib/p/x.py", "v/lib64 -> lib", "d/y.csv"],
+        "**/*.csv",
+        ["d/y.csv"],
+    ),
+    "a cycle without matches": (["a/up -> ..", "a/b -> .", "a/x"], "**.csv", []),
+    "a cycle that matches once": (["a/up -> ..", "x.csv"], "*/*/*.csv", ["a/up/x.csv"]),
+    "an alias that matches other files": (
+        ["a/xy.csv", "a/y.csv", "ab -> a"],
+        "a??y.csv",
+        ["a/xy.csv", "ab/y.csv"],
+    ),
+    "a link to nothing in the place of a folder": (
+        ["d/x/y.csv", "d/n -> gone"],
+        "d/*/*.csv",
+        ["d/x/y.csv"],
+    ),
+    "a link to itself in the place of a folder": (["a/x.csv", "b -> b"], "*/*.csv", ["a/x.csv"]),
+    "a link to nothing below": (["a/x.csv", "a/b -> gone"], "**.csv", ["a/x.csv"]),
+    "a lock of Emacs": (["e/1.csv", "e/.#1.csv -> me@host.1234:1700"], "e/*.csv", ["e/1.csv"]),
 }
 
 
@@ -143,22 +226,28 @@ def test_links(tmp_path: Path, case: str) -> None:
 WRONG = {
     "dangling": (["x.csv", "y.csv -> gone.csv"], "*.csv", r"y\.csv: found a link to gone\.csv"),
     "dangling by name": (["y.csv -> gone.csv"], "y.csv", r"y\.csv: found a link to gone\.csv"),
-    "dangling folder": (
-        ["a/x.csv", "b -> gone"],
-        "*/*.csv",
-        r"b: found a link to gone, which leads",
-    ),
-    "dangling below": (["a/x.csv", "a/b -> gone"], "**.csv", r"a/b: found a link to gone"),
+    "dangling below": (["a/b -> gone"], "**", r"a/b: found a link to gone"),
     "dangling top": (["data -> gone"], "data/*.csv", r"data: found a link to gone"),
-    "to itself": (
-        ["a/x.csv", "b -> b"],
-        "*/*.csv",
-        r"b: found a link to b, which leads to nothing",
-    ),
+    "to itself": (["b -> b"], "*", r"b: found a link to b, which leads to nothing"),
     "cycle": (["a/x.csv", "a/up -> .."], "**", r"a/up: found the folder .* again, through a link"),
-    "cycle of two": (["a/b -> ../c", "c/d -> ../a"], "**", r"found the folder .* again"),
-    "cycle without files": (["a/b -> ."], "**.csv", r"a/b: found the folder .*/a again"),
+    "cycle of two": (["a/b -> ../c", "c/d -> ../a", "c/x"], "**", r"found the folder .* again"),
+    "cycle with a match far below": (
+        ["a/b -> .", "a/c/d/x.csv"],
+        "**.csv",
+        r"a/b: found the folder .*/a again, .* once, as \S*/a/c/d/x\.csv would be read twice",
+    ),
+    "cycle above a match": (["x.csv", "a/up -> .."], "**.csv", r"a/up: found the folder .* again"),
     "alias": (["1/x.csv", "latest -> 1"], "*/*.csv", r"latest: found the folder .*/1 again"),
+    "alias of a folder above": (
+        ["2/b/x.csv", "latest -> 2"],
+        "**/*.csv",
+        r"latest: found the folder .*/2 again, .* as \S*/2/b/x\.csv would be read twice",
+    ),
+    "alias at another depth": (
+        ["a/y/x.csv", "b -> a/y"],
+        "**/x.csv",
+        r"b: found the folder .*/a/y again, through a link",
+    ),
     "pipe": (["a/x.csv"], "*/*", r"a/pipe: found a pipe"),
 }
 
@@ -232,10 +321,7 @@ def test_hidden_files(
 
 
 def test_links_and_pipes_that_are_hidden(tmp_path: Path) -> None:
-    """The listing ignores hidden links and pipes.
-
-    An editor's lock is a link to nothing.
-    """
+    """Hidden links and pipes are not looked at, such as locks of editors."""
     make(tmp_path, "x.csv", ".#x.csv -> me@host.1", "_loop -> .")
     os.mkfifo(tmp_path / "_pipe")
     assert listed(tmp_path, "**") == ["x.csv"]
@@ -271,17 +357,30 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("target", ["../out", "../out/gone", "/dev"])
 def test_links_out_of_the_root(tmp_path: Path, target: str) -> None:
-    """A link that leads out of ``--input_root`` is not followed."""
+    """A link out of ``--input_root`` is refused.
+
+    It matches the pattern, or leads to a folder in which a file could match.
+    """
     make(tmp_path, "out/x.csv", "data/a/x.csv", f"data/b -> {target}")
     with only_below([str(tmp_path / "data")]):
-        with pytest.raises(OutsideRootError):
-            listed(tmp_path, "data/*/*.csv")
+        if target == "../out/gone":
+            assert listed(tmp_path, "data/*/*.csv") == ["data/a/x.csv"]
+        else:
+            with pytest.raises(OutsideRootError):
+                listed(tmp_path, "data/*/*.csv")
         with pytest.raises(OutsideRootError):
             listed(tmp_path, "data/**")
         assert listed(tmp_path, "data/a/*.csv") == ["data/a/x.csv"]
     if target == "../out":
         with only_below([str(tmp_path)]):
             assert listed(tmp_path, "data/*/*.csv") == ["data/a/x.csv", "data/b/x.csv"]
+
+
+def test_links_out_of_the_root_that_cannot_match(tmp_path: Path) -> None:
+    """A link to a file elsewhere counts for nothing in the place of a folder."""
+    make(tmp_path, "hostname", "d/a/x.csv", "d/notes -> ../hostname")
+    with only_below([str(tmp_path / "d")]):
+        assert listed(tmp_path, "d/*/*.csv") == ["d/a/x.csv"]
 
 
 @pytest.mark.parametrize("pattern", ["*/*.csv", "**.csv", "./*/*.csv", "d?/x.csv"])

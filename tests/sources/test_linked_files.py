@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from tests.sources.support import plan_of, read_rows
 from tests.support.image_files import encode
 from tests.support.image_sets import CIFAR10, cifar10_batch, cifar10_meta, colour_digits, idx
@@ -35,7 +35,10 @@ def test_a_linked_folder_of_a_pattern(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["photos", "photos/*/*"])
 def test_a_linked_class_folder(tmp_path: Path, path: str) -> None:
-    """A linked folder of images is a class with the link's name."""
+    """A linked folder of images is a class, called as the link is.
+
+    In a folder of images a link to nothing is an error, as it may have led to a class.
+    """
     write(tmp_path / "photos" / "cat" / "1.png", PICTURE)
     write(tmp_path / "wolves" / "1.png", PICTURE)
     (tmp_path / "photos" / "dog").symlink_to(tmp_path / "wolves")
@@ -43,10 +46,20 @@ def test_a_linked_class_folder(tmp_path: Path, path: str) -> None:
     assert [row["image/class/text"] for row in rows] == ["cat", "dog"]
     assert [row["image/filename"] for row in rows] == ["cat/1.png", "dog/1.png"]
     (tmp_path / "photos" / "fox").symlink_to(tmp_path / "foxes")
-    with pytest.raises(
-        DataError, match=r"photos/fox: found a link to .*foxes, which leads to noth"
-    ):
-        plan_of(tmp_path / path, format="images")
+    if path == "photos":
+        with pytest.raises(
+            DataError, match=r"photos/fox: found a link to .*foxes, which leads to noth"
+        ):
+            plan_of(tmp_path / path, format="images")
+    else:
+        assert len(read_rows(tmp_path / path, format="images")) == 2
+
+
+def test_only_a_lock_of_an_editor_matches(tmp_path: Path) -> None:
+    """A hidden link to nothing is not looked at, even alone."""
+    (tmp_path / ".#1.csv").symlink_to("me@host.1234:1700")
+    with pytest.raises(RecipeProblems, match=r"no file matches '.*/\*\.csv'\.\W*$"):
+        plan_of(tmp_path / "*.csv")
 
 
 def test_a_folder_of_images_with_brackets_in_its_name(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import files, input_files
+from beam_pipelines.core import files, input_files, path_patterns
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Source
@@ -210,7 +210,7 @@ def _list_archive(
     """Returns an archive's members by path, and notes its labels."""
     members = []
     for member in read_members(source, archive.path):
-        if any(map(input_files.is_hidden, files.relative(member.path, archive.path).split("/"))):
+        if any(map(path_patterns.is_hidden, files.relative(member.path, archive.path).split("/"))):
             continue
         members.append(
             FileInfo(member.path, member.size_bytes, archive.modified_secs, archive.path)
