@@ -17,6 +17,7 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.sources import SHARD_NUMBER
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 
@@ -27,7 +28,7 @@ _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
-    """Writes a recipe with a source for each data file or pattern.
+    """Writes a recipe with a source for each data file, set of shards or pattern.
 
     The first source is the base.
 
@@ -47,17 +48,37 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:
-    """Returns a source for each path, named after the file.
+    """Returns a source for each path or set of shards, named after the file.
 
-    Repeated names get a number.
+    A set is ``x-00000-of-00002.csv`` and ``x-00001-of-00002.csv``. Repeated names get a number.
     """
+    sets: dict[str, list[str]] = {}
+    for number, path in enumerate(data):
+        pattern = _pattern_of_set(path)
+        sets.setdefault(f"{number} {path}" if pattern == path else pattern, []).append(path)
     sources: list[Source] = []
-    for path in data:
-        (source,) = bare_recipe(path).sources.values()
+    for paths in sets.values():
+        (source,) = bare_recipe(SHARD_NUMBER.sub("", paths[0])).sources.values()
         taken = {other.name for other in sources}
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
-        sources.append(Source(next(name for name in numbered if name not in taken), (path,)))
+        name = next(name for name in numbered if name not in taken)
+        sources.append(
+            Source(name, (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths))
+        )
     return sources
+
+
+def _pattern_of_set(path: str) -> str:
+    """Returns the pattern of all shards with a path's; the path if it has no number."""
+    return SHARD_NUMBER.sub(lambda found: f"-{'?' * len(found[1])}-of-{found[2]}", path)
+
+
+def _is_whole(paths: Sequence[str]) -> bool:
+    """Whether paths of one set are all of it, so that a pattern adds no file."""
+    numbers = [SHARD_NUMBER.findall(path) for path in paths]
+    if len(paths) == 1 or len(numbers[0]) != 1 or files.has_wildcard(paths[0]):
+        return False
+    return sorted(int(found[0][0]) for found in numbers) == list(range(int(numbers[0][0][1])))
 
 
 def _plan(source: Source) -> SourcePlan:
@@ -110,7 +131,12 @@ def recipe_text(plans: Sequence[SourcePlan], folder: str) -> str:
 def _source_lines(plan: SourcePlan, folder: str) -> Iterator[str]:
     source = plan.source
     yield f"  {quoted(source.name)}:"
-    yield f"    path: {quoted(_relative(source.path[0], folder))}"
+    paths = [quoted(_relative(path, folder)) for path in source.path]
+    if len(paths) == 1:
+        yield f"    path: {paths[0]}"
+    else:
+        yield "    path:"
+        yield from (f"      - {path}" for path in paths)
     number = len(plan.files)
     found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."

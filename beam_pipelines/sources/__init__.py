@@ -19,7 +19,8 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
 
-_SHARD_NUMBER = re.compile(r"-[0-9]{5,}-of-[0-9]{5,}\Z")
+# The number of a shard and that of all shards, in the name of a file.
+SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")
 
 FORMATS: dict[str, Format] = {
     "csv": Csv((".csv", ".txt"), ","),
@@ -70,7 +71,7 @@ def format_of_path(path: str) -> str | None:
     path = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
         path = path.removesuffix(suffix)
-    path = _SHARD_NUMBER.sub("", path)
+    path = SHARD_NUMBER.sub("", path)
     for name, format_ in FORMATS.items():
         if path.endswith(format_.suffixes):
             return name

@@ -129,6 +129,63 @@ def test_source_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (
+            ["d/x-00001-of-00002.csv.gz", "d/x-00000-of-00002.csv.gz"],
+            {"x": ("d/x-?????-of-00002.csv.gz",)},
+        ),
+        (
+            ["t/mnist-train.tfrecord-00000-of-00001", "u.csv"],
+            {"mnist-train": ("t/mnist-train.tfrecord-00000-of-00001",), "u": ("u.csv",)},
+        ),
+        (
+            ["data_tfrecord-00000-of-00003.gz", "data_tfrecord-00002-of-00003.gz"],
+            {
+                "data_tfrecord": (
+                    "data_tfrecord-00000-of-00003.gz",
+                    "data_tfrecord-00002-of-00003.gz",
+                )
+            },
+        ),
+        (
+            ["x[1]-00000-of-00002.csv", "x[1]-00001-of-00002.csv"],
+            {"x_1": ("x[1]-00000-of-00002.csv", "x[1]-00001-of-00002.csv")},
+        ),
+        (
+            ["a/x-00000-of-00001.csv", "b/x-00000-of-00001.csv", "x-00000-of-00001.tsv"],
+            {
+                "x": ("a/x-00000-of-00001.csv",),
+                "x_2": ("b/x-00000-of-00001.csv",),
+                "x_3": ("x-00000-of-00001.tsv",),
+            },
+        ),
+        (["x.csv", "x.csv"], {"x": ("x.csv",), "x_2": ("x.csv",)}),
+        (
+            ["x-000000-of-100000.csv", "x-100000-of-100000.csv"],
+            {"x": ("x-000000-of-100000.csv", "x-100000-of-100000.csv")},
+        ),
+    ],
+)
+def test_shards_are_one_source(data: list[str], expected: dict[str, tuple[str, ...]]) -> None:
+    """Shards of one set are one source: a pattern if all are named, else a list."""
+    assert {source.name: source.path for source in name_sources(data)} == expected
+
+
+def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe of a set that a shell has listed reads all shards and proposes no join."""
+    monkeypatch.chdir(folder)
+    shards = [f"data/s-0000{number}-of-00003.csv" for number in range(3)]
+    for shard in shards:
+        (folder / shard).write_text("a,b\n1,x\n")
+    for data, number in ((shards, 3), (shards[1:], 2)):
+        write_recipe(data, "recipes/s.yaml", overwrite=True)
+        assert "# join:" not in (folder / "recipes" / "s.yaml").read_text()
+        recipe = recipes.load_recipe(str(folder / "recipes" / "s.yaml"))
+        assert len(plan_module.make_plan(recipe).base.files) == number
+
+
+@pytest.mark.parametrize(
     ("left", "right", "expected"),
     [
         (pa.int64(), pa.int64(), True),
