@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -276,6 +277,31 @@ def test_json_numbers_do_not_become_infinite(tmp_path: Path, value: str, declare
         DataError, match=r"line 2, column 'x': found .*beyond the range of its type"
     ):
         read_rows(path, types={"x": declared})
+
+
+# A row of each text format with one number in column x, or in its first list or label.
+FLOAT16_TEXTS = {
+    "csv": ("csv", "x\n{}\n", "x", "float16"),
+    "json": ("json_lines", '{{"x": {}}}\n', "x", "float16"),
+    "json list": ("json_lines", '{{"x": [{}]}}\n', "x", "list<float16>"),
+    "json array": ("json_lines", '{{"x": [[{}]]}}\n', "x", "list<float16>"),
+    "json structs": ("json_lines", '{{"x": [{{"y": {}}}]}}\n', "x.y", "list<float16>"),
+    "libsvm": ("libsvm", "{} 1:1\n", "label", "float16"),
+}
+
+
+@pytest.mark.parametrize("kind", FLOAT16_TEXTS)
+@pytest.mark.parametrize("number", ["2049", "4097", "-2049", "70000", "70000.5", "0.1", "16777217"])
+def test_float16_of_text_is_read_as_float32(tmp_path: Path, kind: str, number: str) -> None:
+    """Every text format reads the nearest float32, and refuses only what is beyond it."""
+    format_, row, name, type_ = FLOAT16_TEXTS[kind]
+    options: dict[str, Any] = {"format": format_, "types": {name: type_}}
+    path = write(tmp_path / "d", row.format(number))
+    (found,) = np.ravel(read_rows(path, **options)[0][name])
+    assert found == np.float32(number)
+    path = write(tmp_path / "e", row.format("1e39"))
+    with pytest.raises(DataError, match=f"column '{name}': found .*number( within ±3.4e38)?"):
+        read_rows(path, **options)
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, [2**64]])

@@ -27,7 +27,7 @@ from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.quotes import (
     NEWLINE,
     OUTSIDE,
@@ -435,7 +435,7 @@ def _read_type(source: Source, field: pa.Field) -> pa.DataType:
         declared = columns.parse_type(source.types[field.name])
         if types.is_timestamp(declared) and types.is_timestamp(field.type):
             return pa.timestamp("us", field.type.tz)
-        return pa.float32() if types.is_float16(declared) else declared
+        return digits_type(declared)
     if types.is_null(field.type):
         return pa.string()
     if types.is_timestamp(field.type) and field.type.unit == "s":

@@ -25,7 +25,7 @@ from beam_pipelines.sources.json.bad_lines import BadLines, plain, values_of
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.quotes import Positions
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
@@ -102,7 +102,12 @@ class JsonLines(TextFormat):
             if name in seen and shapes.depth(type_) > 1
         }
         contents = tables.contents_of(source, [(files[0], schema)], seen)
-        return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
+        read_schema = pa.schema(
+            [field.with_type(digits_type(field.type)) for field in contents.read_schema]
+        )
+        return contents._replace(
+            file_schema=_parsed_schema(source, schema, read_schema), read_schema=read_schema
+        )
 
     def read_body(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
@@ -158,7 +163,7 @@ def _declared_type(type_: pa.DataType) -> pa.DataType:
         return pa.list_(_declared_type(type_.value_type))
     if pa.types.is_date(type_) or pa.types.is_time(type_):
         return pa.string()
-    return pa.float32() if pa.types.is_float16(type_) else type_
+    return type_
 
 
 def _runs(data: bytes) -> list[pa.Table] | None:

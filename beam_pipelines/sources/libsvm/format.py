@@ -31,7 +31,7 @@ from beam_pipelines.sources.libsvm.lines import (
 )
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.quotes import Positions
 
 
@@ -150,12 +150,11 @@ class SparseLines(TextFormat):
     def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> LibsvmLayout:
         option = source.libsvm
         base = self.base if option.base is None else option.base
-        label = pa.float32() if pa.types.is_float16(label) else label
         return LibsvmLayout(
             option.name,
             self.has_fields,
             has_qid,
-            label,
+            digits_type(label),
             base,
             option.size,
             option.fields,

@@ -26,6 +26,16 @@ from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
 
+def digits_type(declared: pa.DataType) -> pa.DataType:
+    """Returns the type that digits are read as: float32 for float16.
+
+    Lists keep their level. All text formats read declared numbers so.
+    """
+    if pa.types.is_list(declared):
+        return pa.list_(digits_type(declared.value_type))
+    return pa.float32() if pa.types.is_float16(declared) else declared
+
+
 class TextFormat(Format):
     """A format of text, whose rows have line numbers.
 
