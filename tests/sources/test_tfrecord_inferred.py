@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,45 +123,82 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-@pytest.mark.usefixtures("either", "small_sample")
-@pytest.mark.parametrize(
-    ("late", "column", "cure"),
-    [
-        ({"id": [3], "late": [1]}, "late", {"types": {"late": "int64"}}),
-        ({"id": [1, 2]}, "id", {"types": {"id": "list<int64>"}}),
-        ({"city": [b"\xff"]}, "city", {"types": {"city": "bytes"}}),
-        ({"id": [0.5]}, "id", None),
-    ],
-)
-def test_what_comes_after_the_sample_is_not_lost(
-    tmp_path: Path, late: dict[str, list[Any]], column: str, cure: dict[str, Any] | None
-) -> None:
-    """A new feature or kind after the sample is an error.
+# Records behind the sample of FIRST: a column, its later values, its declared type, and the type
+# that reads all records, as the error says or in the place of its "…"; "" if it names none.
+LATE: list[tuple[str, list[Any], str, str]] = [
+    ("late", [1], "", "int64"),
+    ("ids", [1], "", ""),  # looks like a misspelt id, so that it cannot be declared
+    ("id", [1, 2], "", "list<int64>"),
+    ("id", [1, 2], "int64", "list<int64>"),
+    ("city", [b"\xff"], "", "bytes"),
+    ("tags", [b"\xff"], "", "list<bytes>"),
+    ("city", [b"\xff"], "text", "bytes"),
+    ("none", [1], "", "int64"),
+    ("none", [0.5], "", "float32"),
+    ("new", [1], "text", "int64"),
+    ("id", [300], "int8", "int64"),
+    ("id", [0.5], "", ""),
+    ("price", [1], "", ""),
+    ("tags", [1], "", ""),
+]
 
-    The error names the record and remedies, and each remedy works.
-    """
-    path = write(tmp_path / "a.tfrecord", record(FIRST) + record(SECOND) + record(example(**late)))
-    plan = plan_of(path)
+
+@pytest.mark.usefixtures("either", "small_sample")
+@pytest.mark.parametrize(("column", "values", "declared", "type_"), LATE)
+def test_what_comes_after_the_sample_is_not_lost(
+    tmp_path: Path, column: str, values: list[Any], declared: str, type_: str
+) -> None:
+    """A later feature, or another kind of value, names its record; every remedy works."""
+    first = tf.train.Example.FromString(FIRST)
+    first.features.feature["none"].SetInParent()
+    records = [first.SerializeToString(), SECOND, example(**{column: values})]
+    path = write(tmp_path / "a.tfrecord", b"".join(map(record, records)))
+    options: dict[str, Any] = {"types": {column: declared} if declared else {}}
     with pytest.raises(DataError) as caught:
-        read.read_table(plan, reject=False)
-    assert f"a.tfrecord, record 2, column '{column}': found" in str(caught.value)
-    assert "'infer: full'" in str(caught.value)
-    assert [bad.position for bad in read.read_table(plan, reject=True)[2]] == ["record 2"]
-    if column == "late":
-        assert len(read_rows(path, columns=("id", "city"))) == 3  # others are not asked for
-    if cure is not None:
-        assert len(read_rows(path, **cure)) == len(read_rows(path, infer="full")) == 3
-        assert read_rows(path, **cure)[2][column] == read_rows(path, infer="full")[2][column]
+        read_rows(path, **options)
+    message = str(caught.value)
+    assert f"a.tfrecord, record 2, column '{column}': found" in message
+    assert (type_ != "") == ("types: {" in message)
+    if type_:
+        shown = re.search(r"'types: {\w+: (.*?)}'", message)
+        assert shown is not None
+        assert read_rows(path, types={column: type_})[2][column] in (values, values[0])
+        assert re.fullmatch(re.escape(shown[1]).replace("…", ".+"), type_)
+    is_other_kind = not type_ and column != "ids"
+    assert ("infer: full" in message) == (not declared and not is_other_kind)
+    if "infer: full" in message:
+        assert read_rows(path, infer="full", **options)[2][column] in (values, values[0])
+    assert "eave the column out with 'columns', mend" in message
+    assert len(read_rows(path, columns=tuple({"id", "city"} - {column}))) == 3
+    assert "mend the record, or leave such records out with 'on_error: {reject: …}'" in message
+    rejected = read.read_table(plan_of(path, **options), reject=True)[2]
+    assert [bad.position for bad in rejected] == ["record 2"]
 
 
 @pytest.mark.usefixtures("small_sample")
-def test_a_later_feature_list_is_not_lost(tmp_path: Path) -> None:
-    """A feature list after tf.Examples names its record; types cannot declare it."""
-    late = sequence({"id": [1]}, {"steps": [[1]]})
-    path = write_records(tmp_path / "a.tfrecord", FIRST, late)
-    with pytest.raises(DataError, match=r"record 1, column 'steps'.*full' of the source, name a"):
+@pytest.mark.parametrize(
+    ("steps", "late", "found", "type_"),
+    [
+        ([], [[1]], [1], ""),  # the list is unknown to the sample
+        ([[1]], [[1], [2, 3]], [1, 2, 3], "list<…>"),
+        ([[b"a"]], [[b"\xff"]], [b"\xff"], "list<bytes>"),
+    ],
+)
+def test_later_feature_lists_are_not_lost(
+    tmp_path: Path, steps: list[Any], late: list[Any], found: list[Any], type_: str
+) -> None:
+    """Other steps behind the sample name their record; ``infer: full`` reads them."""
+    first = sequence({"id": [1]}, {"steps": steps} if steps else {})
+    path = write_records(tmp_path / "a.tfrecord", first, sequence({"id": [1]}, {"steps": late}))
+    with pytest.raises(DataError, match=r"column 'steps'.*Infer from .*full' of") as caught:
         read_rows(path)
-    assert read_rows(path, infer="full")[1]["steps"] == [1]
+    assert "record 1" in str(caught.value)
+    types = re.findall(r"types: {steps: (.*?)}", str(caught.value))
+    assert types == ([type_] if type_ else [])
+    full = {"steps": type_.replace("…", "int64")} if "…" in type_ else {}
+    assert read_rows(path, infer="full", types=full)[1]["steps"] == found
+    if type_ and not full:
+        assert read_rows(path, types={"steps": type_})[1]["steps"] == found
 
 
 def test_declared_types_decide(tmp_path: Path) -> None:

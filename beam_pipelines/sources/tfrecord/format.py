@@ -34,6 +34,8 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.tfrecord import explain
+from beam_pipelines.sources.tfrecord.explain import INFERRED
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.sources.tfrecord.infer import infer_schema
 from beam_pipelines.sources.tfrecord.schema import (
@@ -51,9 +53,6 @@ from beam_pipelines.tfrecord.decoder import (
     sequence_batch,
 )
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, deterministic
-
-# Key of an inferred schema in the metadata of a plan's file schema.
-_INFERRED = b"beam_pipelines.inferred_schema"
 
 
 class TFRecord(Format):
@@ -118,7 +117,7 @@ class TFRecord(Format):
 def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:
     """Returns the columns of records; the file schema keeps the inferred one."""
     schema, seen, nulls = infer_schema(source, files)
-    found = column_types(schema).with_metadata({_INFERRED: schema.SerializeToString()})
+    found = column_types(schema).with_metadata({INFERRED: schema.SerializeToString()})
     contents = tables.contents_of(source, [(files[0], found)], seen)
     read = tuple(name for name in nulls if name in contents.read_schema.names)
     return contents._replace(null_columns=read)
@@ -226,7 +225,7 @@ class _SequenceDecoder:
 
 
 def _decoder(plan: SourcePlan) -> _Decoder | _SequenceDecoder:
-    inferred = (plan.file_schema.metadata or {}).get(_INFERRED)
+    inferred = (plan.file_schema.metadata or {}).get(INFERRED)
     if inferred is not None:
         # As in JSON Lines, a feature that is not listed in 'columns' may come up.
         names = plan.read_schema.names if plan.source.columns else None
@@ -256,7 +255,7 @@ def _read_block(
                 if isinstance(found.error, tables.ColumnError)
                 else str(found.error)
             )
-            reason = _reason(plan, column, message)
+            reason = explain.reason(plan, column, message)
             shown = shorten(block[found.number].decode(errors="backslashreplace"))
             bad = Rejected(
                 plan.source.name,
@@ -270,21 +269,6 @@ def _read_block(
         else:
             good.append(found)
     yield from cut_rows(combine(good, plan.schema), tuple(rejected))
-
-
-def _reason(plan: SourcePlan, column: str, message: str) -> str:
-    if _INFERRED not in (plan.file_schema.metadata or {}):
-        return (
-            f"found an example that does not fit the schema ({message}). Mend the "
-            f"record, or {plan.source.schema}."
-        )
-    is_list = "feature list" in message  # a declared type makes a feature
-    known = f"declare 'types: {{{column}: …}}', " if column and not is_list else ""
-    return (
-        f"found an example unlike those that the types were inferred from ({message}). Infer "
-        f"from every record with 'infer: full' of the source, {known}name a 'schema', or mend the "
-        "record."
-    )
 
 
 def _decode(
