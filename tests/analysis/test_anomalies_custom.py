@@ -1,4 +1,4 @@
-"""Conditions in SQL on statistics, held against the cases of TFDV's custom_validation_test.cc."""
+"""Conditions in SQL on statistics, with the cases of TFDV's own test."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def config(folder: Path, text: str) -> ValidationConfig:
 def reasons(
     folder: Path, text: str, environment: str | None = None, **policy: Mapping[str, TableStatistics]
 ) -> list[tuple[str, str]]:
-    """Returns the short description of each reason, and its text after TFDV's first words."""
+    """Returns each reason's short description and text after TFDV's first words."""
     read = config(folder, text)
     made = ValidationPolicy(
         environment, overrides=read.overrides, validations=read.validations, **policy
@@ -147,7 +147,7 @@ def test_a_false_condition_is_an_anomaly(
 
 
 def test_pairs_compare_with_the_baseline(tmp_path: Path) -> None:
-    """``feature_test`` is of the data, ``feature_base`` of the same split of the baseline."""
+    """``feature_base`` is of the same split of the baseline."""
     sql = "feature_test.num_stats.num_zeros {} feature_base.num_stats.num_zeros"
     validations = "".join(
         f"validations {{ sql_expression: '{sql.format(sign)}' severity: ERROR "
@@ -224,7 +224,7 @@ def test_expressions(tmp_path: Path, sql: str) -> None:
     ],
 )
 def test_other_expressions_are_refused(tmp_path: Path, sql: str, problem: str) -> None:
-    """The file is refused before data are read; the error has the place in it."""
+    """The error has the place in the file."""
     with pytest.raises(ExpressionError) as refused:
         parse_validation(sql, is_pair=False)
     assert problem in str(refused.value)
@@ -300,7 +300,7 @@ def test_a_feature_without_statistics_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_struct_has_every_field_of_the_proto() -> None:
-    """A proto made of the struct equals the proto, but for unset scalars."""
+    """The struct has the fields and the values of the proto."""
     for feature in to_proto({"train": TABLE})["train"].datasets[0].features:
         [value] = to_struct(feature).to_pylist()
         kind = statistics_pb2.FeatureNameStatistics.Type

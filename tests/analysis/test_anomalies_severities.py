@@ -64,7 +64,7 @@ def config(folder: Path, text: str, *known: str) -> tuple[Override, ...]:
     ],
 )
 def test_severities(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
-    """An override changes the severity of a type, in one feature or in all."""
+    """An override changes severities in one feature or in all."""
     batch = pa.RecordBatch.from_pydict({"a": [1], "b": [2]})
     policy = ValidationPolicy(overrides=config(tmp_path, text, "a", "b"))
     found = find_anomalies({"train": TableStatistics.of(batch)}, schema_pb2.Schema(), policy)
@@ -73,7 +73,7 @@ def test_severities(tmp_path: Path, text: str, expected: dict[str, str]) -> None
 
 
 def test_the_highest_severity_of_a_feature_counts(tmp_path: Path) -> None:
-    """A feature with a warning and an error is an error, as in TFDV."""
+    """A feature with a warning and an error is an error."""
     schema = text_format.Parse(
         'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }',
         schema_pb2.Schema(),

@@ -103,7 +103,7 @@ def test_what_is_accepted_passes_and_stays_recorded(folder: Path) -> None:
 
 
 def test_severities_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Anomalies that the file calls warnings pass; the file is checked before data are read."""
+    """Anomalies that the file calls warnings pass."""
     kinds = [name.split(":")[-1] for name in ALL.split(",")]
     (folder / "v.pbtxt").write_text(
         "".join(f"severity_overrides {{ type: {kind} severity: WARNING }}\n" for kind in kinds)

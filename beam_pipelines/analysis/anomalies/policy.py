@@ -17,7 +17,7 @@ TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
 
 
 class Override(NamedTuple):
-    """The severity of a type of anomaly, in one feature or (``None``) in all."""
+    """Severity of a type of anomaly in one feature, or (``None``) all."""
 
     type: int
     feature: str | None

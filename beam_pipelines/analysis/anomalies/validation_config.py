@@ -1,4 +1,4 @@
-"""Reads a validation config from text: severities of anomalies, and conditions in SQL.
+"""Reads severities of anomalies and conditions in SQL from a file.
 
 It has the fields of TFDV's ``ValidationConfig`` and ``CustomValidationConfig``
 (tensorflow_data_validation/anomalies/proto), declared here because TFDV is not a dependency.
@@ -198,7 +198,10 @@ def _read(path: str) -> Any:
 
 
 def _message_class(name: str) -> Any:
-    """Returns the class of a message; the messages are declared on the first call."""
+    """Returns the class of a message.
+
+    The messages are declared on the first call.
+    """
     pool = descriptor_pool.Default()
     file = f"{_PACKAGE.replace('.', '/')}.proto"
     try:

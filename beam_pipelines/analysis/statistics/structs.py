@@ -1,4 +1,4 @@
-"""Statistics of a feature as an Arrow struct, with the names of the proto's fields."""
+"""Statistics of a feature as an Arrow struct with the proto's fields."""
 
 from __future__ import annotations
 
