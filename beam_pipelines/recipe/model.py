@@ -310,11 +310,14 @@ class Fit:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Statistics in addition to those of all rows."""
+    """Statistics beyond those of all rows, or of some columns only."""
 
     weight: str | None = recipe_key(read_text, None, "none", "Column with the weight of each row.")
     slice_by: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns, each of whose values gets statistics of its own."
+    )
+    features: tuple[str, ...] = recipe_key(
+        read_texts, (), "all", "Columns whose values are counted; of others, only their presence."
     )
 
 
@@ -419,7 +422,7 @@ class Recipe:
         section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
         Statistics(),
         "none",
-        "Weights and slices of the statistics.",
+        "Weights, slices and columns of the statistics.",
     )
     on_error: OnError = recipe_key(
         section(OnError, "a mapping such as {reject: 0.1%}"),

@@ -184,6 +184,8 @@ def _missing(column: ColumnStatistics) -> Cell:
 
 def _distinct(column: ColumnStatistics) -> Cell:
     number = column.values.distinct
+    if not column.is_counted:
+        return Cell("–")
     if number is None:
         return Cell(f">{MAX_DISTINCT:,}")
     if isinstance(column.values, TextStatistics) and not column.values.exact:

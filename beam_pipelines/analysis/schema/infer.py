@@ -120,7 +120,8 @@ def _infer_feature(
     if not any(column.missing for column in columns):
         feature.presence.min_fraction = 1.0
     _infer_valency(feature, filled)
-    return feature, _infer_domain(feature, [column for column in filled if column.num_values])
+    counted = [column for column in filled if column.num_values and column.is_counted]
+    return feature, _infer_domain(feature, counted)
 
 
 def read_schema(path: str) -> schema_pb2.Schema:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.statistics.view import DatasetView, Statistics, view_of
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.sparse_columns import SparseColumns
 
 
@@ -26,6 +27,9 @@ def add_sparse_features(
       sparse: columns of each sparse feature.
       statistics: split -> statistics. An undeclared size is the largest of the rows' own, or the
         largest index of all splits plus 1.
+
+    Raises:
+      RecipeError: an undeclared size is needed, and the values of its column were not counted.
     """
     views = [view_of(split) for split in statistics.values()]
     features = {feature.name: feature for feature in schema.feature}
@@ -34,18 +38,27 @@ def add_sparse_features(
         added.value_feature.name = columns.value
         for name, size in zip(columns.indices, columns.sizes, strict=True):
             added.index_feature.add(name=name)
-            most = _maximum(views, name)
-            if columns.size:
-                most = max(most, _maximum(views, columns.size) - 1)
+            if size is None:
+                of_rows = _maximum(views, columns.size) if columns.size else 0
+                size = max(_maximum(views, name) + 1, of_rows)  # noqa: PLW2901 - known from here
             domain = features[name].int_domain
-            domain.min, domain.max = 0, most if size is None else size - 1
+            domain.min, domain.max = 0, size - 1
         for name in columns.columns:
             features[name].ClearField("shape")
             features[name].ClearField("value_count")
 
 
 def _maximum(views: Sequence[DatasetView], name: str) -> int:
-    """Returns the largest value of a feature of integers, at least 0."""
+    """Returns the largest value of a feature of integers, at least 0.
+
+    Raises:
+      RecipeError: its values were not counted.
+    """
+    if not all(view.features[name].is_counted for view in views if name in view.features):
+        raise RecipeError(
+            f"statistics.features: found no '{name}', expected it, because its largest value is "
+            "the size of a sparse feature. Add it, or declare 'size' of the source."
+        )
     known = (view.features[name].maximum or 0 for view in views if name in view.features)
     return int(max(known, default=0))
 

@@ -177,4 +177,6 @@ def _shown(plan: StatisticsPlan) -> str:
     )
     if plan.lists:
         parts.append(f"feature lists {', '.join(plan.lists)}")
+    if plan.features:
+        parts.append(f"values of {', '.join(plan.features)} only")
     return "; ".join(parts)

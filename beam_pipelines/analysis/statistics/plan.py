@@ -24,12 +24,19 @@ class StatisticsPlan(PickledOnce):
       slice_by: columns, each of whose values gets statistics of its own.
       categorical: integer columns whose values are also counted like texts.
       lists: list columns that are feature lists: each value is a step, and may be null.
+      features: columns whose values are counted; empty: all. Of others only their presence and
+        number of values are.
     """
 
     weight: str | None = None
     slice_by: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+
+    def counts(self, column: str) -> bool:
+        """Whether the values of a column are counted."""
+        return not self.features or column in self.features
 
 
 def plan_statistics(
@@ -51,18 +58,18 @@ def plan_statistics(
         problems += _check(
             schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column"
         )
-    for index, column in enumerate(wanted.slice_by):
-        path = (
-            ("statistics", "slice_by", index)
-            if len(wanted.slice_by) > 1
-            else ("statistics", "slice_by")
-        )
-        problems += _check(
-            schema, path, column, _has_slices, "a column of texts, integers, dates or times"
-        )
+    for key, columns, fits, expected in (
+        ("slice_by", wanted.slice_by, _has_slices, "a column of texts, integers, dates or times"),
+        ("features", wanted.features, lambda _: True, "any column"),
+    ):
+        for index, column in enumerate(columns):
+            path: tuple[str | int, ...] = ("statistics", key)
+            path += (index,) if len(columns) > 1 else ()
+            problems += _check(schema, path, column, fits, expected)
     if problems:
         raise RecipeProblems(problems)
-    return StatisticsPlan(wanted.weight, wanted.slice_by, _categorical(schema, contract), lists)
+    categorical = _categorical(schema, contract)
+    return StatisticsPlan(wanted.weight, wanted.slice_by, categorical, lists, wanted.features)
 
 
 def _check(

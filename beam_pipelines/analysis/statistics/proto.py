@@ -83,9 +83,11 @@ def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeature
 
 
 def _features(table: TableStatistics) -> Iterator[statistics_pb2.FeatureNameStatistics]:
-    """Yields the features, with a parent before the first feature list."""
+    """Yields the counted features, a parent before the first feature list."""
     has_parent = False
     for name, column in table.columns.items():
+        if not column.is_counted:
+            continue
         if column.null_steps is not None and not has_parent:
             has_parent = True
             yield _parent(table)

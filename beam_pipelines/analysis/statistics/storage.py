@@ -70,9 +70,12 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for number, (_, part) in enumerate(tables)
         for name, column in part.columns.items()
     ]
+    stored = dataclasses.asdict(plan)
+    if not plan.features:
+        del stored["features"]
     metadata = {
         _VERSION: str(FORMAT_VERSION),
-        _PLAN: json.dumps(dataclasses.asdict(plan)),
+        _PLAN: json.dumps(stored),
         _TABLES: json.dumps(about),
     }
     sink = pa.BufferOutputStream()
@@ -198,6 +201,7 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
         else _texts_to_facts(column.categories, arrays),
         "weighted": column.weighted,
         "null_steps": column.null_steps,
+        **({} if column.is_counted else {"is_counted": False}),
     }
     return facts, arrays
 
@@ -223,6 +227,7 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
         categories=categories,
         weighted=weighted,
         null_steps=facts["null_steps"],
+        is_counted=facts.get("is_counted", True),
         **{name: facts[name] for name in _COLUMN_COUNTS},
     )
 
@@ -233,6 +238,7 @@ def _plan(facts: Facts) -> StatisticsPlan:
         tuple(facts["slice_by"]),
         tuple(facts["categorical"]),
         tuple(facts["lists"]),
+        tuple(facts.get("features", ())),
     )
 
 

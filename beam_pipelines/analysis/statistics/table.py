@@ -57,6 +57,7 @@ class ColumnStatistics:
       categories: of categorical integers, the counts of their texts; else ``None``.
       weighted: presence by weight, where the rows have weights.
       null_steps: of a feature list, the number of null values; else ``None``.
+      is_counted: whether the values were counted; else ``values`` and ``categories`` are of none.
     """
 
     type: pa.DataType
@@ -70,6 +71,7 @@ class ColumnStatistics:
     categories: TextStatistics | None = None
     weighted: WeightedPresence | None = None
     null_steps: int | None = None
+    is_counted: bool = True
 
     @classmethod
     def of(
@@ -79,6 +81,7 @@ class ColumnStatistics:
         is_categorical: bool = False,
         limits: ColumnLimits | None = None,
         is_feature_list: bool = False,
+        is_counted: bool = True,
     ) -> ColumnStatistics:
         """Returns the statistics of one array.
 
@@ -90,6 +93,7 @@ class ColumnStatistics:
           is_categorical: whether integers are also counted like texts.
           limits: sizes at which accumulators turn into sketches.
           is_feature_list: whether a list's values are steps.
+          is_counted: whether to count values, rather than presence and numbers of values only.
         """
         limits = limits or ColumnLimits()
         present = len(array) - array.null_count
@@ -100,9 +104,11 @@ class ColumnStatistics:
             items = array.flatten()
             if weights is not None:
                 item_weights = np.repeat(weights, array.value_lengths().fill_null(0).to_numpy())
+        null_steps = items.null_count if is_feature_list else None
+        if not is_counted:
+            items, item_weights = items.slice(0, 0), None if weights is None else weights[:0]
         values, categories = _values(items, item_weights, is_categorical, limits)
         weighted = None if weights is None else _weighted_presence(array, weights)
-        null_steps = items.null_count if is_feature_list else None
         return cls(
             array.type,
             present,
@@ -113,6 +119,7 @@ class ColumnStatistics:
             categories,
             weighted,
             null_steps,
+            is_counted,
         )
 
     @classmethod
@@ -138,6 +145,7 @@ class ColumnStatistics:
             TextStatistics.merged(categories, limits) if categories else None,
             WeightedPresence(*map(sum, zip(*weighted, strict=True))) if weighted else None,
             sum(null_steps) if null_steps else None,
+            parts[0].is_counted,
         )
 
     @property
@@ -286,7 +294,9 @@ def _table(
 ) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
     columns = {
-        name: ColumnStatistics.of(array, weights, name in categorical, limits, name in lists)
+        name: ColumnStatistics.of(
+            array, weights, name in categorical, limits, name in lists, plan.counts(name)
+        )
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
     return TableStatistics(

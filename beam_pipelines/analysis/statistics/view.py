@@ -81,6 +81,8 @@ class FeatureView:
       has_values_between_0_and_1: whether a number is known to be strictly between them.
       is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its
         steps and their values.
+      is_counted: whether the values were counted; else only presence, type and numbers of values
+        are known.
     """
 
     type: int
@@ -94,6 +96,7 @@ class FeatureView:
     nans: int = 0
     has_values_between_0_and_1: bool = False
     is_feature_list: bool = False
+    is_counted: bool = True
 
     @property
     def strings(self) -> Texts | None:
@@ -173,7 +176,10 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
         (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
         column.num_values,
         is_feature_list=column.null_steps is not None,
+        is_counted=column.is_counted,
     )
+    if not column.is_counted:
+        return view
     values = column.values
     if isinstance(values, NumberStatistics):
         inner = len(values.values) and bool(np.any((values.values > 0) & (values.values < 1)))

@@ -37,6 +37,9 @@ def test_what_is_asked_for() -> None:
         recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None
     ) == StatisticsPlan("w", ("t", "day"))
     assert plan_statistics(recipe_of("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
+    assert plan_statistics(recipe_of("{features: [n, l]}"), SCHEMA, None) == StatisticsPlan(
+        features=("n", "l")
+    )
     empty = parse_recipe("name: x\nsources: {x: x.csv}\n", "r.yaml")
     assert plan_statistics(empty, SCHEMA, None) == StatisticsPlan()
 
@@ -48,6 +51,11 @@ def test_what_is_asked_for() -> None:
             "{weight: nn}",
             ("statistics", "weight"),
             "found 'nn', expected a column that is written. Did you mean 'n'?",
+        ),
+        (
+            "{features: [n, tt]}",
+            ("statistics", "features", 1),
+            "found 'tt', expected a column that is written. Did you mean 't'?",
         ),
         (
             "{weight: t}",

@@ -61,7 +61,7 @@ def feature_findings(
 ) -> Iterator[Finding]:
     """Yields the findings about an active feature that has a column.
 
-    Values are checked only if they are of the schema's type.
+    Values are checked only if they are counted and of the schema's type.
 
     Args:
       feature: feature of the schema.
@@ -77,6 +77,6 @@ def feature_findings(
     yield from presence_findings(feature, view)
     wrong = list(wrong_type(feature, view))
     yield from wrong
-    if not wrong:
+    if not wrong and view.is_counted:
         yield from domain_findings(feature, view, domains)
         yield from unique_findings(feature, view)
