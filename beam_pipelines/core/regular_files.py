@@ -57,5 +57,18 @@ def open_read(path: str) -> BinaryIO:
       DataError: as ``check_mode``.
       OSError, ValueError: it cannot be opened.
     """
+    # Opening a device can do something, and a socket cannot be opened. So it is looked at first.
     check_mode(path, os.stat(path).st_mode)
-    return open(path, "rb")
+    return open(path, "rb", opener=_open_regular)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Returns a descriptor; waits for no writer of a pipe that was put there just now."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        check_mode(path, os.fstat(descriptor).st_mode)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
