@@ -78,7 +78,8 @@ def _is_whole(paths: Sequence[str]) -> bool:
     numbers = [SHARD_NUMBER.findall(path) for path in paths]
     if len(paths) == 1 or len(numbers[0]) != 1 or files.has_wildcard(paths[0]):
         return False
-    return sorted(int(found[0][0]) for found in numbers) == list(range(int(numbers[0][0][1])))
+    is_count = len(paths) == int(numbers[0][0][1])
+    return is_count and {int(found[0][0]) for found in numbers} == set(range(len(paths)))
 
 
 def _plan(source: Source) -> SourcePlan:
