@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,9 @@ from beam_pipelines.dataset.sequences import feature_lists
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
+
+# Beam's own test of a path. It is written here again, because trainers load no Beam.
+_URL = re.compile(r"[a-zA-Z][-a-zA-Z0-9+.]*://")
 
 # One dataset, or several that are read as one: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
@@ -253,7 +257,8 @@ def _info(folder: str, wanted: Generations) -> Info:
     import tensorflow as tf
 
     path = os.path.join(folder, MANIFEST)
-    if "://" in folder and folder.partition("://")[0] not in tf.io.gfile.get_registered_schemes():
+    scheme = folder.partition("://")[0]
+    if not is_local(folder) and scheme not in tf.io.gfile.get_registered_schemes():
         raise DataError(
             f"{folder}: TensorFlow cannot read there. Copy the dataset to this machine or to "
             "gs://, and load the copy."
@@ -348,10 +353,15 @@ def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
     return spec
 
 
+def is_local(path: str) -> bool:
+    """Whether a path is no URL: ``files.is_local`` without Beam."""
+    return _URL.match(path) is None
+
+
 def _read(path: str) -> bytes:
     import tensorflow as tf
 
-    if "://" not in path:
+    if is_local(path):
         regular_files.check(path)
     try:
         with tf.io.gfile.GFile(path, "rb") as file:

@@ -24,6 +24,7 @@ from beam_pipelines.dataset.info import (
     Shard,
     Split,
     info,
+    is_local,
     steps_of,
 )
 
@@ -317,7 +318,7 @@ def _check_files(shards: Sequence[Shard]) -> None:
     TensorFlow reads an empty file as one without records, and does not name a damaged one.
     """
     for shard in shards:
-        if "://" in shard.path:
+        if not is_local(shard.path):
             continue
         found = os.path.getsize(shard.path) if os.path.exists(shard.path) else None
         if found != shard.bytes:

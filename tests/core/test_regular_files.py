@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 from collections.abc import Callable
@@ -168,6 +169,42 @@ def test_other_commands(folder: Path, kind: str, capsys: pytest.CaptureFixture[s
     make(manifest)
     with pytest.raises(DataError, match=r"dataset\.json: found a"):
         info.info(str(folder / "set"))
+
+
+def test_a_pipe_that_takes_a_file_s_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that is put there after the first look is refused, and not waited for."""
+    path = str(folder / "a.csv")
+    with files.open_read(path) as file:
+        assert os.get_blocking(file.fileno())
+        assert not os.get_inheritable(file.fileno())
+        assert file.name == path
+    stat = os.stat
+    status = stat(path)
+    os.unlink(path)
+    os.mkfifo(path)
+    monkeypatch.setattr(
+        os, "stat", lambda one, **options: status if one == path else stat(one, **options)
+    )
+    previous = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("waited for a writer"))
+    signal.alarm(10)
+    opened = os.listdir("/proc/self/fd") if Path("/proc/self/fd").is_dir() else []
+    try:
+        with pytest.raises(DataError, match=r"a\.csv: found a pipe, expected a regular file"):
+            files.open_read(path)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    if opened:
+        assert len(os.listdir("/proc/self/fd")) == len(opened)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["a", "/a/b", "gs://b/a", "s3://b/a", "a/b://c", "://a", "file://a", "x-y+1.z://", "1:/"],
+)
+def test_local_paths_of_the_loader(path: str) -> None:
+    """The loader, which has no Beam, takes the same paths for local as Beam does."""
+    assert info.is_local(path) == files.is_local(path)
 
 
 def test_a_folder_in_the_place_of_a_file(folder: Path) -> None:
