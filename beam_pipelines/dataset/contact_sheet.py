@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from PIL import Image, ImageDraw, ImageFont
 
 CELL_PIXELS = 128
-# A picture whose header claims more is not decoded.
+# An image whose header claims more is not decoded.
 MOST_PIXELS = 100_000_000
 _GAP_PIXELS = 8
 _CAPTION_PIXELS = 18
@@ -54,8 +54,8 @@ class Thumbnail(NamedTuple):
 def draw_contact_sheet(thumbnails: Sequence[Thumbnail]) -> Image.Image:
     """Draws images row by row, in a roughly square grid.
 
-    Pictures keep their proportions: large ones are shrunk, tiny ones enlarged by a whole number
-    with sharp pixels. A picture that cannot be decoded is a note in its cell.
+    Images keep their proportions: large ones are shrunk, tiny ones enlarged by a whole number
+    with sharp pixels. An image that cannot be decoded is a note in its cell.
     """
     columns = max(1, math.ceil(math.sqrt(len(thumbnails))))
     rows = max(1, math.ceil(len(thumbnails) / columns))
@@ -64,21 +64,21 @@ def draw_contact_sheet(thumbnails: Sequence[Thumbnail]) -> Image.Image:
         "RGB", (columns * step_x + _GAP_PIXELS, rows * step_y + _GAP_PIXELS), _BACKGROUND
     )
     draw = ImageDraw.Draw(sheet)
-    for number, picture in enumerate(thumbnails):
+    for number, thumbnail in enumerate(thumbnails):
         left, top = (
             _GAP_PIXELS + number % columns * step_x,
             _GAP_PIXELS + number // columns * step_y,
         )
-        thumbnail = None if picture.content is None else _thumbnail(picture.content)
-        if thumbnail is None:
-            text = "(missing)" if picture.content is None else "(not decodable)"
+        image = None if thumbnail.content is None else _shrunk(thumbnail.content)
+        if image is None:
+            text = "(missing)" if thumbnail.content is None else "(not decodable)"
             _draw_gap(draw, left, top, text)
         else:
             sheet.paste(
-                thumbnail,
-                (left + (CELL_PIXELS - thumbnail.width) // 2, top + CELL_PIXELS - thumbnail.height),
+                image,
+                (left + (CELL_PIXELS - image.width) // 2, top + CELL_PIXELS - image.height),
             )
-        _draw_caption(draw, left, top + CELL_PIXELS + 3, picture.caption)
+        _draw_caption(draw, left, top + CELL_PIXELS + 3, thumbnail.caption)
     return sheet
 
 
@@ -89,8 +89,8 @@ def _draw_gap(draw: ImageDraw.ImageDraw, left: int, top: int, text: str) -> None
     )
 
 
-def _thumbnail(content: bytes) -> Image.Image | None:
-    """Returns a picture that fits into a cell.
+def _shrunk(content: bytes) -> Image.Image | None:
+    """Returns an image that fits into a cell.
 
     ``None`` if it cannot be decoded or has more than ``MOST_PIXELS``.
     """

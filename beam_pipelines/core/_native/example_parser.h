@@ -22,8 +22,8 @@ struct WantedFeature {
 // The features of the context, and the feature lists, to read.
 struct Wanted {
   std::vector<WantedFeature> features, lists;
-  bool is_sequence;        // whether records are tf.SequenceExamples, which may have feature lists
-  bool is_closed = false;  // whether a record with any other feature or feature list is declined
+  bool is_sequence = false;  // whether records are tf.SequenceExamples, which may have feature lists
+  bool is_closed = false;    // whether a record with any other feature or feature list is declined
 };
 
 // A column for each feature. A feature list has a column of lists of steps, and one of all steps.
