@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.encodings.formula import checked
 
 if TYPE_CHECKING:
@@ -30,19 +29,10 @@ def exact_float32(array: pa.Array, name: str = "") -> pa.Array:
     """
     if not pa.types.is_integer(array.type):
         return array
-    filled = array.fill_null(0) if array.null_count else array
-    narrow = pc.cast(filled, pa.float32(), safe=False)
-    numbers = narrow.to_numpy(zero_copy_only=False)
-    with np.errstate(invalid="ignore"):  # 2**63 is beyond int64
-        back = numbers.astype(np.int64)
-    same = (back == filled.to_numpy(zero_copy_only=False)) & (numbers < 2.0**63)
-    if not same.all():
+    narrow, is_equal = nearest_floats(array, pa.float32())
+    if not is_equal.all():
         raise pa.ArrowInvalid(_rounded(name))
-    return (
-        pc.if_else(array.is_valid(), narrow, pa.scalar(None, pa.float32()))
-        if array.null_count
-        else narrow
-    )
+    return narrow
 
 
 def exact_float32_tensor(values: tf.Tensor, name: str = "") -> tf.Tensor:
@@ -58,5 +48,12 @@ def exact_float32_tensor(values: tf.Tensor, name: str = "") -> tf.Tensor:
 
 def _rounded(name: str) -> str:
     """Returns the error of an integer that would be rounded."""
-    where = f" of '{name}'" if name else ""
-    return f"no float32 equals an integer{where}; to round it, put 'cast: float32' first"
+    if name:
+        return (
+            f"no float32 equals an integer of '{name}'; to round it, encode '{name}' before the "
+            f"vector, as in {{{name}: {{cast: float32}}}}"
+        )
+    return (
+        "no float32 equals an integer; to round it, cast first, as in "
+        "[{cast: float32}, {fill: mean}]"
+    )

@@ -10,7 +10,7 @@ from beam_pipelines.sources.exact_cast import exact_cast
 # A bfloat16 is the upper half of a float32.
 _LOWER_BITS, _HALF = np.uint32(16), np.uint32(0x7FFF)
 _QUIET_NAN = np.uint16(0x7FC0)
-_MOST_EXACT = 1 << 8
+_LOWER = np.uint32(0xFFFF)
 
 
 def to_bfloat16(values: pa.Array) -> pa.UInt16Array:
@@ -22,13 +22,13 @@ def to_bfloat16(values: pa.Array) -> pa.UInt16Array:
       values: bools, integers or floats, without nulls.
 
     Raises:
-      pa.ArrowInvalid: an integer beyond 2**8, which may be rounded; a finite number beyond the
-        range of bfloat16.
+      pa.ArrowInvalid: an integer that no bfloat16 equals; a finite number beyond the range of
+        bfloat16.
     """
     if not pa.types.is_floating(values.type):
-        values = exact_cast(values, pa.float64())
-        if len(values) and np.abs(values.to_numpy()).max() > _MOST_EXACT:
-            raise pa.ArrowInvalid("an integer that bfloat16 may round")
+        values = exact_cast(values, pa.float32())
+        if (values.to_numpy().view(np.uint32) & _LOWER).any():
+            raise pa.ArrowInvalid("an integer that no bfloat16 equals")
     wide = values.to_numpy(zero_copy_only=False).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = wide.astype(np.float32)

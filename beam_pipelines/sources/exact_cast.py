@@ -8,6 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.sources import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
 
@@ -21,7 +23,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     Raises:
       pa.ArrowInvalid: a value that has no equal in the type: a number other than 0 and 1 as a bool,
         a timestamp with a time of day as a date, a finite number beyond the range of a float, an
-        integer that a float may round.
+        integer that no float of the type equals.
       pa.ArrowNotImplementedError: there is no such cast.
     """
     if nested.is_list(array.type) and nested.is_list(type_):
@@ -37,11 +39,11 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
         # Arrow's own cast from decimals to float32 does not give the nearest value.
         array = pc.cast(array, pa.float64(), safe=False)
-    if pa.types.is_float16(type_) and pa.types.is_integer(array.type):
-        # Arrow's own cast rounds, and makes large integers infinite. Its casts to wider floats
-        # refuse integers beyond the significand's bits.
-        array = pc.cast(array, pa.float32())
-        _need(pc.less_equal(pc.abs(array), 2.0**11), "an integer that float16 may round")
+    if pa.types.is_floating(type_) and pa.types.is_integer(array.type):
+        # Arrow's own cast to float16 rounds; those to wider floats refuse all beyond a bound.
+        floats, is_equal = nearest_floats(array, type_)
+        _need(pa.array(is_equal), f"an integer that no {type_name(type_)} equals")
+        return floats
     result = pc.cast(array, type_)
     if pa.types.is_boolean(type_) and _is_number(array.type):
         _need(pc.equal(result.cast(pa.int8()), array), "a number other than 0 and 1")

@@ -474,8 +474,7 @@ def _known_problem(found: pa.Array, error: ColumnError) -> str:
 
 
 def _exact_integers(type_: pa.DataType) -> str:
-    most = f"2^{np.finfo(type_.to_pandas_dtype()).nmant + 1}"
-    return f"an integer from -{most} to {most}, because {columns.type_name(type_)} rounds others"
+    return f"an integer that a {columns.type_name(type_)} equals"
 
 
 def _value(array: pa.Array) -> object:

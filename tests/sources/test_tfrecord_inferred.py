@@ -148,7 +148,7 @@ LATE: list[tuple[str, list[Any], str, str]] = [
 def test_what_comes_after_the_sample_is_not_lost(
     tmp_path: Path, column: str, values: list[Any], declared: str, type_: str
 ) -> None:
-    """A later feature, or another kind of value, names its record; every remedy works."""
+    """The error names record and feature, and every remedy works."""
     first = tf.train.Example.FromString(FIRST)
     first.features.feature["none"].SetInParent()
     records = [first.SerializeToString(), SECOND, example(**{column: values})]

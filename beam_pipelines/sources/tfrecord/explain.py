@@ -41,7 +41,7 @@ def reason(plan: SourcePlan, column: str, message: str) -> str:
 
 
 def _cures(plan: SourcePlan, column: str, message: str) -> list[str]:
-    """Returns what reads the record as it is, or reads no such column."""
+    """Returns what reads the record, or leaves its column out."""
     if not column:
         return []
     cures: list[str] = []
