@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.equal_floats import nearest_floats
+
 ROUNDED = "an integer that float64 rounds"
 # float64 has every integer up to here.
 _MOST_EXACT = 1 << 53
@@ -46,10 +48,21 @@ def why_refused(number: int) -> str:
     return ""
 
 
-def cure(name: str, is_list: bool) -> str:
-    """Returns what to do about a refused integer of a JSON column."""
-    type_ = "list<float64>" if is_list else "float64"
-    return f"Declare 'types: {{{name}: {type_}}}' to round it, or write it as a string."
+def cure(name: str, declared: str | None, rank: int) -> str:
+    """Returns what to do about a refused integer of a JSON column.
+
+    Args:
+      name: of the column.
+      declared: its type in the recipe: none, ``tensor`` or ``raw``.
+      rank: number of lists around a value.
+    """
+    type_ = f"{declared}<float64>" if declared else "list<float64>" if rank else "float64"
+    round_it = f"Declare 'types: {{{name}: {type_}}}' to round it"
+    if rank > 1 and not declared:
+        round_it += f" in flat lists, or 'types: {{{name}: tensor<float64>}}' to keep the shape"
+    if declared:  # text makes no numbers
+        return f"{round_it}, or leave the column out with 'columns'."
+    return f"{round_it}, or write every value of the column as a string."
 
 
 def why_text_refused(text: str) -> str:
@@ -70,6 +83,14 @@ def refused(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
       bool[n], without nulls.
     """
     is_long = pc.fill_null(pc.match_substring_regex(texts, _LONG), False)
-    long = pc.unique(texts.filter(is_long)).cast(pa.string()).to_pylist()
-    bad = pa.array([text for text in long if why_text_refused(text)], texts.type)
-    return pc.is_in(texts, value_set=bad)
+    long = pc.unique(texts.filter(is_long))
+    if not len(long):
+        return pc.is_in(texts, value_set=long)
+    digits = pc.utf8_ltrim(pc.utf8_trim_whitespace(long.cast(pa.string())), characters="+")
+    try:
+        numbers = digits.cast(pa.int64())
+    except pa.ArrowInvalid:  # one beyond int64
+        bad = [text for text in long.cast(pa.string()).to_pylist() if why_text_refused(text)]
+        return pc.is_in(texts, value_set=pa.array(bad, texts.type))
+    _, is_equal = nearest_floats(numbers, pa.float64())
+    return pc.is_in(texts, value_set=long.filter(pa.array(~is_equal)))

@@ -26,6 +26,7 @@ from beam_pipelines.sources.plan import SourcePlan
 # float64.
 _SPECIAL = re.compile(rb"\\|[0-9][eE]|[0-9]{300}")
 _UNPARSED, _NULL_INSIDE = "couldn't parse:", "a null inside a list"
+_STRINGS = "write every value of the column as a string"
 _KIND_FOR_TYPE = {
     str: "string",
     bool: "boolean",
@@ -157,7 +158,7 @@ class BadLines:
     def _explain_value(self, value: dict[str, Any], field: pa.Field, error: Exception) -> str:
         found = list(values_of(value, field.name))
         if str(error) == whole_numbers.ROUNDED:
-            return _explain_rounded(found, field)
+            return self._explain_rounded(found, field)
         if str(error) == _NULL_INSIDE:
             return _explain_null(found, field.name)
         if not found:
@@ -174,12 +175,27 @@ class BadLines:
             has_texts = pa.types.is_temporal(leaf) or pa.types.is_binary(leaf)
             shown = f"{'' if has_texts else 'the text '}{shorten(texts[0], 100)!r}"
             text = "list<text>" if nested.is_list(field.type) else "text"
+            declare = f"declare 'types: {{{field.name}: {text}}}'"
+            if not has_texts:  # the parser makes no text of other values
+                is_declared = field.name in self._plan.source.types
+                declare = f"{declare} if every line has a string" if is_declared else _STRINGS
             return (
                 f"found {shown}, expected {bad_rows.expected(field.type)}. Mend the line, or "
-                f"declare 'types: {{{field.name}: {text}}}'."
+                f"{declare}."
             )
         cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
         return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
+
+    def _explain_rounded(self, found: list[Any], field: pa.Field) -> str:
+        number, expected = next(
+            (value, why)
+            for value in found
+            if type(value) is int and (why := whole_numbers.why_refused(value))
+        )
+        declared = self._plan.source.types.get(field.name)
+        rank = shapes.depth(self._nested.field(field.name).type)
+        cure = whole_numbers.cure(field.name, declared, rank)
+        return f"found the integer {shorten(str(number), 100)}, expected {expected}. {cure}"
 
     def _refusal(self, found: Any, column: _JsonColumn) -> Exception | None:
         """Returns the parser's error for a value, if that is certain."""
@@ -395,16 +411,6 @@ def _rank(value: Any) -> int:
     while isinstance(value, list):
         value, rank = value[0] if value else None, rank + 1
     return rank
-
-
-def _explain_rounded(found: list[Any], field: pa.Field) -> str:
-    number, expected = next(
-        (value, why)
-        for value in found
-        if type(value) is int and (why := whole_numbers.why_refused(value))
-    )
-    cure = whole_numbers.cure(field.name, nested.is_list(field.type))
-    return f"found the integer {shorten(str(number), 100)}, expected {expected}. {cure}"
 
 
 def _only(plan: SourcePlan, name: str) -> SourcePlan:

@@ -14,15 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import RAW, TENSOR, Shape, array_type, only_chunk
+from beam_pipelines.core.columns import Shape, array_type, only_chunk
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, combine
-from beam_pipelines.sources.json.bad_lines import BadLines, plain, values_of
+from beam_pipelines.sources.json.bad_lines import BadLines, plain
 from beam_pipelines.sources.json.depth import check_depth
+from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, digits_type
@@ -39,8 +40,6 @@ _NULL_LINES = (
     re.compile(rb"\n[ \t\r]*n"),
     re.compile(rb"\r[ \t]*n"),
 )
-# At least 2**53, perhaps. It may be part of a text.
-_LONG_INTEGER = re.compile(rb"(?<![0-9.])[0-9]{16,}(?![0-9.eE])")
 # Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
 # kinds.
 _MAX_RUNS = 1_000
@@ -194,45 +193,14 @@ def _runs(data: bytes) -> list[pa.Table] | None:
 
 def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:
     """Raises ``DataError`` for an integer that a float64 column refuses."""
-    table = table.combine_chunks()
-    for name, number in _rounded_integers(body.data, table, source):
-        is_list = nested.is_list(tables.flat_schema(table.schema, file.path).field(name).type)
+    if found := rounded_integer(body.data, table.combine_chunks(), source):
+        name, number = found
+        rank = shapes.depth(tables.flat_schema(table.schema, file.path).field(name).type)
         raise DataError(
             f"{file.path}, column '{name}': found the integer {shorten(str(number), 100)}, "
-            f"expected {whole_numbers.why_refused(number)}. {whole_numbers.cure(name, is_list)}"
+            f"expected {whole_numbers.why_refused(number)}. "
+            f"{whole_numbers.cure(name, source.types.get(name), rank)}"
         )
-
-
-def _rounded_integers(
-    data: bytes, table: pa.Table | pa.RecordBatch, source: Source
-) -> Iterator[tuple[str, int]]:
-    """Yields (column, integer) that columns of float64 refuse, unless declared."""
-    large = [name for name, values in _leaves(table) if _may_be_rounded(source, name, values)]
-    # Python's parser is slow: it sees only lines with an integer of so many digits.
-    for line in data.splitlines() if large and _LONG_INTEGER.search(data) else ():
-        if _LONG_INTEGER.search(line):
-            with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
-                value = json.loads(line)
-                yield from (
-                    (name, number)
-                    for name in large
-                    for number in values_of(value, name)
-                    if type(number) is int and whole_numbers.why_refused(number)
-                )
-
-
-def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
-    """Yields the flat columns, lists as their values."""
-    for field, column in zip(table.schema, table.columns, strict=True):
-        array = only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
-        for name, values in nested.flatten_array(field.name, array):
-            is_list = nested.is_list(values.type)
-            yield name, pc.list_flatten(values, recursive=True) if is_list else values
-
-
-def _may_be_rounded(source: Source, name: str, values: pa.Array) -> bool:
-    is_inferred = source.types.get(name, TENSOR) in (TENSOR, RAW)
-    return is_inferred and values.type == pa.float64() and whole_numbers.may_be_rounded(values)
 
 
 def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:
@@ -332,8 +300,8 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         [only_chunk(column) for column in table.columns], schema=table.schema
     )
     converted = tables.convert(batch, plan)
-    for name, _ in _rounded_integers(data, batch, plan.source):
-        raise tables.ColumnError(name, whole_numbers.ROUNDED)
+    if found := rounded_integer(data, batch, plan.source):
+        raise tables.ColumnError(found[0], whole_numbers.ROUNDED)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
         values = column.flatten() if nested.is_list(column.type) else column
         if (

@@ -1,0 +1,115 @@
+"""Integers among the floats of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.json import format as format_
+from beam_pipelines.sources.json import rounded
+from beam_pipelines.sources.json.bad_lines import values_of
+from beam_pipelines.sources.whole_numbers import why_refused
+from tests.sources.support import read_rows, source, write
+
+ODD = 2**53 + 1
+KEYS = ["a", "ba", "ü", 'a"', "a\\", "a/"]
+NUMBERS = st.sampled_from([0.5, 1e300, 1e20, ODD, -ODD, 2**53 + 2, 2**63, -(2**63), 10**17 + 1, 3])
+TEXTS = st.sampled_from(["", f'"a": {ODD}', f'\\"ba": [{ODD}', f"a\\{ODD}", "\n:"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_refused_integers_are_found_in_the_text(data: st.DataObject) -> None:
+    """The text search finds the integers that Python's parser finds."""
+    names = data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True))
+    kinds = {
+        name: data.draw(
+            st.sampled_from(
+                [
+                    NUMBERS,
+                    st.lists(NUMBERS, max_size=3),
+                    st.lists(st.lists(NUMBERS, max_size=2), max_size=2),
+                    st.fixed_dictionaries({"a": NUMBERS, "t": TEXTS}),
+                    st.lists(st.fixed_dictionaries({"a": NUMBERS}), max_size=2),
+                    st.just(10**17 + 1),
+                ]
+            )
+        )
+        for name in names
+    }
+    rows = data.draw(st.lists(st.fixed_dictionaries({"z": TEXTS, **kinds}), min_size=1, max_size=4))
+    is_ascii, gaps = (
+        data.draw(st.booleans()),
+        data.draw(st.sampled_from([(",", ":"), (" , ", " : ")])),
+    )
+    lines = [json.dumps(row, ensure_ascii=is_ascii, separators=gaps) for row in rows]
+    text = "\n".join(lines).encode()
+    table = format_._parse(text, None, "infer")
+    floats = {
+        name
+        for name, values in rounded._leaves(table.combine_chunks())
+        if values.type == pa.float64()
+    }
+    wanted = {
+        (name, number)
+        for row in rows
+        for name in floats
+        for number in values_of(row, name)
+        if type(number) is int and why_refused(number)
+    }
+    found = rounded.rounded_integer(text, table, source("d"))
+    assert (found in wanted) if wanted else found is None
+
+
+FIRST: dict[str, list[str]] = {
+    "a scalar": ["1.5", f"{ODD}"],
+    "a list": ["[1.5]", f"[2, {ODD}]"],
+    "an array": ["[[1.5]]", f"[[{ODD}]]"],
+}
+
+
+@pytest.mark.parametrize("kind", FIRST)
+@pytest.mark.parametrize("declared", [None, "tensor", "raw"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_remedies_of_refused_integers_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, declared: str | None, is_late: bool
+) -> None:
+    """Every proposed type reads the lines, and so do strings."""
+    first, second = (f'{{"x": {value}}}\n' for value in FIRST[kind])
+    path = write(tmp_path / "d.jsonl", first + second)
+    if is_late:
+        monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(first))
+    with pytest.raises(DataError, match=f"found the integer {ODD}") as caught:
+        read_rows(path, types={"x": declared} if declared else {})
+    types = re.findall(r"'types: {x: (.*?)}'", str(caught.value))
+    assert types
+    for type_ in types:
+        assert len(read_rows(path, types={"x": type_})) == 2
+    is_string = "write every value of the column as a string" in str(caught.value)
+    assert is_string == (declared is None)
+    if is_string:
+        text = re.sub(r"[0-9.]+", r'"\g<0>"', Path(path).read_text())
+        assert str(ODD) in str(read_rows(write(tmp_path / "e.jsonl", text))[1]["x"])
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_text_among_numbers(tmp_path: Path, is_declared: bool) -> None:
+    """Only an error of a declared column proposes a type."""
+    types = {"x": "float64"} if is_declared else {}
+    row = '{"x": 1.5}\n'
+    path = write(tmp_path / "d.jsonl", row * 3 + '{"x": "7"}\n')
+    with pytest.raises(DataError, match="found the text '7'") as caught:
+        read_rows(path, types=types)
+    declare = "declare 'types: {x: text}' if every line has a string"
+    wanted = declare if is_declared else "write every value of the column as a string"
+    assert f"Mend the line, or {wanted}." in str(caught.value)
+    path = write(tmp_path / "e.jsonl", row.replace("1.5", '"1.5"') * 3 + '{"x": "7"}\n')
+    assert [row["x"] for row in read_rows(path, types={"x": "text"})] == ["1.5"] * 3 + ["7"]
+    assert read_rows(path)[3] == {"x": "7"}
