@@ -469,7 +469,7 @@ def test_columns_outlive_their_batch() -> None:
     for _ in range(5):
         _native.parse_examples(array, {"i": pa.int64()})
         _native._kernels.parse_examples(
-            array.__arrow_c_array__(), ([b"i"], b"l"), None, False, False
+            [array.__arrow_c_array__()], None, ([b"i"], b"l"), None, False, False
         )  # a result that is never imported
     assert column.to_pylist() == [[b"a"]] * 300
     assert values.equals(pa.array(np.full(1_500_000, 7)))
@@ -513,7 +513,12 @@ def test_what_nobody_should_ask_for() -> None:
     """
     assert (
         _native._kernels.parse_examples(
-            pa.array([b""]).__arrow_c_array__(), ([b"i", b"i"], b"ll"), None, False, False
+            [pa.array([b""]).__arrow_c_array__()],
+            None,
+            ([b"i", b"i"], b"ll"),
+            None,
+            False,
+            False,
         )
         is None
     )
@@ -527,3 +532,31 @@ def test_what_nobody_should_ask_for() -> None:
     array = pa.Array.from_buffers(pa.large_binary(), 2, [None, offsets, pa.py_buffer(b"\0" * 3)])
     with pytest.raises(ValueError, match="found offsets"):
         _native.parse_examples(array, TYPES)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.binary(max_size=9), max_size=4), min_size=1, max_size=4), st.data())
+def test_rows_of_several_arrays_are_those_of_one(chunks, data):
+    """Rows of chunks are parsed in the asked order, as those of one array."""
+    chunks = [
+        [example(entry(b"b", feature(1, delimited(1, value)))) for value in chunk]
+        for chunk in chunks
+    ]
+    records = [record for chunk in chunks for record in chunk]
+    places = st.integers(0, len(records) - 1)
+    rows = data.draw(st.lists(places, max_size=9) if records else st.just([]))
+    found = _native.parse_examples(
+        [pa.array(chunk, pa.large_binary()) for chunk in chunks],
+        {"b": pa.large_binary()},
+        rows=np.array(rows, np.int64),
+    )
+    wanted = pa.array([records[row] for row in rows], pa.large_binary())
+    assert found.equals(_native.parse_examples(wanted, {"b": pa.large_binary()}))
+
+
+@pytest.mark.parametrize("row", [-1, 3, 2**62])
+def test_a_row_that_no_array_has_is_refused(row):
+    """A row outside the arrays is an error."""
+    chunks = [pa.array([b""], pa.binary()), pa.array([b"", b""], pa.large_binary())]
+    with pytest.raises(ValueError, match="row"):
+        _native.parse_examples(chunks, {"b": pa.large_binary()}, rows=np.array([0, row]))

@@ -185,11 +185,12 @@ _KIND_FOR_TYPE = {pa.large_binary(): b"Z", pa.float32(): b"f", pa.int64(): b"l"}
 
 
 def parse_examples(
-    records: pa.Array,
+    records: pa.Array | Sequence[pa.Array],
     features: Mapping[str, pa.DataType],
     framed: bool = False,
     lists: Mapping[str, pa.DataType] | None = None,
     is_closed: bool = False,
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> pa.RecordBatch | None:
     """Parses serialized tf.Examples or tf.SequenceExamples, or declines to.
 
@@ -197,11 +198,13 @@ def parse_examples(
     Features that are not asked for are only checked.
 
     Args:
-      records: n values of a string or binary type, large or not; no nulls.
+      records: values of a string or binary type, large or not; no nulls. Several arrays are read as
+        one.
       features: name -> type of values: int64, float32 or large_binary.
       framed: whether each record is in its TFRecord frame, whose CRCs ``unframe`` has checked.
       lists: the same for feature lists; ``None``: the records are tf.Examples.
       is_closed: whether it declines a record with a feature that is not asked for.
+      rows: int64[n], numbers of records in any order, also several times; ``None``: all.
 
     Returns:
       n rows. A column for each feature, a large_list: null where the feature is missing or has no
@@ -212,16 +215,20 @@ def parse_examples(
 
     Raises:
       TypeError: records of another type.
-      ValueError: a null, a value that is no frame, or offsets that contradict themselves.
+      ValueError: a null, a value that is no frame, a row that is no record, or offsets that
+        contradict themselves.
     """
-    records.validate()
+    chunks = [records] if isinstance(records, pa.Array) else list(records)
+    for chunk in chunks:
+        chunk.validate()
     wanted = [None if of is None else _names_and_kinds(of) for of in (features, lists)]
+    order = None if rows is None else pa.array(rows).__arrow_c_array__()
+    pairs = [chunk.__arrow_c_array__() for chunk in chunks]
     try:
-        pair = _kernels.parse_examples(records.__arrow_c_array__(), *wanted, framed, is_closed)
+        pair = _kernels.parse_examples(pairs, order, *wanted, framed, is_closed)
     except TypeError:
-        raise TypeError(
-            f"records: found {records.type}, expected a binary or string array"
-        ) from None
+        found = ", ".join(sorted({str(chunk.type) for chunk in chunks}))
+        raise TypeError(f"records: found {found}, expected binary or string arrays") from None
     return None if pair is None else pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
 
 

@@ -282,6 +282,30 @@ bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, co
   return true;
 }
 
+// Chunks of texts as one column.
+class Chunks {
+ public:
+  explicit Chunks(const std::vector<Column>& chunks) : starts_(1) {
+    for (const Column& chunk : chunks) {
+      if (chunk.kind != Kind::kBytes && chunk.kind != Kind::kLargeBytes) throw UnknownType("records");
+      starts_.push_back(starts_.back() + chunk.length);
+    }
+  }
+
+  int64_t length() const { return starts_.back(); }
+
+  // Returns a row's number in its chunk, and sets the chunk. `chunk`: the one of the row before.
+  int64_t find(int64_t row, size_t* chunk) const {
+    if (row < starts_[*chunk] || row >= starts_[*chunk + 1]) {
+      *chunk = static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), row) - starts_.begin()) - 1;
+    }
+    return row - starts_[*chunk];
+  }
+
+ private:
+  std::vector<int64_t> starts_;
+};
+
 class Parser {
  public:
   Parser(const Wanted& wanted, int64_t num_rows)
@@ -359,19 +383,24 @@ ExampleColumns::~ExampleColumns() {
   }
 }
 
-std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const Wanted& wanted) {
-  if (records.kind != Kind::kBytes && records.kind != Kind::kLargeBytes) throw UnknownType("records");
-  Parser parser(wanted, records.length);
+std::optional<ExampleColumns> parse_examples(const std::vector<Column>& chunks, const Selection& rows, bool framed, const Wanted& wanted) {
+  Parser parser(wanted, rows.count);
   if (!parser.are_different()) return std::nullopt;
+  const Chunks records(chunks);
+  check_rows(rows, records.length());
   const size_t before = framed ? kHeaderBytes : 0, behind = framed ? kFooterBytes : 0;
-  const uint8_t* const readable = records.data + records.limits.end;
-  for (int64_t row = 0; row < records.length; ++row) {
-    if (!records.is_valid(row)) throw InvalidData("records: found a null at place " + std::to_string(row) + ", expected a record");
-    const Range range = records.bytes_range(row);
+  size_t chunk = 0;
+  for (int64_t place = 0; place < rows.count; ++place) {
+    const int64_t row = records.find(rows[place], &chunk);
+    const Column& column = chunks[chunk];
+    if (!column.is_valid(row)) throw InvalidData("records: found a null at place " + std::to_string(rows[place]) + ", expected a record");
+    const Range range = column.bytes_range(row);
     if (static_cast<size_t>(range.end - range.begin) < before + behind) {
-      throw InvalidData("records: found " + std::to_string(range.end - range.begin) + " bytes at place " + std::to_string(row) + ", expected a frame");
+      throw InvalidData("records: found " + std::to_string(range.end - range.begin) + " bytes at place " + std::to_string(rows[place]) +
+                        ", expected a frame");
     }
-    if (!parser.add({records.data + range.begin + before, records.data + range.end - behind, readable}, row)) return std::nullopt;
+    const uint8_t* const readable = column.data + column.limits.end;
+    if (!parser.add({column.data + range.begin + before, column.data + range.end - behind, readable}, place)) return std::nullopt;
   }
   return parser.finish();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "column.h"
+#include "gather.h"
 #include "list_builder.h"
 
 namespace native {
@@ -36,7 +37,8 @@ struct ExampleColumns {
   ~ExampleColumns();
 };
 
-// Reads records, each a text; if `framed`, each in its TFRecord frame with checked CRCs.
+// Reads records, each a text; if `framed`, each in its TFRecord frame with checked CRCs. The chunks
+// are read as one column, of which `rows` selects records in any order, also several times.
 //
 // Null are: a missing feature, one without a kind, a missing feature list, a step without a kind.
 // Features that are not wanted are only checked; if `is_closed`, they are declined.
@@ -44,7 +46,8 @@ struct ExampleColumns {
 // Declines a damaged record, one that no known writer lays out so (a field twice, a map's value
 // before its key, unknown fields), a wanted feature twice in a record, values of another kind, and
 // two wanted features with one name.
-// Throws UnknownType, and InvalidData for a null and for offsets that contradict themselves.
-std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const Wanted& wanted);
+// Throws UnknownType, and InvalidData for a null, for offsets that contradict themselves and for a
+// row that the chunks do not have.
+std::optional<ExampleColumns> parse_examples(const std::vector<Column>& chunks, const Selection& rows, bool framed, const Wanted& wanted);
 
 }  // namespace native

@@ -336,17 +336,35 @@ std::unique_ptr<Result> examples_result(int64_t num_rows, const Wanted& wanted, 
 
 // Takes the features, and the feature lists or None, as names and kinds. Returns a pair of capsules, or None.
 PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
-  PyObject *records_pair, *features, *lists;
+  PyObject *chunk_pairs, *rows_pair, *features, *lists;
   int framed, is_closed;
-  if (!PyArg_ParseTuple(arguments, "O!O!Opp", &PyTuple_Type, &records_pair, &PyTuple_Type, &features, &lists, &framed, &is_closed)) return nullptr;
-  Imported records;
+  if (!PyArg_ParseTuple(arguments, "O!OO!Opp", &PyList_Type, &chunk_pairs, &rows_pair, &PyTuple_Type, &features, &lists, &framed, &is_closed)) {
+    return nullptr;
+  }
+  std::vector<Imported> chunks(static_cast<size_t>(PyList_Size(chunk_pairs)));
+  for (size_t place = 0; place < chunks.size(); ++place) {
+    if (!import_pair(PyList_GetItem(chunk_pairs, static_cast<Py_ssize_t>(place)), &chunks[place])) return nullptr;
+  }
+  Imported rows;
   Wanted wanted{{}, {}, lists != Py_None, is_closed != 0};
-  if (!import_pair(records_pair, &records) || !read_wanted(features, &wanted.features)) return nullptr;
+  if (rows_pair != Py_None && !import_pair(rows_pair, &rows)) return nullptr;
+  if (!read_wanted(features, &wanted.features)) return nullptr;
   if (wanted.is_sequence && !read_wanted(lists, &wanted.lists)) return nullptr;
   std::unique_ptr<Result> result;
   const bool done = run([&] {
-    auto columns = parse_examples(read_column(*records.schema, *records.array, "records", 0, records.array->length), framed, wanted);
-    if (columns) result = examples_result(records.array->length, wanted, std::move(*columns));
+    std::vector<Column> columns;
+    int64_t count = 0;
+    for (const Imported& chunk : chunks) {
+      columns.push_back(read_column(*chunk.schema, *chunk.array, "records", 0, chunk.array->length));
+      count += chunk.array->length;
+    }
+    std::vector<int64_t> selected;
+    if (rows.array) {
+      selected = read_rows(rows);
+      count = static_cast<int64_t>(selected.size());
+    }
+    auto parsed = parse_examples(columns, {rows.array ? selected.data() : nullptr, count}, framed, wanted);
+    if (parsed) result = examples_result(count, wanted, std::move(*parsed));
   });
   if (!done) return nullptr;
   if (!result) Py_RETURN_NONE;
@@ -361,7 +379,7 @@ PyMethodDef methods[] = {
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
-    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
+    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(chunks, rows, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

@@ -322,14 +322,28 @@ void parse_examples(Decisions& decisions) {
   native::Wanted wanted{kWanted, {}, is_sequence, rarely(3, decisions)};
   if (is_sequence) wanted.lists = kWanted;
   try {
-    const std::optional<native::ExampleColumns> made = native::parse_examples(records, framed, wanted);
+    // Twice the same chunk; rows of both, and rarely one that is in neither.
+    std::vector<int64_t> selected(decisions.next(9));
+    for (int64_t& row : selected) row = static_cast<int64_t>(decisions.next(2 * rows + (rarely(20, decisions) ? 2 : 0) + !rows));
+    std::vector<native::Column> chunks(1 + decisions.next(2));
+    for (native::Column& chunk : chunks) {
+      chunk.kind = records.kind;
+      chunk.fixed = records.fixed;
+      chunk.data = records.data;
+      chunk.length = records.length;
+      chunk.limits = records.limits;
+    }
+    const int64_t all = static_cast<int64_t>(chunks.size() * rows);
+    const bool are_selected = decisions.next(2);
+    const native::Selection selection{are_selected ? selected.data() : nullptr, are_selected ? static_cast<int64_t>(selected.size()) : all};
+    const std::optional<native::ExampleColumns> made = native::parse_examples(chunks, selection, framed, wanted);
     if (!made) return;
     for (size_t place = 0; place < wanted.features.size(); ++place) {
-      check_lists(made->features[place], records.length);
+      check_lists(made->features[place], selection.count);
       check_values(made->features[place], wanted.features[place].kind);
     }
     for (size_t place = 0; place < wanted.lists.size(); ++place) {
-      check_lists(made->lists[place], records.length);
+      check_lists(made->lists[place], selection.count);
       check_lists(made->steps[place], made->lists[place].num_values);
       check_values(made->steps[place], wanted.lists[place].kind);
     }
