@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import verify as verify
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
+    from beam_pipelines.reader.columns import Ragged as Ragged
+    from beam_pipelines.reader.reader import Reader as Reader
     from beam_pipelines.recipe.model import Recipe as Recipe
     from beam_pipelines.sources import register_format as register_format
 
@@ -42,6 +44,8 @@ _PLACE_OF_NAME = {
     "Plan": ("pipeline.plan", "Plan"),
     "PolicyOptions": ("pipeline.policy", "PolicyOptions"),
     "Recipe": ("recipe.model", "Recipe"),
+    "Ragged": ("reader.columns", "Ragged"),
+    "Reader": ("reader.reader", "Reader"),
     "RecipeError": ("core.errors", "RecipeError"),
     "convert": ("pipeline.api", "convert"),
     "describe": ("pipeline.api", "describe"),

@@ -1,4 +1,8 @@
-"""A dataset as a Python object, for scripts and notebooks."""
+"""A dataset as a Python object, for scripts, notebooks and trainers.
+
+Opening a local dataset and reading its batches loads neither Beam nor TensorFlow; other methods
+load what they need.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,18 @@ import functools
 import html
 import itertools
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
-from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core import files
-from beam_pipelines.core.dataset_layout import REPORT
-from beam_pipelines.core.errors import nearest
+from beam_pipelines.core import regular_files
+from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
+from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.formatting import show_bytes
-from beam_pipelines.dataset.inspect import decode_examples, lists_of, read_examples, show_values
-from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.reader.columns import wanted_features
+from beam_pipelines.reader.lanes import ShardFile
+from beam_pipelines.reader.pipeline import Split
+from beam_pipelines.reader.reader import Reader, ReadOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +51,9 @@ class Dataset:
           DataError: the folder has no manifest, or another version wrote it.
         """
         self.folder = os.fspath(folder)
-        self.manifest: Manifest = read_manifest(self.folder)
+        path = _join(self.folder, MANIFEST)
+        self._fields, manifest = parse_manifest(_read(path), path, DatasetManifest)
+        self.manifest: dict[str, Any] = manifest
         self.splits: Mapping[str, int] = {
             name: split["rows"] for name, split in self.manifest["splits"].items()
         }
@@ -54,7 +62,17 @@ class Dataset:
     @functools.cached_property
     def schema(self) -> schema_pb2.Schema:
         """The schema of the records, as ``tensorflow_metadata.proto.v0.schema_pb2.Schema``."""
-        return read_schema(files.within(self.folder, self.manifest["schema"]))
+        from google.protobuf import text_format
+        from tensorflow_metadata.proto.v0 import schema_pb2
+
+        path = _join(self.folder, self._fields.schema)
+        try:
+            return text_format.Parse(_read(path).decode(), schema_pb2.Schema())
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{path}: found no schema in it ({error}). Copy the dataset again, or convert "
+                "again with --overwrite."
+            ) from error
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
@@ -68,7 +86,7 @@ class Dataset:
     @property
     def report(self) -> str:
         """Path of the HTML report."""
-        return files.join(self.folder, REPORT)
+        return _join(self.folder, REPORT)
 
     def head(self, n: int = _SHOWN_ROWS, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.
@@ -87,18 +105,14 @@ class Dataset:
         """
         import pyarrow as pa
 
-        split = next(iter(self.splits)) if split is None else split
-        if split not in self.splits:
-            known = ", ".join(self.splits)
-            raise ValueError(
-                f"{self.folder}: found no split '{split}', expected one of {known}."
-                f"{nearest(split, self.splits)}"
-            )
+        from beam_pipelines.dataset.inspect import decode_examples, read_examples
+
+        split = self._split_name(split)
         batches, missing = [], n
         for shard in self.manifest["splits"][split]["shards"]:
             if missing <= 0:
                 break
-            path = files.join(self.folder, *shard["path"].split("/"))
+            path = _join(self.folder, shard["path"])
             records = read_examples(path, missing)
             if self.manifest["record"] == "raw":
                 batches.append(pa.record_batch({"record": pa.array(records, pa.large_binary())}))
@@ -128,6 +142,87 @@ class Dataset:
             columns[name] = [value[0] for value in values] if is_single and values else values
         return pd.DataFrame(columns)
 
+    def batches(
+        self,
+        split: str | None = None,
+        batch_size: int = 512,
+        *,
+        columns: Iterable[str] | None = None,
+        fill: Mapping[str, Any] | None = None,
+        as_: Literal["numpy", "torch", "arrow"] = "numpy",
+        shuffle: bool = True,
+        seed: int = 1,
+        epochs: int = 1,
+        drop_remainder: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> Reader:
+        r"""Returns a reader of a split's batches: dictionaries of feature -> values.
+
+        For PyTorch, JAX and numpy: imports neither TensorFlow nor Beam. Global batches, those of
+        all ranks together, depend on seed, epoch and ``batch_size * world_size`` alone.
+
+        A feature that the schema never lacks and gives a shape is an array [batch] or
+        [batch, \*shape], int64 or float32, which may be written to. Any other is a ``Ragged`` of
+        values, offsets and presence. Bytes are Python objects in numpy arrays, also for ``torch``.
+        Arrow arrays are dense, fixed-size lists, or lists with nulls.
+
+        Args:
+          split: default: the first.
+          batch_size: rows of a rank's batch.
+          columns: names of the features to parse; default: all. Others cost little.
+          fill: feature -> value of rows without one; the feature is then dense.
+          as_: ``numpy``, ``torch`` (without a copy of numbers) or ``arrow``.
+          shuffle: whether rows have another order in every epoch; else that of the shards.
+          seed: of the order, 0 or more.
+          epochs: in one pass over the reader.
+          drop_remainder: leaves out a last global batch that is not full. Otherwise the ranks
+            divide its rows evenly, and a rank may get none.
+          rank, world_size: the part of each global batch to read.
+
+        Raises:
+          DataError: the dataset is not on this machine, or has no tf.Examples; the split has no
+            rows; a shard is missing or of another size than the manifest says. While reading: a
+            shard is damaged, or contradicts the manifest or the schema.
+          ValueError: an argument is wrong.
+        """
+        split = self._split_name(split)
+        if "://" in self.folder:
+            raise DataError(
+                f"{self.folder}: found a URL, expected a local folder. Copy the dataset to this "
+                "machine, and read the copy."
+            )
+        if self._fields.record != "example":
+            kind = {"raw": "raw records"}.get(self._fields.record, "tf.SequenceExamples")
+            raise DataError(
+                f"{self.folder}: found {kind}, expected tf.Examples, which is all that batches() "
+                "reads. Load it with bp.load."
+            )
+        found = self._fields.splits[split]
+        if not found.rows:
+            raise DataError(
+                f"{self.folder}: found no rows in split '{split}'. Change 'split' or 'filter' in "
+                "the recipe."
+            )
+        shards = tuple(
+            ShardFile(_join(self.folder, shard.path), shard.rows, shard.bytes)
+            for shard in found.shards
+        )
+        return Reader(
+            Split(split, shards, found.framed_bytes, self._fields.compression),
+            wanted_features(self.folder, self.schema, columns, fill),
+            ReadOptions(batch_size, seed, shuffle, as_, rank, world_size, epochs, drop_remainder),
+        )
+
+    def _split_name(self, split: str | None) -> str:
+        split = next(iter(self.splits)) if split is None else split
+        if split not in self.splits:
+            raise ValueError(
+                f"{self.folder}: found no split '{split}', expected one of "
+                f"{', '.join(self.splits)}.{nearest(split, self.splits)}"
+            )
+        return split
+
     def __repr__(self) -> str:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.splits.items())
         return f"Dataset({self.folder!r}, {rows})"
@@ -148,6 +243,8 @@ class Dataset:
                 for name, rows in self.splits.items()
             ],
         )
+        from beam_pipelines.dataset.inspect import lists_of, show_values
+
         names, columns = _named_columns(self.head())
         lists = lists_of(None if self.manifest["record"] == "raw" else self.schema)
         first = [
@@ -168,6 +265,40 @@ class Dataset:
 def open(folder: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - as ``bp.open``
     """Opens a dataset; see ``Dataset``."""
     return Dataset(folder)
+
+
+def _join(folder: str, path: str) -> str:
+    """Returns the path of a file in a dataset."""
+    if "://" not in folder:
+        return os.path.join(folder, *path.split("/"))
+    from beam_pipelines.core import files
+
+    return files.within(folder, path)
+
+
+def _read(path: str) -> bytes:
+    """Reads a file of a dataset, a local one without Beam.
+
+    Raises:
+      DataError: it is not there, or cannot be read.
+    """
+    if "://" in path:
+        from beam_pipelines.core import files
+
+        if files.exists(path):
+            return files.read_bytes(path)
+    elif os.path.exists(path):
+        try:
+            with regular_files.open_read(path) as file:
+                return file.read()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+    folder, name = os.path.split(path)
+    if name != MANIFEST:
+        raise DataError(f"{path}: found no file. Copy the dataset again.")
+    raise DataError(
+        f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
+    )
 
 
 def _named_columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:

@@ -55,24 +55,26 @@ def _masked_crc(data: bytes) -> bytes:
     return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
-def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
+def read_chunks(
+    file: BinaryIO, path: str, compression: str, chunk_bytes: int = READ_BYTES
+) -> Iterator[bytes]:
     """Yields the decompressed bytes of a file in chunks.
 
-    A chunk has a few MiB.
+    A chunk has at most ``chunk_bytes``, and is made of as many compressed bytes or fewer.
 
     Raises:
       DataError: the compressed stream is damaged or ends early; the data before the damage is
         yielded first.
     """
     if compression == "none":
-        yield from iter(lambda: file.read(READ_BYTES), b"")
+        yield from iter(lambda: file.read(chunk_bytes), b"")
         return
     bits = _GZIP_BITS if compression == "gzip" else _ZLIB_BITS
-    stream, data, given = None, file.read(READ_BYTES), 0
+    stream, data, given = None, file.read(chunk_bytes), 0
     while data or (stream and not stream.eof):
         stream = stream or isal_zlib.decompressobj(bits)
         try:
-            chunk = stream.decompress(data, READ_BYTES)
+            chunk = stream.decompress(data, chunk_bytes)
         except isal_zlib.error as error:
             position = yield from _chunks_to_damage(file, bits, given)
             raise DataError(
@@ -83,12 +85,12 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
             given += len(chunk)
             yield chunk
         if stream.eof:  # another member follows, by another writer
-            data = stream.unused_data or file.read(READ_BYTES)
+            data = stream.unused_data or file.read(chunk_bytes)
             stream = None
-        elif len(chunk) == READ_BYTES:  # there may be more output without more input
+        elif len(chunk) == chunk_bytes:  # there may be more output without more input
             data = stream.unconsumed_tail
         else:
-            data = stream.unconsumed_tail or file.read(READ_BYTES)
+            data = stream.unconsumed_tail or file.read(chunk_bytes)
             if not data:
                 raise DataError(
                     f"{path}: the {compression} stream ends early. The file is truncated: write it "
@@ -138,9 +140,13 @@ def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
 
 
 def read_record_blocks(
-    file: BinaryIO, path: str, compression: str, limits: Limits | None = None
+    file: BinaryIO,
+    path: str,
+    compression: str,
+    limits: Limits | None = None,
+    chunk_bytes: int = READ_BYTES,
 ) -> Iterator[RecordBlock]:
-    """Yields a TFRecord file's records, some MiB at a time.
+    """Yields a TFRecord file's records, in blocks of whole records.
 
     Both CRCs of each record are checked.
 
@@ -149,6 +155,7 @@ def read_record_blocks(
       path: names the file in errors.
       compression: ``gzip``, ``zlib`` or ``none``.
       limits: of the recipe; ``None`` for files of this package.
+      chunk_bytes: decompressed bytes that are read at a time.
 
     Raises:
       DataError: a record is longer than the limit, a CRC does not match or the file ends within a
@@ -156,7 +163,7 @@ def read_record_blocks(
         data.
     """
     rest, offset, number = b"", 0, 0
-    chunks = read_chunks(file, path, compression)
+    chunks = read_chunks(file, path, compression, chunk_bytes)
     while True:
         try:
             chunk = next(chunks, None)

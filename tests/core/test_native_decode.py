@@ -537,7 +537,7 @@ def test_what_nobody_should_ask_for() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.binary(max_size=9), max_size=4), min_size=1, max_size=4), st.data())
 def test_rows_of_several_arrays_are_those_of_one(chunks, data):
-    """Rows of chunks are parsed in the asked order, as those of one array."""
+    """Rows of chunks are parsed in order, as those of one array."""
     chunks = [
         [example(entry(b"b", feature(1, delimited(1, value)))) for value in chunk]
         for chunk in chunks

@@ -1,0 +1,1 @@
+"""Reads a split as batches of arrays, without TensorFlow or Beam."""
