@@ -160,12 +160,11 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
         return _ArrowColumn(lists) if as_ == "arrow" else _RaggedColumn(lists, as_)
     size = int(np.prod(feature.shape, dtype=np.int64))
     offsets = lists.offsets.to_numpy()
-    is_full = np.diff(offsets) == size
     values = lists.values
     if feature.fill is not None:
-        array = _filled(values, feature, size, offsets, is_full)
-    elif lists.null_count or not is_full.all():
-        raise _wrong_row(feature, lists, is_full, size)
+        array = _filled(values, feature, size, offsets)
+    elif lists.null_count or not np.array_equal(offsets, np.arange(len(offsets)) * size):
+        raise _wrong_row(feature, lists, size)
     elif as_ == "arrow":
         return _ArrowColumn(_arrow_rows(values, feature.shape))
     else:
@@ -178,10 +177,11 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
 
 
 def _filled(
-    values: pa.Array, feature: Feature, size: int, offsets: npt.NDArray[np.int64], is_full: Any
+    values: pa.Array, feature: Feature, size: int, offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[Any]:
     """Returns [rows, size] values, with the fill value in rows without any."""
     lengths = np.diff(offsets)
+    is_full = lengths == size
     if not (is_full | (lengths == 0)).all():
         row = int(np.argmin(is_full | (lengths == 0)))
         raise WrongRowError(
@@ -196,8 +196,8 @@ def _filled(
     return array
 
 
-def _wrong_row(feature: Feature, lists: pa.LargeListArray, is_full: Any, size: int) -> Exception:
-    row = int(np.argmin(is_full))
+def _wrong_row(feature: Feature, lists: pa.LargeListArray, size: int) -> WrongRowError:
+    row = int(np.argmin(np.diff(lists.offsets.to_numpy()) == size))
     found = lists[row].as_py()
     what = "nothing" if found is None else f"{len(found):,} values"
     return WrongRowError(

@@ -105,13 +105,15 @@ class Epoch:
           int64[n, lanes]; the sum of a row is its position.
         """
         cuts = self.edges[:-1]
-        shape = len(positions), len(cuts)
+        shape = 2, len(positions), len(cuts)
         before = np.broadcast_to(positions[:, None], shape)
         # p * step % rows < cut, counted for all p before the position.
-        whole = floor_sums(before, self.rows, self.step, np.zeros(shape, np.int64))
-        shifted = floor_sums(before, self.rows, self.step, np.broadcast_to(self.rows - cuts, shape))
-        below = (whole - shifted + before).astype(np.int64)
-        counts: Int64s = np.diff(below, axis=1, append=before[:, :1])
+        offsets = np.stack([np.zeros_like(cuts), self.rows - cuts])
+        whole, shifted = floor_sums(
+            before, self.rows, self.step, np.broadcast_to(offsets[:, None], shape)
+        )
+        below = (whole - shifted + positions[:, None]).astype(np.int64)
+        counts: Int64s = np.diff(below, axis=1, append=positions[:, None])
         return counts
 
     def permutation(self, lane: Lane, window: int) -> Int64s:

@@ -17,7 +17,7 @@ from beam_pipelines.reader.order import Epoch, Int64s, Lane, Stretches, stretche
 from beam_pipelines.reader.parse import gather_rows, parse_rows
 
 # Rows of a rank that are parsed at once; batches are cut from them.
-GROUP_ROWS = 8192
+GROUP_ROWS = 16384
 # Groups that are prepared ahead of the one in use.
 GROUPS_AHEAD = 2
 MAX_THREADS = 8
