@@ -28,7 +28,9 @@ _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
-    """Writes a recipe with a source for each data file, set of shards or pattern.
+    """Writes a recipe with a source for each data file or pattern.
+
+    The shards of one set are one source.
 
     The first source is the base.
 
@@ -48,9 +50,10 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:
-    """Returns a source for each path or set of shards, named after the file.
+    """Returns a source for each path or set of shards.
 
-    A set is ``x-00000-of-00002.csv`` and ``x-00001-of-00002.csv``. Repeated names get a number.
+    It is named after the file. A set is ``x-00000-of-00002.csv`` and ``x-00001-of-00002.csv``.
+    Repeated names get a number.
     """
     sets: dict[str, list[str]] = {}
     for number, path in enumerate(data):
@@ -69,12 +72,12 @@ def name_sources(data: Sequence[str]) -> list[Source]:
 
 
 def _pattern_of_set(path: str) -> str:
-    """Returns the pattern of all shards with a path's; the path if it has no number."""
+    """Returns the pattern of a shard's whole set; other paths stay."""
     return SHARD_NUMBER.sub(lambda found: f"-{'?' * len(found[1])}-of-{found[2]}", path)
 
 
 def _is_whole(paths: Sequence[str]) -> bool:
-    """Whether paths of one set are all of it, so that a pattern adds no file."""
+    """Whether paths of one set are all of it."""
     numbers = [SHARD_NUMBER.findall(path) for path in paths]
     if len(paths) == 1 or len(numbers[0]) != 1 or files.has_wildcard(paths[0]):
         return False

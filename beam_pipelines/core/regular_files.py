@@ -63,7 +63,7 @@ def open_read(path: str) -> BinaryIO:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Returns a descriptor; waits for no writer of a pipe that was put there just now."""
+    """Returns a descriptor, without waiting for the writer of a pipe."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     try:
         check_mode(path, os.fstat(descriptor).st_mode)

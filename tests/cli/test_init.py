@@ -168,12 +168,12 @@ def test_source_names() -> None:
     ],
 )
 def test_shards_are_one_source(data: list[str], expected: dict[str, tuple[str, ...]]) -> None:
-    """Shards of one set are one source: a pattern if all are named, else a list."""
+    """Shards of one set are one source: a pattern, or a list."""
     assert {source.name: source.path for source in name_sources(data)} == expected
 
 
 def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe of a set that a shell has listed reads all shards and proposes no join."""
+    """The recipe of a listed set reads all shards and proposes no join."""
     monkeypatch.chdir(folder)
     shards = [f"data/s-0000{number}-of-00003.csv" for number in range(3)]
     for shard in shards:

@@ -321,7 +321,7 @@ def test_hidden_files(
 
 
 def test_links_and_pipes_that_are_hidden(tmp_path: Path) -> None:
-    """Hidden links and pipes are not looked at, such as locks of editors."""
+    """Hidden links and pipes, such as locks of editors, are ignored."""
     make(tmp_path, "x.csv", ".#x.csv -> me@host.1", "_loop -> .")
     os.mkfifo(tmp_path / "_pipe")
     assert listed(tmp_path, "**") == ["x.csv"]
@@ -377,7 +377,7 @@ def test_links_out_of_the_root(tmp_path: Path, target: str) -> None:
 
 
 def test_links_out_of_the_root_that_cannot_match(tmp_path: Path) -> None:
-    """A link to a file elsewhere counts for nothing in the place of a folder."""
+    """A link to a file elsewhere is ignored in place of a folder."""
     make(tmp_path, "hostname", "d/a/x.csv", "d/notes -> ../hostname")
     with only_below([str(tmp_path / "d")]):
         assert listed(tmp_path, "d/*/*.csv") == ["d/a/x.csv"]

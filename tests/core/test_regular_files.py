@@ -172,7 +172,7 @@ def test_other_commands(folder: Path, kind: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_pipe_that_takes_a_file_s_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe that is put there after the first look is refused, and not waited for."""
+    """A pipe that is put there later is refused, not waited for."""
     path = str(folder / "a.csv")
     with files.open_read(path) as file:
         assert os.get_blocking(file.fileno())
@@ -203,7 +203,7 @@ def test_a_pipe_that_takes_a_file_s_place(folder: Path, monkeypatch: pytest.Monk
     ["a", "/a/b", "gs://b/a", "s3://b/a", "a/b://c", "://a", "file://a", "x-y+1.z://", "1:/"],
 )
 def test_local_paths_of_the_loader(path: str) -> None:
-    """The loader, which has no Beam, takes the same paths for local as Beam does."""
+    """The loader takes the same paths for local as Beam does."""
     assert info.is_local(path) == files.is_local(path)
 
 
