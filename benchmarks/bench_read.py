@@ -66,7 +66,7 @@ class Way(NamedTuple):
 
 
 def prepare(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
-    """Makes a missing table and dataset without nulls, and returns the dataset's folder."""
+    """Makes a table and a dataset without nulls if missing."""
     target = folder / f"read-{rows}{'-hashed' if is_hashed else ''}"
     if not (target / MANIFEST).exists():
         data = folder / f"read-{rows}.csv"
@@ -141,7 +141,9 @@ def by_tfrecord(paths: Sequence[str], rows: int) -> tuple[float, float]:
 
 
 def measure(name: str, read: Callable[[], int], expected: int) -> tuple[float, float]:
-    """Returns the wall time and CPU time of an epoch, in seconds a row.
+    """Returns wall time and CPU time of an epoch, per row.
+
+    Both are in seconds.
 
     Raises:
       SystemExit: it read other rows than it should.

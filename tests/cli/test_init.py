@@ -173,7 +173,7 @@ def test_shards_are_one_source(data: list[str], expected: dict[str, tuple[str, .
 
 
 def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe of a listed set reads all shards and proposes no join."""
+    """The recipe of a listed set reads all shards, without a join."""
     monkeypatch.chdir(folder)
     shards = [f"data/s-0000{number}-of-00003.csv" for number in range(3)]
     for shard in shards:

@@ -377,7 +377,7 @@ def test_links_out_of_the_root(tmp_path: Path, target: str) -> None:
 
 
 def test_links_out_of_the_root_that_cannot_match(tmp_path: Path) -> None:
-    """A link to a file elsewhere is ignored in place of a folder."""
+    """A link to a file is ignored in place of a folder."""
     make(tmp_path, "hostname", "d/a/x.csv", "d/notes -> ../hostname")
     with only_below([str(tmp_path / "d")]):
         assert listed(tmp_path, "d/*/*.csv") == ["d/a/x.csv"]

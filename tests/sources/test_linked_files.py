@@ -35,7 +35,7 @@ def test_a_linked_folder_of_a_pattern(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["photos", "photos/*/*"])
 def test_a_linked_class_folder(tmp_path: Path, path: str) -> None:
-    """A linked folder of images is a class, called as the link is.
+    """A linked folder of images is a class with the link's name.
 
     In a folder of images a link to nothing is an error, as it may have led to a class.
     """
