@@ -66,7 +66,7 @@ class Way(NamedTuple):
 
 
 def prepare(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
-    """Makes a table and a dataset without nulls if missing."""
+    """Makes a missing dataset without nulls, and returns its folder."""
     target = folder / f"read-{rows}{'-hashed' if is_hashed else ''}"
     if not (target / MANIFEST).exists():
         data = folder / f"read-{rows}.csv"
@@ -141,9 +141,7 @@ def by_tfrecord(paths: Sequence[str], rows: int) -> tuple[float, float]:
 
 
 def measure(name: str, read: Callable[[], int], expected: int) -> tuple[float, float]:
-    """Returns wall time and CPU time of an epoch, per row.
-
-    Both are in seconds.
+    """Returns an epoch's wall time and CPU time, in seconds a row.
 
     Raises:
       SystemExit: it read other rows than it should.

@@ -181,14 +181,16 @@ class Reader(Iterator[Batch]):
         options, size = self._options, self._global_size()
         rows_of_shards = [file.rows for file in self._split.files]
         row_bytes = self._split.framed_bytes // self._rows
-        batches = max(1, GROUP_ROWS // options.batch_size)
+        most = max(1, GROUP_ROWS // options.batch_size)
+        batches = 1  # the first batch comes soon
         row = place.row
         for number in range(place.epoch, (place.epoch // options.epochs + 1) * options.epochs):
             epoch = make_epoch(rows_of_shards, row_bytes, options.seed, number, options.shuffle)
             end = self._rows - (self._rows - row) % size if options.drop_remainder else self._rows
-            for first in range(row, end, size * batches):
-                last = min(end, first + size * batches)
-                yield Plan(epoch, np.append(np.arange(first, last, size), last))
+            while row < end:
+                last = min(end, row + size * batches)
+                yield Plan(epoch, np.append(np.arange(row, last, size), last))
+                row, batches = last, min(most, 2 * batches)
             row = 0
 
 
