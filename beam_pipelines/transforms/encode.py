@@ -214,7 +214,7 @@ def to_exact_feature(array: pa.Array) -> pa.Array:
     if pa.types.is_float64(wide.type):
         narrow = feature.flatten() if pa.types.is_list(feature.type) else feature
         same = pc.or_(pc.equal(narrow.cast(pa.float64()), wide), pc.is_nan(wide))
-        if not pc.all(same).as_py():
+        if not pc.all(same, min_count=0).as_py():
             raise pa.ArrowInvalid("no float32 equals it, and 'output' says 'floats: exact'")
     return feature
 

@@ -11,7 +11,7 @@ import pytest
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.transforms.encode import encode_batch, to_feature
+from beam_pipelines.transforms.encode import encode_batch, to_exact_feature, to_feature
 
 
 def recipe(**changes: Any) -> Recipe:
@@ -98,3 +98,12 @@ def test_all_mistakes_at_once() -> None:
     assert "Did you mean 'int64'?" in messages[1]
     assert "z_score: found list<text>, expected numbers" in messages[2]
     assert raised.value.problems[3].path == ("label",)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([None, None], pa.float64()), pa.array([[], None, []], pa.list_(pa.float64()))],
+)
+def test_no_number_is_an_exact_one(column: pa.Array) -> None:
+    """A column without a number is exact."""
+    assert to_exact_feature(column).to_pylist() == column.to_pylist()
