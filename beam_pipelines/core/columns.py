@@ -15,6 +15,7 @@ date                date32                 int64, days since 1970-01-01
 time                time64[us]             int64, microseconds since midnight
 timestamp           timestamp[us], UTC     int64, microseconds since 1970-01-01
 list<T>             list<T>                that of T, any number of values
+list<list<T>>       list<list<T>>          a feature list of T, any number of values a step
 tensor, tensor<T>   binary                 bytes, a serialized TensorProto
 raw, raw<T>         binary                 bytes, the numbers in little-endian order
 ==================  =====================  ========================================
@@ -130,6 +131,21 @@ def type_name(arrow_type: pa.DataType) -> str:
     return str(arrow_type)
 
 
+def has_lists_as_steps(column_type: pa.DataType) -> bool:
+    """Whether a column has lists of lists, as steps."""
+    return bool(pa.types.is_list(column_type) and pa.types.is_list(column_type.value_type))
+
+
+def value_type(column_type: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values.
+
+    The values of lists, and of lists of lists, are their items.
+    """
+    while pa.types.is_list(column_type):
+        column_type = column_type.value_type
+    return column_type
+
+
 def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
     """Returns the column type of an Arrow type, or ``None``.
 
@@ -144,7 +160,7 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
         or types.is_fixed_size_list(arrow_type)
     ):
         item = column_type(arrow_type.value_type)
-        return None if item is None or types.is_list(item) else pa.list_(item)
+        return None if item is None or has_lists_as_steps(item) else pa.list_(item)
     for matches, target in (
         (types.is_boolean, pa.bool_()),
         (types.is_integer, pa.int64()),
@@ -191,8 +207,13 @@ def normalise(array: pa.Array) -> pa.Array:
     return pc.cast(array, target)
 
 
-def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
+def normalise_schema(schema: pa.Schema, where: str, takes_steps: bool = False) -> pa.Schema:
     """Returns the schema of batches after ``normalise``.
+
+    Args:
+      schema: of any types.
+      where: first part of an error's message.
+      takes_steps: whether a column may have lists of lists, which only a feature list can hold.
 
     Raises:
       DataError: a column has a type that cannot become a column; the message begins with ``where``.
@@ -200,7 +221,7 @@ def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
     fields = []
     for field in schema:
         target = column_type(field.type)
-        if target is None:
+        if target is None or (has_lists_as_steps(target) and not takes_steps):
             raise DataError(
                 f"{where}, column '{field.name}': found type {field.type}, expected a scalar or a "
                 "list of scalars. "

@@ -202,20 +202,19 @@ def _normalise(array: pa.Array) -> pa.Array:
 
     The values of a list are called ``item``; DuckDB may call them otherwise.
     """
+    target = columns.column_type(array.type)
+    if target is None or columns.has_lists_as_steps(target):
+        raise ExpressionError(
+            f"found a value of type {array.type}, expected a scalar or a list of scalars"
+        )
     try:
         array = columns.normalise(array)
         _check_finite(array)
         return (
             array.cast(pa.list_(array.type.value_type)) if pa.types.is_list(array.type) else array
         )
-    except TypeError as error:
-        raise ExpressionError(
-            f"found a value of type {array.type}, expected a scalar or a list of scalars"
-        ) from error
     except pa.ArrowInvalid as error:
-        raise ExpressionError(
-            f"{error}, expected values of type {columns.column_type(array.type)}"
-        ) from error
+        raise ExpressionError(f"{error}, expected values of type {target}") from error
 
 
 def _check_finite(array: pa.Array) -> None:

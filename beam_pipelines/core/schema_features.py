@@ -14,6 +14,8 @@ from typing import TypeAlias
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2, statistics_pb2
 
+from beam_pipelines.core.columns import value_type
+
 SEQUENCE = "##SEQUENCE##"
 
 # Name -> string domains of the name: one, unless the schema has it twice.
@@ -88,6 +90,21 @@ def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
     return bare
 
 
+def without_features(schema: schema_pb2.Schema, names: Collection[str]) -> schema_pb2.Schema:
+    """Returns the schema without some features and their domains.
+
+    Feature lists, and domains that other features share, stay.
+    """
+    kept = schema_pb2.Schema()
+    kept.CopyFrom(schema)
+    del kept.feature[:], kept.string_domain[:]
+    kept.feature.extend(feature for feature in schema.feature if feature.name not in names)
+    dropped = {feature.domain for feature in schema.feature if feature.name in names}
+    unused = dropped - {feature.domain for feature in kept.feature}
+    kept.string_domain.extend(d for d in schema.string_domain if d.name not in unused)
+    return kept
+
+
 def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
     """Returns the schema with feature lists as features of a tf.Example.
 
@@ -106,10 +123,12 @@ def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
     return flat
 
 
-def nested(schema: schema_pb2.Schema, lists: Collection[str]) -> schema_pb2.Schema:
+def nested(
+    schema: schema_pb2.Schema, lists: Collection[str], lists_of_lists: Collection[str] = ()
+) -> schema_pb2.Schema:
     """Returns the schema with some features as feature lists.
 
-    Each step has one value.
+    Each step has one value, in ``lists_of_lists`` any number of them.
     """
     result = schema_pb2.Schema()
     result.CopyFrom(schema)
@@ -119,7 +138,7 @@ def nested(schema: schema_pb2.Schema, lists: Collection[str]) -> schema_pb2.Sche
         added = add_feature(result, feature.name, is_list)
         added.CopyFrom(feature)
         if is_list and not _has_two_levels(feature):
-            _add_steps(added)
+            _add_steps(added, feature.name in lists_of_lists)
     return result
 
 
@@ -149,11 +168,16 @@ def _without_steps(feature: schema_pb2.Feature) -> schema_pb2.Feature:
     return flat
 
 
-def _add_steps(feature: schema_pb2.Feature) -> None:
+def _add_steps(feature: schema_pb2.Feature, is_list_of_lists: bool) -> None:
     """Turns a feature's values into steps of a feature list.
 
-    Each step has one value.
+    Each step has one value, or any number of them.
     """
+    if is_list_of_lists:
+        feature.ClearField("shape")
+        feature.value_counts.value_count.add()
+        feature.value_counts.value_count.add()
+        return
     if feature.HasField("shape"):
         feature.shape.dim.add(size=1)
         return
@@ -180,7 +204,7 @@ TYPE_FOR_STATISTICS_TYPE = {
 
 def schema_type(column_type: pa.DataType) -> schema_pb2.FeatureType:
     """Returns the feature type of a column: INT, FLOAT or BYTES."""
-    kind = column_type.value_type if pa.types.is_list(column_type) else column_type
+    kind = value_type(column_type)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return schema_pb2.BYTES
     return schema_pb2.FLOAT if pa.types.is_floating(kind) else schema_pb2.INT

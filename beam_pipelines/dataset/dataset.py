@@ -244,11 +244,13 @@ class Dataset:
             ],
         )
         from beam_pipelines.dataset.inspect import lists_of, show_values
+        from beam_pipelines.dataset.sequences import names_of_lists_of_lists
 
         names, columns = _named_columns(self.head())
+        several = names_of_lists_of_lists(self.manifest["columns"])
         lists = lists_of(None if self.manifest["record"] == "raw" else self.schema)
         first = [
-            [show_values(values, name in lists) for values in column.to_pylist()]
+            [show_values(values, name in lists, name in several) for values in column.to_pylist()]
             for name, column in zip(names, columns, strict=True)
         ]
         examples = _table(names[:_SHOWN_FEATURES], list(zip(*first[:_SHOWN_FEATURES], strict=True)))

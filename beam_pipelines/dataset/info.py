@@ -74,6 +74,7 @@ class Info:
       others: folders of more datasets that are read as one with it. Splits are those that all of
         them have.
       generations: numbers of the generations whose rows the splits have, in order.
+      columns: column -> type, before encoding.
     """
 
     folder: str
@@ -86,6 +87,7 @@ class Info:
     encodings: str | None = None
     others: tuple[str, ...] = ()
     generations: tuple[int, ...] = (1,)
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def split(self, name: str | None = None) -> Split:
         """Returns a split; without a name, the first.
@@ -287,6 +289,7 @@ def _info(folder: str, wanted: Generations) -> Info:
         manifest.record,
         manifest.encodings,
         generations=chosen,
+        columns=manifest.columns,
     )
 
 

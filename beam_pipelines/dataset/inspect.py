@@ -24,6 +24,7 @@ from beam_pipelines.core.schema_features import feature_lists_of, features_of, h
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.sequences import names_of_lists_of_lists
 from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.tfrecord.framing import read_record_blocks
 
@@ -144,6 +145,7 @@ def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]
         sparse,
         found.manifest.get("labels"),
         lists_of(found.schema),
+        names_of_lists_of_lists(found.manifest.get("columns", {})),
     )
 
 
@@ -214,6 +216,7 @@ def show_examples(
     sparse: Sequence[schema_pb2.SparseFeature] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
     lists: Collection[str] = (),
+    lists_of_lists: Collection[str] = (),
 ) -> Iterator[str]:
     """Yields each row as text: its place, then its features.
 
@@ -223,6 +226,7 @@ def show_examples(
       sparse: features that are shown instead of their columns, as ``index:value`` pairs.
       labels: feature -> labels by id, which are shown after its values.
       lists: features that are lists even if they have one value.
+      lists_of_lists: feature lists whose steps are, too.
     """
     columns = {
         name: column.to_pylist()
@@ -231,7 +235,8 @@ def show_examples(
     named = labels or {}
     shown = {
         name: [
-            show_values(values, name in lists) + _labels_of(values, named.get(name, ()))
+            show_values(values, name in lists, name in lists_of_lists)
+            + _labels_of(values, named.get(name, ()))
             for values in column
         ]
         for name, column in columns.items()
@@ -287,16 +292,22 @@ def _short(value: float | bytes) -> str:
     return show_value(value).removesuffix(".0")
 
 
-def show_values(values: list[Any] | None, is_list: bool = False) -> str:
+def show_values(
+    values: list[Any] | None, is_list: bool = False, is_list_of_lists: bool = False
+) -> str:
     """Returns a feature's values: several in brackets, long lists shortened.
 
-    Steps are lists themselves, or missing. One value of a list is in brackets, too.
+    Steps are lists themselves, or missing. One value of a list is in brackets, too; so is one of a
+    step, if the column has lists of lists.
     """
     if values is None:
         return MISSING
     if len(values) == 1 and values[0] is not None and not is_list:
         return show_value(values[0])
-    shown = ", ".join(show_value(value) for value in values[:LONGEST_LIST])
+    shown = ", ".join(
+        show_values(value, is_list_of_lists) if isinstance(value, list) else show_value(value)
+        for value in values[:LONGEST_LIST]
+    )
     more = f", … {len(values):,} values" if len(values) > LONGEST_LIST else ""
     return f"[{shown}{more}]"
 

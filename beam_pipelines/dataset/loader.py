@@ -166,7 +166,7 @@ def _parse(
 def _feature_lists(dataset: Info, padding: float | None) -> sequences.FeatureLists | None:
     """Returns the feature lists of tf.SequenceExamples; of tf.Examples ``None``."""
     if dataset.record == "sequence_example":
-        return sequences.feature_lists(dataset.schema(), padding)
+        return sequences.feature_lists(dataset.schema(), padding, dataset.columns)
     if padding is not None:
         raise ValueError(
             f"padding: found it for {dataset.folder}, whose records are tf.Examples, expected "

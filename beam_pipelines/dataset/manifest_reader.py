@@ -163,6 +163,7 @@ class LoaderManifest(_Records):
     labels: Mapping[str, tuple[str, ...]]
     splits: Annotated[Mapping[str, LoadedSplit], _NOT_EMPTY]
     record: Literal["example", "sequence_example", "raw"] = "example"
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -26,15 +26,28 @@ class FeatureLists:
       one_value: names of those with exactly one value in every step.
       padding: fills sequences up to the longest of a batch (texts: empty ones); ``None``: they
         stay ragged.
+      several: names of those whose steps are lists.
     """
 
     spec: Mapping[str, Any]
     one_value: frozenset[str]
     padding: float | None = None
+    several: frozenset[str] = frozenset()
 
 
-def feature_lists(schema: schema_pb2.Schema, padding: float | None = None) -> FeatureLists:
-    """Returns the feature lists of a schema, if it has any."""
+def feature_lists(
+    schema: schema_pb2.Schema,
+    padding: float | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> FeatureLists:
+    """Returns the feature lists of a schema, if it has any.
+
+    Args:
+      schema: of the examples.
+      padding: as in ``FeatureLists``.
+      columns: column -> type, which says whose steps are lists: a schema does not tell them from
+        steps that may be null.
+    """
     import tensorflow as tf
 
     dtypes = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
@@ -43,8 +56,18 @@ def feature_lists(schema: schema_pb2.Schema, padding: float | None = None) -> Fe
         feature.name: tf.io.RaggedFeature(dtypes[feature.type], value_key=feature.name)
         for feature in features
     }
-    one_value = frozenset(feature.name for feature in features if has_one_value_a_step(feature))
-    return FeatureLists(spec, one_value, padding)
+    several = names_of_lists_of_lists(columns or {})
+    one_value = {feature.name for feature in features if has_one_value_a_step(feature)}
+    return FeatureLists(spec, frozenset(one_value - several), padding, several)
+
+
+def names_of_lists_of_lists(columns: Mapping[str, str]) -> frozenset[str]:
+    """Returns the columns of lists of lists.
+
+    Args:
+      columns: column -> type, as a manifest names it.
+    """
+    return frozenset(name for name, type_ in columns.items() if type_.startswith("list<list<"))
 
 
 def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists) -> dict[str, Any]:
@@ -57,7 +80,8 @@ def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists
 
     Returns:
       Name -> tensor. A feature list is ragged, [batch, steps], or [batch, steps, values] if some
-      steps have no value; with padding it is dense, [batch, most steps].
+      steps have no value or are lists; with padding it is dense, [batch, most steps], or [batch,
+      most steps, most values] if steps are lists.
     """
     import tensorflow as tf
 
@@ -75,6 +99,8 @@ def _shaped(name: str, tensor: tf.RaggedTensor, lists: FeatureLists) -> tf.Tenso
         filler = (
             tf.constant("") if tensor.dtype == tf.string else tf.cast(lists.padding, tensor.dtype)
         )
+        if name in lists.several:
+            return tensor.to_tensor(filler)
         return tf.squeeze(tensor.to_tensor(filler, shape=[None, None, 1]), 2)
     if name in lists.one_value:
         return tf.RaggedTensor.from_row_splits(tensor.flat_values, tensor.row_splits)

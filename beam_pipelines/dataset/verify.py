@@ -197,14 +197,24 @@ def _check_block(
             )
     for feature in feature_lists_of(schema):
         steps = batch.column(batch.schema.get_field_index(feature.name)).flatten()
+        size = _values_a_step(feature)
         if (
-            has_one_value_a_step(feature)
-            and pc.any(pc.not_equal(pc.list_value_length(steps).fill_null(0), 1)).as_py()
+            size is not None
+            and pc.any(pc.not_equal(pc.list_value_length(steps).fill_null(0), size)).as_py()
         ):
+            expected = "one" if size == 1 else f"{size} values"
             raise DataError(
-                f"{where}: feature list '{feature.name}' has steps without one value, expected one "
-                "in every step."
+                f"{where}: feature list '{feature.name}' has steps without {expected}"
+                f"{' value' if size == 1 else ''}, expected {expected} in every step."
             )
+
+
+def _values_a_step(feature: schema_pb2.Feature) -> int | None:
+    """Returns the number of values of every step; ``None``: any."""
+    if has_one_value_a_step(feature):
+        return 1
+    sizes = [dim.size for dim in feature.shape.dim]
+    return sizes[1] if len(sizes) == 2 else None
 
 
 def _lengths(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:

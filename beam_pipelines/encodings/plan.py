@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import shape_of, type_name
+from beam_pipelines.core.columns import has_lists_as_steps, shape_of, type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
@@ -168,6 +168,21 @@ def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
         raise DataError(f"feature '{chain.name}', {step.kind}: {error}") from error
 
 
+def without_lists_of_lists(plan: EncodePlan) -> tuple[EncodePlan, frozenset[str]]:
+    """Returns the plan without columns of lists of lists, and their names.
+
+    No chain has one as its input.
+    """
+    names = frozenset(field.name for field in plan.columns if has_lists_as_steps(field.type))
+    kept = dataclasses.replace(
+        plan,
+        columns=pa.schema([field for field in plan.columns if field.name not in names]),
+        written=tuple(name for name in plan.written if name not in names),
+        lists=tuple(name for name in plan.lists if name not in names),
+    )
+    return (kept, names) if names else (plan, names)
+
+
 def needs_fit(step: Step) -> bool:
     """Whether a step is not fitted yet."""
     return isinstance(step.encoding, Encoding) and step.encoding.analyzer is not None
@@ -316,6 +331,15 @@ class _Planner:
         for column in unknown:
             hint = "" if first.inputs else " For a new feature, begin with {column: …}."
             self._wrong(name, f"unknown column '{column}'.{nearest(column, self._known)}{hint}")
+        for column in dict.fromkeys((name, *inputs)):
+            if column in self._known and has_lists_as_steps(self._known[column].feature.type):
+                unknown.append(column)
+                self._wrong(
+                    name,
+                    f"found {type_name(self._known[column].feature.type)} in '{column}', expected "
+                    "values or lists of them: no encoding takes the steps of a feature list that "
+                    "are lists.",
+                )
         chain = encodings[1:] if isinstance(first, Column) else encodings
         for kind, encoding in chain[:-1]:
             if "" not in encoding.parts():
@@ -381,6 +405,11 @@ class _Planner:
                 feature = encoding.output(*features)
         except ValueError as error:
             self._wrong(entry, f"{kind}: {error}")
+            return None
+        target = self._known.get(encoding.target or "")
+        if target is not None and has_lists_as_steps(target.feature.type):
+            found = type_name(target.feature.type)
+            self._wrong(entry, f"{kind}: found {found} in '{encoding.target}', expected numbers.")
             return None
         if encoding.target and encoding.target not in self._known:
             self._wrong(

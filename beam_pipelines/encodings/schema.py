@@ -8,6 +8,7 @@ import math
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core.columns import has_lists_as_steps
 from beam_pipelines.core.schema_features import (
     features_of,
     keep_sparse_features,
@@ -81,7 +82,8 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
     del encoded.string_domain[:]
     encoded.string_domain.extend(domains)
     drop_representations(encoded, made | (protos.keys() - features.keys()))
-    return add_representations(nested(encoded, plan.lists))
+    steps = [field.name for field in plan.columns if has_lists_as_steps(field.type)]
+    return add_representations(nested(encoded, plan.lists, steps))
 
 
 def _feature(name: str, feature: Feature) -> schema_pb2.Feature:

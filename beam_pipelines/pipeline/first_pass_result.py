@@ -18,9 +18,9 @@ from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.core.schema_features import flattened, without_values
+from beam_pipelines.core.schema_features import flattened, without_features, without_values
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
-from beam_pipelines.encodings.plan import load_fitted
+from beam_pipelines.encodings.plan import load_fitted, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.encodings.serving.job import GraphJob
 from beam_pipelines.encodings.serving.process import build_in_subprocess
@@ -141,11 +141,13 @@ def graph_job(
       raw, encoded: schemas of the columns and of the features.
       fitted, analyzed: as in ``FittedFolders``.
     """
-    # The graph takes feature lists as flat values, as a tf.Example has them.
-    raw, encoded = (drop_inferred(flattened(schema)) for schema in (raw, encoded))
-    return GraphJob.of(
-        load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None
+    # The graph takes feature lists as flat values, as a tf.Example has them. It leaves out those
+    # with lists as steps, whose values would lose their steps.
+    encode, left_out = without_lists_of_lists(load_fitted(plan.encode, fitted))
+    raw, encoded = (
+        without_features(drop_inferred(flattened(schema)), left_out) for schema in (raw, encoded)
     )
+    return GraphJob.of(encode, raw, encoded, plan.recipe.label, analyzed or None)
 
 
 def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:

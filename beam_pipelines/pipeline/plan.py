@@ -235,7 +235,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     )
     encode = attempt(lambda: plan_encode(recipe, columns, sizes))
     encode = attempt(partial(plan_feature_lists, recipe, groups, encode)) if encode else None
-    lists = list_columns(groups, encode) if encode else ()
+    lists = list_columns(groups, encode) if encode else tuple(columns.names)
     if encode:
         attempt(lambda: check_contract(contract, columns, lists))
     if split:

@@ -40,13 +40,15 @@ def large_cell(batch: pa.RecordBatch, most: int) -> LargeCell | None:
 def _sizes(array: pa.Array) -> npt.NDArray[np.int64] | None:
     """Returns the bytes of each value of a column, or ``None``.
 
-    Known for text, bytes, and lists of scalars, of text or of bytes.
+    Known for text, bytes, lists of scalars, of text or of bytes, and lists of such lists.
     """
     sizes: npt.NDArray[np.int64] | None = None
     if _is_bytes(array.type):
         sizes = np.diff(offsets_of(array))
     elif pa.types.is_list(array.type):
         offsets, values = offsets_of(array), array.values
+        if pa.types.is_list(values.type):
+            offsets, values = offsets_of(values)[offsets], values.values
         is_bytes = _is_bytes(values.type)
         sizes = np.diff(offsets_of(values)[offsets] if is_bytes else offsets)
         sizes = sizes if is_bytes else sizes * max(1, values.type.bit_width // 8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.columns import column_type, normalise, type_name
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.sources import nested, shapes
 from beam_pipelines.sources.plan import SourcePlan
@@ -56,6 +56,39 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
             f"a number beyond the range of {type_}",
         )
     return result
+
+
+def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Casts an array exactly, to a declared type and its column type.
+
+    Raises:
+      pa.ArrowInvalid: a value that has no exact equal, a null inside a list or a step, or a text
+        that is not UTF-8. A step of a list of lists may be null.
+      pa.ArrowNotImplementedError: there is no such cast.
+      TypeError: the type has no column type.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        array = array.cast(type_)
+    elif column_type(array.type) == type_:
+        array = normalise(array)
+    elif array.type != type_:
+        array = exact_cast(array, type_)
+    array = normalise(array)
+    values = _values_of(array)
+    if values is not array and values.null_count:
+        raise pa.ArrowInvalid("a null inside a list")
+    if pa.types.is_string(values.type):
+        values.validate(full=True)  # a file may declare any bytes text
+    return array
+
+
+def _values_of(array: pa.Array) -> pa.Array:
+    """Returns the values of scalars, lists, or lists of lists."""
+    while pa.types.is_list(array.type):
+        array = pc.list_flatten(array)
+    return array
 
 
 def rounded_columns(plan: SourcePlan, are_sparse_rounded: bool) -> dict[str, str]:

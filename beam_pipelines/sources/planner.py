@@ -83,7 +83,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         format=name,
         files=found,
         read_schema=contents.read_schema,
-        schema=columns.normalise_schema(contents.read_schema, found[0].path),
+        schema=columns.normalise_schema(contents.read_schema, found[0].path, takes_steps=True),
         ranges=_ranges(source, name, found),
         null_columns=contents.null_columns,
         file_schema=contents.file_schema,

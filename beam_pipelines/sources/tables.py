@@ -27,7 +27,7 @@ from beam_pipelines.sources import (
     tensors,
 )
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.exact_cast import exact_cast
+from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.format import (
     Contents,
     Rows,
@@ -149,8 +149,8 @@ def _undeclared(
             f"{file.path}, column '{name}': found {found} without one shape that all rows of the "
             "sample have. Declare "
             f"'types: {{{name}: tensor}}' to keep each row's own shape, 'types: {{{name}: "
-            f"list<…>}}' for the values alone, or leave "
-            "the column out with 'columns'."
+            f"list<…>}}' for the values alone, 'types: {{{name}: list<list<…>>}}' for the steps "
+            "of a feature list, or leave the column out with 'columns'."
         )
     return columns.with_shape(pa.field(name, flat), shape)
 
@@ -389,35 +389,10 @@ def _convert(
         return tensors.serialize(array, declared)
     array = shapes.stored_array(array)
     shape = columns.shape_of(column)
-    if shape is not None or shapes.depth(array.type) > 1:
+    has_steps = columns.has_lists_as_steps(type_)
+    if shape is not None or (shapes.depth(array.type) > 1 and not has_steps):
         array = shapes.flatten(array, shape)
     return convert_array(array, type_)
-
-
-def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Casts an array exactly, to a declared type and its column type.
-
-    Raises:
-      pa.ArrowInvalid: a value that has no exact equal, a null inside a list, or a text that is not
-        UTF-8.
-      pa.ArrowNotImplementedError: there is no such cast.
-      TypeError: the type has no column type.
-    """
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_null(array.type):
-        array = array.cast(type_)
-    elif columns.column_type(array.type) == type_:
-        array = columns.normalise(array)
-    elif array.type != type_:
-        array = exact_cast(array, type_)
-    array = columns.normalise(array)
-    values = pc.list_flatten(array) if pa.types.is_list(array.type) else array
-    if values is not array and values.null_count:
-        raise pa.ArrowInvalid("a null inside a list")
-    if pa.types.is_string(values.type):
-        values.validate(full=True)  # a file may declare any bytes text
-    return array
 
 
 def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[str, str]:
@@ -425,10 +400,10 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     if not isinstance(error, ColumnError):
         return "", str(error)
     found = _flat_arrays(row)[error.column]
-    if known := _known_problem(found, error):
-        return error.column, known
     field = plan.read_schema.field(error.column)
     type_, shape = field.type, columns.shape_of(field)
+    if known := _known_problem(found, type_, error):
+        return error.column, known
     if shape is not None:
         return error.column, (
             f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
@@ -458,11 +433,20 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     return error.column, bad_rows.wrong_value(_value(found), expected, cure)
 
 
-def _known_problem(found: pa.Array, error: ColumnError) -> str:
-    """Returns the message of an error of any type, or ``""``."""
+def _known_problem(found: pa.Array, type_: pa.DataType, error: ColumnError) -> str:
+    """Returns the message of an error of any type, or ``""``.
+
+    Args:
+      found: the row's value.
+      type_: the type that the reader checks.
+      error: of the value.
+    """
     if error.message == _SPARSE:
         return bad_rows.wrong_value(_value(found), sparse_structs.EXPECTED, sparse_structs.CURE)
-    if nested.is_list(found.type) and pc.list_flatten(found).null_count:
+    items = pc.list_flatten(found) if nested.is_list(found.type) else found
+    if items is not found and columns.has_lists_as_steps(type_) and nested.is_list(items.type):
+        items = pc.list_flatten(items)  # a step may be null
+    if items is not found and items.null_count:
         cure = "Leave the column out with 'columns'."
         return f"found a null inside a list, expected values only. {cure}"
     if shapes.is_permuted(found.type):

@@ -62,15 +62,15 @@ def serialize_sequences(
     Args:
       batch: as for ``serialize_batch``.
       lists: the list columns that become feature lists; the others are the context. A null list is
-        a feature list that is absent, an empty list one without steps; a null in a list is a
-        Feature without values.
+        a feature list that is absent, an empty list one without steps. A step is a value, or a
+        list of any number of values; a null step is a Feature without a kind.
 
     Returns:
       As ``serialize_batch``. Both maps are set.
 
     Raises:
       TypeError: a column of another type, or a feature list that is no list.
-      ValueError: a null inside a list of the context.
+      ValueError: a null inside a list of the context, or inside a step.
     """
     return _serialize(batch, lists)
 
@@ -141,7 +141,7 @@ def _entries(name: str, head: Head, values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _feature_lists(name: str, column: pa.Array) -> pa.BinaryArray:
-    """Returns each list as a FeatureList with one value per Feature.
+    """Returns each list as a FeatureList, with a Feature for each step.
 
     A null list stays null.
     """

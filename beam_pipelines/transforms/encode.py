@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
@@ -190,11 +190,11 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
     """Converts lists to a feature list, which may hold nulls.
 
     Args:
-      convert: converts the values.
-      array: the lists.
+      convert: converts the values, or a list of them.
+      array: the lists, or lists of lists.
     """
     steps = array.flatten()
-    if not steps.null_count:
+    if not steps.null_count and not has_lists_as_steps(array.type):
         return convert(array)
     ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
     offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
@@ -94,12 +94,20 @@ def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> I
                 yield Problem(
                     ("sequence", key), f"unknown column '{name}'.{nearest(name, schema.names)}"
                 )
+    for key in ("group_by", "order_by"):
+        for name in getattr(sequence, key):
+            if name in known and pa.types.is_list(schema.field(name).type):
+                yield Problem(
+                    ("sequence", key),
+                    f"column '{name}' is {type_name(schema.field(name).type)}, expected one value "
+                    "in a row.",
+                )
     for field in schema:
-        if pa.types.is_list(field.type):
+        if has_lists_as_steps(field.type) and field.name not in sequence.context:
             yield Problem(
                 ("sequence", "group_by"),
-                f"column '{field.name}' is {type_name(field.type)}, and a list of lists is no "
-                "column. Leave it out with 'drop'.",
+                f"column '{field.name}' is {type_name(field.type)}, expected a value or a list in "
+                "a row, which becomes a step. Leave it out with 'drop'.",
             )
     if recipe.split.files:
         yield Problem(
@@ -147,6 +155,15 @@ def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodeP
     lists = sequence.features or tuple(
         name for name, feature in written.items() if feature.is_list and name not in context
     )
+    problems += [
+        Problem(
+            ("sequence", "features"),
+            f"feature '{name}' is {type_name(feature.type)}, which only a feature list holds. Name "
+            "it here, or leave it out with 'drop'.",
+        )
+        for name, feature in written.items()
+        if has_lists_as_steps(feature.type) and name not in lists
+    ]
     if not lists and not problems:
         problems.append(
             Problem(

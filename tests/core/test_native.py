@@ -117,6 +117,16 @@ def lists_of(draw: st.DrawFn, kind: pa.DataType, length: int, null_values: bool)
 
 
 @st.composite
+def steps_of(draw: st.DrawFn, kind: pa.DataType, rows: int) -> pa.Array:
+    """Draws lists of steps that are lists, some null, some empty."""
+    lengths = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
+    steps = draw(lists_of(kind, sum(lengths), null_values=False))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    mask = pa.array(draw(st.lists(st.booleans(), min_size=rows, max_size=rows)), pa.bool_())
+    return pa.ListArray.from_arrays(offsets, steps, mask=mask)
+
+
+@st.composite
 def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
     """Draws batches of every type, often slices of longer ones.
 
@@ -127,14 +137,17 @@ def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
     arrays, lists = [], []
     for name in names:
         kind = draw(st.sampled_from(list(VALUES)))
-        shape = draw(st.sampled_from(["scalar", "list", "feature list", "dictionary of lists"]))
+        shapes = ["scalar", "list", "feature list", "steps of lists", "dictionary of lists"]
+        shape = draw(st.sampled_from(shapes))
         if shape == "scalar":
             arrays.append(draw(leaves(kind, rows, nulls=True)))
         elif shape == "dictionary of lists":
             arrays.append(draw(indices_into(draw(lists_of(kind, 2, null_values=False)), rows)))
+        elif shape == "steps of lists":
+            arrays.append(draw(steps_of(kind, rows)))
         else:
             arrays.append(draw(lists_of(kind, rows, null_values=shape == "feature list")))
-        if shape == "feature list":
+        if shape in ("feature list", "steps of lists"):
             lists.append(name)
     batch = pa.RecordBatch.from_arrays(arrays, names)
     start = draw(st.integers(0, rows))
@@ -168,7 +181,7 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
             for step in value:
                 feature = feature_list.feature.add()
                 if step is not None:
-                    fill(feature, kind, [step])
+                    fill(feature, kind, step if isinstance(step, list) else [step])
         records.append(record.SerializeToString(deterministic=True))
     return records
 
@@ -330,6 +343,7 @@ def test_a_record_of_over_two_gib_is_refused(lists: tuple[str, ...]) -> None:
             "feature 'x': found double, expected int64, float, string, binary, or lists of them",
         ),
         (pa.array([[[1]]]), (), "feature 'x': found list"),
+        (pa.array([[[[1]]]]), ("x",), "feature 'x': found list"),
         (pa.array([1]), ("x",), "feature list 'x': found int64, expected a list"),
     ],
 )

@@ -98,6 +98,9 @@ VALUES = {
     pa.list_(pa.int64()): st.lists(st.none() | INT64, max_size=5),
     pa.large_list(pa.string()): st.lists(st.none() | st.text(max_size=20), max_size=5),
     pa.list_(pa.bool_()): st.lists(st.booleans(), max_size=5),
+    pa.list_(pa.list_(pa.int64())): st.lists(
+        st.none() | st.lists(st.none() | INT64, max_size=3), max_size=3
+    ),
     pa.list_(pa.float32(), 2): st.lists(st.floats(width=32), min_size=2, max_size=2),
 }
 

@@ -584,10 +584,7 @@ def test_contract_with_feature_lists_at_the_top_is_refused(data: Path, tmp_path:
         ("sequence: {features: [ids], max_length: 0}", "max_length"),
         ("sequence: {features: [idz]}", "unknown feature 'idz'"),
         ("sequence: {features: [id]}", "feature 'id' is int64, expected a list"),
-        (
-            "sequence: {group_by: [id]}",
-            "column 'words' is list<text>, and a list of lists is no column",
-        ),
+        ("sequence: {group_by: [words]}", "column 'words' is list<text>, expected one value"),
         ("sequence: {group_by: [idd]}\nkeep: [id, label]", "unknown column 'idd'"),
         ("sequence: {features: [ids]}\npreprocessing_fn: f.py", "found it with 'preprocessing_fn'"),
         ("keep: [id]\nsequence: {group_by: [id]}", "found no list among the features"),

@@ -43,9 +43,11 @@ def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
     arrays, lists = [], []
     for name in names:
         kind = draw(st.sampled_from(list(VALUES)))
-        shape = draw(st.sampled_from(["scalar", "list", "feature list"]))
+        shape = draw(st.sampled_from(["scalar", "list", "feature list", "steps of lists"]))
         values = VALUES[kind]
-        if shape == "feature list":
+        if shape == "steps of lists":
+            kind, values = pa.list_(kind), st.lists(values, max_size=3)
+        if shape in ("feature list", "steps of lists"):
             lists.append(name)
             values = st.none() | values
         if shape != "scalar":
@@ -69,7 +71,8 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
             if value is None:
                 continue
             kind = batch.schema.field(name).type
-            kind = kind.value_type if pa.types.is_list(kind) else kind
+            while pa.types.is_list(kind):
+                kind = kind.value_type
             if name not in lists:
                 fill(
                     example.context.feature[name],
@@ -81,7 +84,7 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
             for step in value:
                 feature = feature_list.feature.add()
                 if step is not None:
-                    fill(feature, kind, [step])
+                    fill(feature, kind, step if isinstance(step, list) else [step])
         examples.append(example.SerializeToString(deterministic=True))
     return examples
 
@@ -99,7 +102,11 @@ def _as_tfx_bsl(step: object) -> object:
 
     It keeps 32 bits of the integers in feature lists, for every writer.
     """
-    return (step + 2**31) % 2**32 - 2**31 if isinstance(step, int) else step
+    if step is None:
+        return None
+    values = step if isinstance(step, list) else [step]
+    plain = [value.encode() if isinstance(value, str) else value for value in values]
+    return [(value + 2**31) % 2**32 - 2**31 if isinstance(value, int) else value for value in plain]
 
 
 @given(batches())
@@ -124,7 +131,7 @@ def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) 
             scalars = value if isinstance(value, list) else [value]
             plain = [step.encode() if isinstance(step, str) else step for step in scalars]
             if name in lists:
-                assert own == [None if step is None else [_as_tfx_bsl(step)] for step in plain]
+                assert own == [_as_tfx_bsl(step) for step in scalars]
             elif plain:
                 assert own == plain
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, value_type
+from beam_pipelines.analysis.statistics.table import ColumnStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
 # Numbers with more values than this are drawn as a distribution.

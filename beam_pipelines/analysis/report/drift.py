@@ -12,8 +12,9 @@ import pyarrow as pa
 from beam_pipelines.analysis.anomalies.rules.distances import jensen_shannon
 from beam_pipelines.analysis.report.charts import FEW_VALUES, SMALL, bar_shares, common_axis
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics, value_type
+from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.core.columns import value_type
 
 BASELINE = "baseline"
 

@@ -22,10 +22,10 @@ from beam_pipelines.analysis.report.charts import (
 from beam_pipelines.analysis.report.drift import Drift, measure_drift
 from beam_pipelines.analysis.report.values import Report
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, value_type
+from beam_pipelines.analysis.statistics.table import ColumnStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import LARGE_BYTES
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.columns import type_name, value_type
 from beam_pipelines.core.formatting import (
     MINUS,
     show_number,

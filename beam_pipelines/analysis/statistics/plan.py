@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.columns import has_lists_as_steps, type_name, value_type
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.schema_features import features_of
@@ -51,7 +51,8 @@ def plan_statistics(
       lists: list columns that are feature lists.
 
     Raises:
-      RecipeProblems: a column is missing, or has the wrong type.
+      RecipeProblems: a column is missing, or has the wrong type; a column of lists of lists is no
+        feature list.
     """
     wanted, problems = recipe.statistics, []
     if wanted.weight is not None:
@@ -66,6 +67,16 @@ def plan_statistics(
             path: tuple[str | int, ...] = ("statistics", key)
             path += (index,) if len(columns) > 1 else ()
             problems += _check(schema, path, column, fits, expected)
+    problems += [
+        Problem(
+            ("sequence",),
+            f"column '{field.name}' is {type_name(field.type)}, which only a feature list holds. "
+            f"Name it in 'sequence: {{features: {field.name}}}', declare another type of it with "
+            "'types', or leave it out with 'drop'.",
+        )
+        for field in schema
+        if has_lists_as_steps(field.type) and field.name not in lists
+    ]
     if problems:
         raise RecipeProblems(problems)
     categorical = _categorical(schema, contract)
@@ -95,7 +106,9 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _has_slices(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_list(kind) else kind
+    if has_lists_as_steps(kind):
+        return False
+    kind = value_type(kind)
     return not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
@@ -114,7 +127,5 @@ def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
         for field in schema
         if field.name in features
         and features[field.name].int_domain.is_categorical
-        and pa.types.is_integer(
-            field.type.value_type if pa.types.is_list(field.type) else field.type
-        )
+        and pa.types.is_integer(value_type(field.type))
     )

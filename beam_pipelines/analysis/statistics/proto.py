@@ -18,12 +18,13 @@ from beam_pipelines.analysis.statistics.histograms import (
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.table import (
     ColumnStatistics,
+    StepValues,
     TableStatistics,
     WeightedPresence,
-    value_type,
 )
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.schema_features import SEQUENCE, path_of
 
 # TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice
@@ -141,7 +142,7 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
         tot_num_values=column.num_values,
     )
     if column.null_steps is not None:
-        _add_levels(proto, column.null_steps)
+        _add_levels(proto, column.null_steps, column.step_values)
     if column.present:
         lengths = column.lengths or Distribution(np.array([1]), np.array([column.present]))
         proto.num_values_histogram.CopyFrom(
@@ -157,7 +158,9 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
     return proto
 
 
-def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None:
+def _add_levels(
+    proto: statistics_pb2.CommonStatistics, null_steps: int, step_values: StepValues | None
+) -> None:
     """Adds presence and valency of a feature list's levels, as TFDV does.
 
     TFDV leaves them out where there is one level.
@@ -170,12 +173,14 @@ def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None
         tot_num_values=proto.tot_num_values,
     )
     filled = proto.tot_num_values - null_steps
+    one = int(filled > 0)
+    values = step_values or StepValues(one, one, filled)
     proto.presence_and_valency_stats.add(
         num_non_missing=filled,
         num_missing=null_steps,
-        min_num_values=int(filled > 0),
-        max_num_values=int(filled > 0),
-        tot_num_values=filled,
+        min_num_values=values.min_values,
+        max_num_values=values.max_values,
+        tot_num_values=values.num_values,
     )
 
 

@@ -24,6 +24,7 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.slices import DataSlice
 from beam_pipelines.analysis.statistics.table import (
     ColumnStatistics,
+    StepValues,
     TableStatistics,
     Values,
     WeightedPresence,
@@ -203,6 +204,8 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
         "null_steps": column.null_steps,
         **({} if column.is_counted else {"is_counted": False}),
     }
+    if column.step_values is not None:
+        facts["step_values"] = column.step_values
     return facts, arrays
 
 
@@ -220,6 +223,7 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
         None if facts["categories"] is None else _texts_from_facts(facts["categories"], arrays)
     )
     weighted = None if facts["weighted"] is None else WeightedPresence(*facts["weighted"])
+    step_values = StepValues(*facts["step_values"]) if "step_values" in facts else None
     return ColumnStatistics(
         type=kind,
         values=values,
@@ -228,6 +232,7 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
         weighted=weighted,
         null_steps=facts["null_steps"],
         is_counted=facts.get("is_counted", True),
+        step_values=step_values,
         **{name: facts[name] for name in _COLUMN_COUNTS},
     )
 

@@ -22,7 +22,7 @@ from beam_pipelines.analysis.statistics.slices import (
     slice_rows,
 )
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.columns import take_rows, value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.pickling import PickledOnce
 
@@ -41,6 +41,18 @@ class WeightedPresence(NamedTuple):
     num_values: float
 
 
+class StepValues(NamedTuple):
+    """The values in the steps that are not null.
+
+    ``min_values`` and ``max_values`` are the fewest and most of a step, 0 without steps;
+    ``num_values`` are those of all steps.
+    """
+
+    min_values: int
+    max_values: int
+    num_values: int
+
+
 @dataclasses.dataclass(frozen=True)
 class ColumnStatistics:
     """Statistics of one column.
@@ -56,8 +68,10 @@ class ColumnStatistics:
         ``None``.
       categories: of categorical integers, the counts of their texts; else ``None``.
       weighted: presence by weight, where the rows have weights.
-      null_steps: of a feature list, the number of null values; else ``None``.
+      null_steps: of a feature list, the number of null steps; else ``None``.
       is_counted: whether the values were counted; else ``values`` and ``categories`` are of none.
+      step_values: of a feature list whose steps are lists, their values; else ``None``. Then
+        ``num_values`` and its like count steps.
     """
 
     type: pa.DataType
@@ -72,6 +86,7 @@ class ColumnStatistics:
     weighted: WeightedPresence | None = None
     null_steps: int | None = None
     is_counted: bool = True
+    step_values: StepValues | None = None
 
     @classmethod
     def of(
@@ -103,8 +118,14 @@ class ColumnStatistics:
             valency, lengths = _valency(array, limits)
             items = array.flatten()
             if weights is not None:
-                item_weights = np.repeat(weights, array.value_lengths().fill_null(0).to_numpy())
+                item_weights = _repeated(weights, array)
         null_steps = items.null_count if is_feature_list else None
+        step_values = None
+        if pa.types.is_list(items.type):
+            step_values = _values_of_steps(items)
+            if item_weights is not None:
+                item_weights = _repeated(item_weights, items)
+            items = items.flatten()
         if not is_counted:
             items, item_weights = items.slice(0, 0), None if weights is None else weights[:0]
         values, categories = _values(items, item_weights, is_categorical, limits)
@@ -120,6 +141,7 @@ class ColumnStatistics:
             weighted,
             null_steps,
             is_counted,
+            step_values,
         )
 
     @classmethod
@@ -146,6 +168,7 @@ class ColumnStatistics:
             WeightedPresence(*map(sum, zip(*weighted, strict=True))) if weighted else None,
             sum(null_steps) if null_steps else None,
             parts[0].is_counted,
+            _merged_steps(parts),
         )
 
     @property
@@ -246,14 +269,6 @@ class TableStatistics(PickledOnce):
         return TableStatistics.merged([self, other])
 
 
-def value_type(column_type: pa.DataType) -> pa.DataType:
-    """Returns the type of a column's values.
-
-    The values of a list are its items.
-    """
-    return column_type.value_type if pa.types.is_list(column_type) else column_type
-
-
 def is_text(column_type: pa.DataType) -> bool:
     """Whether a column holds texts or bytes, or lists of them."""
     kind = value_type(column_type)
@@ -350,6 +365,38 @@ def _valency(array: pa.Array, limits: ColumnLimits) -> tuple[tuple[int, int, int
     values, counts, _ = count_distinct(array.value_lengths().cast(pa.int64()))
     fewest, most = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
     return (fewest, most, int((values * counts).sum())), Distribution.of(values, counts, limits)
+
+
+def _values_of_steps(steps: pa.Array) -> StepValues:
+    lengths = steps.drop_null().value_lengths().to_numpy()
+    most = int(lengths.max(initial=0))
+    return StepValues(int(lengths.min(initial=most)), most, int(lengths.sum()))
+
+
+def _merged_steps(parts: Sequence[ColumnStatistics]) -> StepValues | None:
+    """Returns the values of all parts' steps.
+
+    The steps of a part may all be null.
+    """
+    found = [part.step_values for part in parts if part.step_values is not None]
+    if not found:
+        return None
+    filled = [
+        part.step_values
+        for part in parts
+        if part.step_values is not None and part.num_values > (part.null_steps or 0)
+    ]
+    return StepValues(
+        min((steps.min_values for steps in filled), default=0),
+        max((steps.max_values for steps in filled), default=0),
+        sum(steps.num_values for steps in found),
+    )
+
+
+def _repeated(weights: Weights, lists: pa.Array) -> Weights:
+    """Returns the weights of the values of lists."""
+    repeated: Weights = np.repeat(weights, lists.value_lengths().fill_null(0).to_numpy())
+    return repeated
 
 
 def _values(

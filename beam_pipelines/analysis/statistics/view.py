@@ -174,7 +174,7 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
         column.present,
         column.missing,
         (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
-        column.num_values,
+        _num_values(column),
         is_feature_list=column.null_steps is not None,
         is_counted=column.is_counted,
     )
@@ -194,18 +194,23 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
     return dataclasses.replace(view, texts=_texts(values)) if view.type == _Feature.STRING else view
 
 
+def _num_values(column: ColumnStatistics) -> int:
+    if column.step_values is None:
+        return column.num_values
+    filled = column.num_values - (column.null_steps or 0)
+    return _values_in_rows(column.num_values, filled, column.step_values.num_values)
+
+
 def _steps(column: ColumnStatistics) -> Iterator[Level]:
-    """Yields the second level of a feature list."""
-    if column.null_steps is not None:
-        yield _level_of_steps(column.null_steps, int(column.num_values > column.null_steps))
+    """Yields the second level of a feature list.
 
-
-def _level_of_steps(missing: int, most: int) -> Level:
-    """Returns the level of a feature list's steps.
-
-    A step is null or has one value. One value in every step is promised only if no step is null.
+    A null step has no value, so that no number of values is promised in every step.
     """
-    return Level(missing, 0 if missing else most, most)
+    if column.null_steps is None:
+        return
+    one = int(column.num_values > column.null_steps)
+    fewest, most, _ = column.step_values or (one, one, 0)
+    yield Level(column.null_steps, 0 if column.null_steps else fewest, most)
 
 
 def _texts(values: TextStatistics) -> Texts:
@@ -222,12 +227,18 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
     if is_feature_list(feature) and len(nested) == 2 and nested[1].missing:
         nested[1] = nested[1]._replace(min_values=0)
     flat = Level(int(common.num_missing), int(common.min_num_values), int(common.max_num_values))
+    num_values = int(common.tot_num_values)
+    if is_feature_list(feature) and len(nested) == 2:
+        last = common.presence_and_valency_stats[-1]
+        num_values = _values_in_rows(
+            num_values, int(last.num_non_missing), int(last.tot_num_values)
+        )
     view = FeatureView(
         feature.type,
         int(common.num_non_missing),
         int(common.num_missing),
         tuple(nested) or (flat,),
-        int(common.tot_num_values),
+        num_values,
         is_feature_list=is_feature_list(feature),
     )
     if feature.HasField("num_stats"):
@@ -239,6 +250,15 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
     return dataclasses.replace(
         view, texts=texts, minimum=min(numbers, default=None), maximum=max(numbers, default=None)
     )
+
+
+def _values_in_rows(steps: int, filled: int, values: int) -> int:
+    """Returns the values of all rows.
+
+    If each filled step has one value, all steps count. A proto does not say whether the steps are
+    lists.
+    """
+    return steps if values == filled else values
 
 
 def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) -> FeatureView:

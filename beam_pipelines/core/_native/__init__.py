@@ -58,9 +58,9 @@ def serialize(
 
     Raises:
       TypeError: a column of another type, or a feature list that is no list.
-      ValueError: a null inside a list of a tf.Example or of the context, a row that the batch does
-        not have, a record of over 2 GiB, buffers that contradict themselves, two columns of one
-        name.
+      ValueError: a null inside a list of a tf.Example, of the context or of a step, a row that the
+        batch does not have, a record of over 2 GiB, buffers that contradict themselves, two columns
+        of one name.
     """
     batch.validate()
     _check_lists(batch.schema, lists)

@@ -6,7 +6,8 @@
 namespace native {
 namespace {
 
-constexpr int kMaxDepth = 4;  // a dictionary of lists of dictionaries of values
+constexpr int kMaxDepth = 6;   // dictionaries of lists, twice, and of values
+constexpr int kMostLists = 2;  // the steps of a feature list, and their values
 
 // The target of absent buffers, so that no copy reads from nullptr.
 constexpr uint8_t kNoBytes = 0;
@@ -75,14 +76,10 @@ std::unique_ptr<Column> read_child(const ArrowSchema* schema, const ArrowArray* 
   return std::make_unique<Column>(read(*schema, *array, name, 0, array->length, depth + 1));
 }
 
-bool leads_to_list(const Column& column) {
-  return column.kind == Kind::kDictionary ? leads_to_list(*column.child) : column.is_list();
-}
-
 void read_list(Column& column, const ArrowSchema& schema, const ArrowArray& array, const std::string& name, int depth) {
   if (schema.n_children != 1 || array.n_children != 1) invalid(name, "a list without one child", "its values");
   column.child = read_child(schema.children[0], array.children[0], name, depth);
-  if (leads_to_list(*column.child)) throw UnknownType(name);
+  if (column.child->depth() >= kMostLists) throw UnknownType(name);
   if (column.kind == Kind::kFixedSizeList) {
     column.list_size = std::strtoll(schema.format + 3, nullptr, 10);
     const int64_t lists = column.offset + column.length;
@@ -132,6 +129,8 @@ Column read(const ArrowSchema& schema, const ArrowArray& array, const std::strin
 Column read_column(const ArrowSchema& schema, const ArrowArray& array, const std::string& name, int64_t first, int64_t length) {
   return read(schema, array, name, first, length, 0);
 }
+
+int Column::depth() const { return child ? (is_list() ? 1 : 0) + child->depth() : 0; }
 
 int64_t Column::index(int64_t row) const {
   int64_t found = -1;

@@ -57,6 +57,9 @@ struct Column {
   int64_t list_size = 0;              // of a fixed-size list
   std::unique_ptr<Column> child;      // values of lists, or the dictionary
 
+  // The number of lists around one value: 0 for a scalar, 1 for a list, 2 for a list of lists.
+  int depth() const;
+
   bool is_list() const { return kind == Kind::kList || kind == Kind::kLargeList || kind == Kind::kFixedSizeList; }
 
   bool is_valid(int64_t row) const {

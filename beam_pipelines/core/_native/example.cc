@@ -140,22 +140,32 @@ Place value_in_list(const Column& values, int64_t row) {
   return place;
 }
 
-// Writes an entry of a list. Numbers are packed, 0A ‹numbers› number number …, but no numbers have no
-// bytes; each text is a field: 0A ‹value› value 0A ‹value› value ….
-uint8_t* put_list(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+// The size of a list's values in its list message. Numbers are packed, 0A ‹numbers› number number …, but
+// no numbers have no bytes; each text is a field: 0A ‹value› value 0A ‹value› value ….
+struct ListSize {
+  int64_t values;   // of the packed numbers, or of the texts' fields
+  int64_t message;  // of all bytes
+};
+
+ListSize list_size(const Feature& feature, const Column& column, int64_t row) {
   const Range range = column.list_range(row);
-  const Column& values = *column.child;
   const bool packed = feature.kind != kBytesList;
   int64_t size = 0;
   for (int64_t value = range.begin; value < range.end; ++value) {
-    const Place place = value_in_list(values, value);
+    const Place place = value_in_list(*column.child, value);
     const int64_t bytes = value_size(*place.column, place.row);
     size = plus(size, packed ? bytes : field_size(plus(0, bytes, feature)), feature);
   }
-  at = put_entry(out, at, feature, packed && size ? field_size(size) : size);
-  if (packed && size) at = put_field(at, kField1, size);
+  return {size, packed && size ? field_size(size) : size};
+}
+
+// Writes the values of a list into its list message. There is room.
+uint8_t* put_values(uint8_t* at, const Feature& feature, const Column& column, int64_t row, const ListSize& size) {
+  const Range range = column.list_range(row);
+  const bool packed = feature.kind != kBytesList;
+  if (packed && size.values) at = put_field(at, kField1, size.values);
   for (int64_t value = range.begin; value < range.end; ++value) {
-    const Place place = value_in_list(values, value);
+    const Place place = value_in_list(*column.child, value);
     const int64_t bytes = value_size(*place.column, place.row);
     if (!packed) at = put_field(at, kField1, bytes);
     at = put_value(at, *place.column, place.row, bytes);
@@ -163,11 +173,18 @@ uint8_t* put_list(Buffer& out, uint8_t* at, const Feature& feature, const Column
   return at;
 }
 
+uint8_t* put_list(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+  const ListSize size = list_size(feature, column, row);
+  return put_values(put_entry(out, at, feature, size.message), feature, column, row, size);
+}
+
 // ---- Entries of tf.SequenceExample's map of feature lists. ----
 
-// The size of one step's Feature, kind ‹list› 0A ‹value› value; a null step has none of it.
+// The size of one step's Feature, kind ‹list› 0A ‹value› value; a null step has none of it. A step that is
+// a list has its values, maybe none, in the list message.
 int64_t step_size(const Feature& feature, const Place& step) {
   if (!step.column) return 0;
+  if (step.column->is_list()) return field_size(list_size(feature, *step.column, step.row).message);
   return field_size(field_size(plus(0, value_size(*step.column, step.row), feature)));
 }
 
@@ -188,6 +205,12 @@ uint8_t* put_feature_list(Buffer& out, uint8_t* at, const Feature& feature, cons
     const Place step = place_of(column.child.get(), value);
     at = put_field(at, kField1, step_size(feature, step));
     if (!step.column) continue;
+    if (step.column->is_list()) {
+      const ListSize list = list_size(feature, *step.column, step.row);
+      at = put_field(at, feature.kind, list.message);
+      at = put_values(at, feature, *step.column, step.row, list);
+      continue;
+    }
     const int64_t bytes = value_size(*step.column, step.row);
     at = put_field(at, feature.kind, field_size(bytes));
     at = put_field(at, kField1, bytes);
@@ -312,6 +335,7 @@ size_t first_guess(const std::vector<Feature>& features, int64_t rows) {
 
 Feature::Feature(std::string name_, Column column_, bool is_feature_list_)
     : name(std::move(name_)), column(std::move(column_)), is_feature_list(is_feature_list_), kind(kind_of_values(column, name)) {
+  if (column.depth() > (is_feature_list ? 2 : 1)) throw UnknownType(name);
   uint8_t bytes[16];
   uint8_t* end = put_field(bytes, kField1, static_cast<int64_t>(name.size()));
   key.assign(reinterpret_cast<char*>(bytes), static_cast<size_t>(end - bytes));

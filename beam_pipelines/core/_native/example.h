@@ -35,6 +35,7 @@ struct Feature {
 // The features must be in the order of their names' bytes. The records are protobuf's with
 // deterministic = true.
 // A null is an absent feature; an empty list is a feature without values; a null step is a Feature without a kind.
+// A step of a feature list is a value, or a list of values.
 // Throws InvalidData: a row beyond the batch, a null inside a list, a record above 2 GiB, bad offsets.
 Records serialize(const std::vector<Feature>& features, int64_t num_rows, const Selection& selection, bool is_sequence, bool framed);
 

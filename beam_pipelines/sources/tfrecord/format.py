@@ -17,13 +17,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import hashing
 from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
-from beam_pipelines.core.columns import Shape, array_type
+from beam_pipelines.core.columns import Shape, array_type, has_lists_as_steps, parse_type
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.format import (
     Contents,
     Format,
@@ -82,7 +83,7 @@ class TFRecord(Format):
                 f"{files[0].path}: found no records, expected data. Check 'path' of the source."
             )
         _check_schema(source, path, schema, sample)
-        single, seen = _seen_in_steps(schema, sample)
+        single, seen = _seen_in_steps(source, schema, sample)
         found = column_types(schema, single)
         return tables.contents_of(
             source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
@@ -143,12 +144,13 @@ def _check_schema(
 
 
 def _seen_in_steps(
-    schema: schema_pb2.Schema, sample: Sequence[bytes]
+    source: Source, schema: schema_pb2.Schema, sample: Sequence[bytes]
 ) -> tuple[list[str], dict[str, Shape | None]]:
     """Looks at the steps of a sample, where the schema is silent.
 
     Returns:
-      The feature lists with at most one value in a step, and the shapes of the others.
+      The feature lists with at most one value in a step, unless the recipe declares lists of
+      lists, and the shapes of the others.
     """
     most = {feature.name: most_values_a_step(feature) for feature in feature_lists_of(schema)}
     layout = layout_of(schema, [name for name, values in most.items() if values != 1])
@@ -163,13 +165,20 @@ def _seen_in_steps(
     batches = [
         batch for batch in found if not isinstance(batch, BadRow)
     ]  # a bad one is reported when it is read
+    steps = {name for name, type_ in source.types.items() if _is_list_of_lists(type_)}
     single = [
         name
         for name in layout.lists
-        if most[name] is None and not any(_has_several(b[name]) for b in batches)
+        if most[name] is None
+        and name not in steps
+        and not any(_has_several(b[name]) for b in batches)
     ]
     shapes.note_shapes(seen, (batch.drop_columns(single) for batch in batches))
     return single, seen
+
+
+def _is_list_of_lists(declared: str) -> bool:
+    return array_type(declared) is None and has_lists_as_steps(parse_type(declared))
 
 
 def _has_several(lists: pa.LargeListArray) -> bool:
@@ -321,7 +330,7 @@ def _convert(
 
 def _converted_steps(name: str, steps: pa.ListArray, type_: pa.DataType) -> pa.Array:
     try:
-        values = tables.convert_array(steps.values, type_.value_type)
+        values = convert_array(steps.values, type_.value_type)
     except bad_rows.ERRORS as error:
         raise tables.ColumnError(name, str(error)) from error
     mask = steps.is_null() if steps.null_count else None

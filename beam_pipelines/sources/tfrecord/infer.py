@@ -205,7 +205,7 @@ def _add(
     if declared.get(name, TENSOR) != TENSOR:
         column = parse_type(declared[name])
         leaf = shapes.leaf(column)
-        is_several = is_several if is_list else shapes.depth(column) > 0
+        is_several = (is_list and is_several) or shapes.depth(column) > is_list
         is_text = is_text and not pa.types.is_binary(leaf)
         type_ = type_ or leaf
     feature = add_feature(schema, name, is_list)

@@ -15,6 +15,7 @@ from beam_pipelines.analysis.anomalies.rules.domains import domain_values, in_do
 from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.anomalies.rules.texts import Mask, are_floats, are_integers, floats
 from beam_pipelines.analysis.statistics.table import as_numbers, is_text
+from beam_pipelines.core.columns import has_lists_as_steps
 from beam_pipelines.core.schema_features import Domains
 
 _MISSING = (Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, Info.FEATURE_TYPE_LOW_NUMBER_PRESENT)
@@ -39,8 +40,12 @@ def offending_rows(
     missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
     if type_ in _MISSING:
         return missing
+    if type_ in _BAD_LENGTHS and feature.value_counts.value_count:
+        return _bad_steps(array, type_, feature)
     if type_ in _BAD_LENGTHS:
         lengths = np.ones(len(array), np.int64)
+        if has_lists_as_steps(array.type):
+            return _bad_steps(array, type_, feature)
         if pa.types.is_list(array.type):
             lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         is_shape = type_ == Info.INVALID_FEATURE_SHAPE
@@ -51,12 +56,42 @@ def offending_rows(
     bad = np.zeros(len(array), bool)
     rows = np.flatnonzero(~missing)
     items = array.drop_null()
-    if pa.types.is_list(array.type):
+    while pa.types.is_list(items.type):
+        items, rows = items.drop_null(), rows[items.is_valid().to_numpy(zero_copy_only=False)]
         rows = np.repeat(rows, pc.list_value_length(items).to_numpy(zero_copy_only=False))
         items = items.flatten()
     if items.null_count:  # missing steps of a sequence
         rows, items = rows[items.is_valid().to_numpy(zero_copy_only=False)], items.drop_null()
     bad[rows[_bad_values(items, type_, feature, domains)]] = True
+    return bad
+
+
+def _bad_steps(array: pa.Array, type_: int, feature: schema_pb2.Feature) -> Mask:
+    """Returns bool[n]: whether a row has wrong numbers of steps or values.
+
+    Args:
+      array: lists, whose null values are steps without a value, or lists of lists.
+      type_: one of ``_BAD_LENGTHS``.
+      feature: with ``value_counts``, or a shape of steps and values.
+    """
+    missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    rows, steps = np.repeat(np.arange(len(array)), lengths), array.flatten()
+    values = steps.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_list(steps.type):
+        values = pc.list_value_length(steps).fill_null(0).to_numpy(zero_copy_only=False)
+    bad: Mask = missing & (type_ == Info.INVALID_FEATURE_SHAPE)
+    for level, (found, of_rows) in enumerate(((lengths, np.arange(len(array))), (values, rows))):
+        own = schema_pb2.Feature()
+        if feature.HasField("shape"):
+            own.shape.dim.extend(feature.shape.dim[level : level + 1])
+        else:
+            own.value_count.CopyFrom(feature.value_counts.value_count[level])
+        # Without a bound, 0 stands for it.
+        has_most = type_ != Info.FEATURE_TYPE_HIGH_NUMBER_VALUES or own.value_count.HasField("max")
+        if own.shape.dim or (own.value_count.ByteSize() and has_most):
+            wrong = _BAD_LENGTHS[type_](found, own) & ~missing[of_rows]
+            bad[of_rows[wrong]] = True
     return bad
 
 

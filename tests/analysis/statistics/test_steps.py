@@ -1,0 +1,105 @@
+"""Statistics, views and anomalies of feature lists whose steps are lists."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies import find_anomalies
+from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
+from beam_pipelines.analysis.statistics.plan import StatisticsPlan
+from beam_pipelines.analysis.statistics.proto import to_proto
+from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
+from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.view import view_of
+from beam_pipelines.core.schema_features import feature_lists_of
+from tests.analysis.statistics.support import three_ways
+
+STEPS = pa.list_(pa.list_(pa.int64()))
+ROWS = st.lists(
+    st.none() | st.lists(st.none() | st.lists(st.integers(-3, 3), max_size=3), max_size=4),
+    max_size=12,
+)
+PLAN = StatisticsPlan(lists=("x",))
+
+
+@given(ROWS, st.integers(0, 1000))
+@settings(max_examples=200, deadline=None)
+def test_both_levels_are_those_of_a_loop(rows: list[Any], seed: int) -> None:
+    """Steps, null steps and values are counted, whatever the parts."""
+    steps = [step for row in rows for step in row or []]
+    filled = [step for step in steps if step is not None]
+    lengths = [len(step) for step in filled]
+    of = functools.partial(ColumnStatistics.of, is_feature_list=True)
+    for found in three_ways(pa.array(rows, STEPS), of, ColumnStatistics.merged, seed):
+        assert (found.num_values, found.null_steps) == (len(steps), len(steps) - len(filled))
+        assert found.step_values == (
+            min(lengths, default=0),
+            max(lengths, default=0),
+            sum(lengths),
+        )
+        values = [value for step in filled for value in step]
+        assert (found.values.count, found.values.minimum) == (
+            len(values),
+            min(values, default=None),
+        )
+
+
+@given(ROWS)
+@settings(max_examples=100, deadline=None)
+def test_a_file_and_a_proto_say_the_same(rows: list[Any]) -> None:
+    """Accumulators survive a file; their view is that of their proto."""
+    table = TableStatistics.of(pa.record_batch({"x": pa.array(rows, STEPS)}), PLAN)
+    found, _ = from_bytes(to_bytes(table, PLAN), "there")
+    assert found.columns["x"].step_values == table.columns["x"].step_values
+    one, other = view_of(found), view_of(to_proto({"": table})[""].datasets[0])
+    for name in ("levels", "num_values", "present", "missing", "is_feature_list"):
+        assert getattr(one.features["x"], name) == getattr(other.features["x"], name)
+
+
+def test_weights_of_a_row_are_those_of_its_values() -> None:
+    """A value in a step has the weight of its row."""
+    x = pa.array([[[1], [2, 3]], [None, []], [[4]]], STEPS)
+    found = ColumnStatistics.of(x, np.array([1.0, 2.0, 3.0]), is_feature_list=True)
+    assert found.values.weighted.mean == (1 + 2 + 3 + 3 * 4) / (3 + 3)
+
+
+@pytest.mark.parametrize(
+    ("valency", "rows", "bad"),
+    [
+        ("value_counts { value_count { max: 2 } value_count {} }", [[[1]], [[1]] * 3, None], [1]),
+        ("value_counts { value_count { min: 1 } value_count {} }", [[[1]], [], None], [1]),
+        ("value_counts { value_count {} value_count { max: 1 } }", [[[1]], [[1], [1, 2]]], [1]),
+        ("value_counts { value_count {} value_count { min: 1 } }", [[[1]], [None], [[]]], [1, 2]),
+        (
+            "shape { dim { size: 1 } dim { size: 2 } }",
+            [[[1, 2]], [[1], [2]], None, [[1]]],
+            [1, 2, 3],
+        ),
+        ("int_domain { max: 2 }", [[[1], None, [9]], None, [[], [2]], [[3]]], [0, 3]),
+    ],
+)
+def test_rows_are_to_blame_for_their_steps(valency: str, rows: list[Any], bad: list[int]) -> None:
+    """Rows with an anomaly of steps or values are found."""
+    schema = text_format.Parse(
+        "feature { name: '##SEQUENCE##' type: STRUCT struct_domain { feature { name: 'x' type: INT "
+        f"{valency} }} }} }}",
+        schema_pb2.Schema(),
+    )
+    array = pa.array(rows, STEPS)
+    table = TableStatistics.of(pa.record_batch({"x": array}), PLAN)
+    [reason] = [
+        reason
+        for reason in find_anomalies({"s": table}, schema)["s"].reasons["x"]
+        if can_blame_rows(reason.type)
+    ]
+    mask = offending_rows(array, reason.type, feature_lists_of(schema)[0], {})
+    assert np.flatnonzero(mask).tolist() == bad
