@@ -56,16 +56,18 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 def read_chunks(
-    file: BinaryIO, path: str, compression: str, chunk_bytes: int = READ_BYTES
+    file: BinaryIO, path: str, compression: str, chunk_bytes: int | None = None
 ) -> Iterator[bytes]:
     """Yields the decompressed bytes of a file in chunks.
 
-    A chunk has at most ``chunk_bytes``, and is made of as many compressed bytes or fewer.
+    A chunk has at most ``chunk_bytes`` (``None``: ``READ_BYTES``), and is made of as many
+    compressed bytes or fewer.
 
     Raises:
       DataError: the compressed stream is damaged or ends early; the data before the damage is
         yielded first.
     """
+    chunk_bytes = READ_BYTES if chunk_bytes is None else chunk_bytes
     if compression == "none":
         yield from iter(lambda: file.read(chunk_bytes), b"")
         return
@@ -144,7 +146,7 @@ def read_record_blocks(
     path: str,
     compression: str,
     limits: Limits | None = None,
-    chunk_bytes: int = READ_BYTES,
+    chunk_bytes: int | None = None,
 ) -> Iterator[RecordBlock]:
     """Yields a TFRecord file's records, in blocks of whole records.
 
@@ -155,7 +157,7 @@ def read_record_blocks(
       path: names the file in errors.
       compression: ``gzip``, ``zlib`` or ``none``.
       limits: of the recipe; ``None`` for files of this package.
-      chunk_bytes: decompressed bytes that are read at a time.
+      chunk_bytes: decompressed bytes that are read at a time; ``None``: ``READ_BYTES``.
 
     Raises:
       DataError: a record is longer than the limit, a CRC does not match or the file ends within a
