@@ -18,6 +18,8 @@ ACCUMULATORS = "accumulators"
 ANOMALIES = "anomalies"
 REJECTED = "rejected"
 INPUTS = "inputs"
+# Not in EXAMPLES: TFX reads every file there.
+INDEX = "index"
 REPORT = "report.html"
 LABELS = "labels.txt"
 LABELS_FOLDER = "labels"
@@ -34,6 +36,7 @@ SEQUENCE_SCHEMA = "transform_graph/transformed_metadata/sequence_schema.pbtxt"
 SPLIT_PREFIX = "Split-"
 FEATURE_STATS = "FeatureStats.pb"
 ACCUMULATORS_SUFFIX = ".arrow"
+INDEX_SUFFIX = ".arrow"
 
 
 def split_folder(part: str, split: str) -> str:
@@ -64,6 +67,14 @@ def accumulators_path(split: str, generation: int) -> str:
     return (
         f"{split_folder(generation_folder(ACCUMULATORS, generation), split)}{ACCUMULATORS_SUFFIX}"
     )
+
+
+def index_path(split: str, generation: int) -> str:
+    """Returns the path of the index of a split's generation.
+
+    The split ``*`` gives a pattern that matches all splits.
+    """
+    return f"{split_folder(generation_folder(INDEX, generation), split)}{INDEX_SUFFIX}"
 
 
 def inputs_path(source: str, generation: int) -> str:

@@ -1,0 +1,381 @@
+"""Writes, reads and checks the index of a split's parts.
+
+A *part* is a stretch of a shard that can be read alone: whole records, compressed apart from the
+others (``compression.py``) or not at all. The index has one row for each part, in an Arrow IPC
+file, which is mapped into memory and not copied. So record k is found by a binary search.
+
+An index is believed only if its checksum, its columns and its shards are right.
+
+Format: https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from isal import isal_zlib
+
+from beam_pipelines.core import regular_files
+from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
+
+VERSION = 1
+# Deflate makes at most 258 bytes of two bits.
+MAX_RATIO = 1032
+_WINDOW_BYTES = 32 << 10
+_DESCRIPTION, _CHECKSUM = b"part_index", b"crc32"
+_COLUMNS: Mapping[str, pa.DataType] = {
+    "shard": pa.int32(),
+    "offset": pa.int64(),
+    "bytes": pa.int64(),
+    "framed_bytes": pa.int64(),
+    "rows": pa.int32(),
+    "first_row": pa.int64(),
+    "crc32": pa.uint32(),
+}
+_RESTART_COLUMNS: Mapping[str, pa.DataType] = {
+    "bit": pa.uint8(),
+    "skipped": pa.int64(),
+    "window": pa.large_binary(),
+}
+_NOT_AN_INDEX = (
+    pa.ArrowException,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    OSError,
+    OverflowError,
+    RecursionError,
+)
+_CURE = "Make it again with 'beam-pipelines index'"
+
+Int64s = npt.NDArray[np.int64]
+
+
+class IndexedShard(NamedTuple):
+    """The file that an index is of.
+
+    Attributes:
+      name: path from the dataset's folder, or from that of the files.
+      rows: records in it.
+      bytes: its size.
+      crc32c: of the file, as eight hexadecimal digits.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    crc32c: str
+
+
+class Restarts(NamedTuple):
+    """Where a reader begins within another writer's deflate stream.
+
+    Attributes:
+      bit: uint8[n], the first bit of the part in the byte at its offset, 0 to 7.
+      skipped: int64[n], inflated bytes before the part's first record.
+      window: the inflated bytes before the offset, at most 32 KiB of each part.
+    """
+
+    bit: npt.NDArray[np.uint8]
+    skipped: Int64s
+    window: pa.LargeBinaryArray
+
+
+class PartColumns(NamedTuple):
+    """The columns that a writer gives, one value for each part.
+
+    Attributes:
+      shard: int32[n], the number of the shard among those of the index.
+      offset: int64[n], the first byte of the part in the file.
+      bytes: int64[n], size in the file.
+      framed_bytes: int64[n], size of the framed records, uncompressed.
+      rows: int32[n], records; at least one.
+      crc32: uint32[n], CRC-32 of the framed records, as gzip has it.
+    """
+
+    shard: npt.NDArray[np.int32]
+    offset: Int64s
+    bytes: Int64s
+    framed_bytes: Int64s
+    rows: npt.NDArray[np.int32]
+    crc32: npt.NDArray[np.uint32]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PartIndex:
+    """The parts of a split's shards, in order.
+
+    Attributes:
+      path: of the index, for messages.
+      compression: of the shards.
+      shards: all of the index.
+      columns: one value for each part.
+      first_row: int64[n], the number of the part's first row among all rows of the index.
+      restarts: ``None`` for shards of this package.
+    """
+
+    path: str
+    compression: Compression
+    shards: tuple[IndexedShard, ...]
+    columns: PartColumns
+    first_row: Int64s
+    restarts: Restarts | None = None
+
+    def __len__(self) -> int:
+        return len(self.first_row)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.first_row[-1] + self.columns.rows[-1]) if len(self) else 0
+
+    def part_of(self, row: int) -> int:
+        """Returns the number of the part that has a row.
+
+        Raises:
+          IndexError: there is no such row.
+        """
+        if not 0 <= row < self.rows:
+            raise IndexError(f"{self.path}: found row {row:,}, expected one of {self.rows:,}")
+        return int(np.searchsorted(self.first_row, row, side="right")) - 1
+
+    def parts_of_shard(self, shard: int) -> range:
+        """Returns the numbers of a shard's parts."""
+        start, end = np.searchsorted(self.columns.shard, [shard, shard + 1])
+        return range(int(start), int(end))
+
+
+def make_index(
+    compression: Compression,
+    shards: Sequence[IndexedShard],
+    columns: PartColumns,
+    restarts: Restarts | None = None,
+    path: str = "",
+) -> PartIndex:
+    """Returns the index of parts in the order of shards and records."""
+    ends = np.cumsum(columns.rows, dtype=np.int64)
+    return PartIndex(path, compression, tuple(shards), columns, ends - columns.rows, restarts)
+
+
+def write_index(file: BinaryIO, index: PartIndex) -> None:
+    """Writes an index into a file that is open for writing."""
+    arrays = _arrays(index)
+    description = json.dumps(
+        {"version": VERSION, "compression": index.compression, "shards": index.shards}
+    ).encode()
+    schema = pa.schema(
+        [pa.field(name, array.type, name == "window") for name, array in arrays.items()],
+        {_DESCRIPTION: description, _CHECKSUM: b"%08x" % _checksum(description, arrays)},
+    )
+    batch = pa.record_batch(list(arrays.values()), schema=schema)
+    with pa.ipc.new_file(file, schema) as writer:
+        writer.write_batch(batch)
+
+
+def _arrays(index: PartIndex) -> dict[str, pa.Array]:
+    found = index.columns._asdict() | {"first_row": index.first_row}
+    if index.restarts is not None:
+        found |= index.restarts._asdict()
+    types = _COLUMNS if index.restarts is None else {**_COLUMNS, **_RESTART_COLUMNS}
+    return {name: pa.array(found[name], type_) for name, type_ in types.items()}
+
+
+def _checksum(description: bytes, arrays: Mapping[str, pa.Array]) -> int:
+    """Returns the CRC-32 of the description and the columns.
+
+    The windows themselves are not in it: a damaged one gives a part with another CRC-32.
+    """
+    checksum: int = isal_zlib.crc32(description)
+    for array in arrays.values():
+        # An empty array may have no buffer.
+        buffers = [buffer for buffer in array.buffers()[:2] if buffer is not None]
+        for buffer in buffers if len(array) else ():
+            checksum = isal_zlib.crc32(buffer, checksum)
+    return checksum
+
+
+def read_index(
+    path: str, compression: Compression, shards: Sequence[IndexedShard] | None = None
+) -> PartIndex:
+    """Maps the index at a local path into memory and checks it.
+
+    Args:
+      path: of the index.
+      compression: of the shards.
+      shards: that the index must be of; ``None``: any.
+
+    Raises:
+      DataError: there is no such file, it is damaged, or of other shards.
+    """
+    regular_files.check(path)
+    try:
+        with pa.memory_map(path) as file:
+            data = file.read_buffer()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened: {error}. {_CURE}.") from error
+    return parse_index(data, path, compression, shards)
+
+
+def parse_index(
+    data: pa.Buffer,
+    path: str,
+    compression: Compression,
+    shards: Sequence[IndexedShard] | None = None,
+) -> PartIndex:
+    """Checks the bytes of an index; its columns share their memory.
+
+    Arguments and errors are those of ``read_index``.
+    """
+    try:
+        index = _parse(data, path)
+        _check_columns(index)
+    except _NOT_AN_INDEX as error:
+        raise DataError(
+            f"{path}: is damaged or no index of parts: {str(error) or repr(error)}. {_CURE}."
+        ) from error
+    if index.compression != compression:
+        raise DataError(
+            f"{path}: found an index of {index.compression} shards, expected {compression}. "
+            f"{_CURE}."
+        )
+    if shards is not None:
+        _check_shards(index, shards)
+    return index
+
+
+def _parse(data: pa.Buffer, path: str) -> PartIndex:
+    with pa.ipc.open_file(data) as reader:
+        metadata = reader.schema.metadata or {}
+        description = json.loads(metadata[_DESCRIPTION])
+        version = description["version"]
+        if version != VERSION:
+            raise ValueError(f"found version {version!r}, expected {VERSION}")
+        batch = _one_batch(reader)
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    found, expected = _checksum(metadata[_DESCRIPTION], arrays), metadata[_CHECKSUM].decode()
+    if f"{found:08x}" != expected:
+        raise ValueError(f"found CRC-32 {found:08x}, expected {expected}")
+    compression = description["compression"]
+    if compression not in get_args(Compression):
+        raise ValueError(f"found compression {compression!r}")
+    columns = {name: arrays[name].to_numpy() for name in arrays if name != "window"}
+    restarts = None
+    if "window" in arrays:
+        own = columns["bit"], columns["skipped"], cast("pa.LargeBinaryArray", arrays["window"])
+        restarts = Restarts(*own)
+    return PartIndex(
+        path,
+        compression,
+        tuple(_shard(entry) for entry in description["shards"]),
+        PartColumns(*(columns[name] for name in PartColumns._fields)),
+        columns["first_row"],
+        restarts,
+    )
+
+
+def _one_batch(reader: pa.RecordBatchFileReader) -> pa.RecordBatch:
+    """Returns the only batch of a file, with all columns."""
+    found = {field.name: field.type for field in reader.schema}
+    if found not in (dict(_COLUMNS), {**_COLUMNS, **_RESTART_COLUMNS}):
+        raise ValueError(f"found columns {found}, expected {dict(_COLUMNS)}")
+    if reader.num_record_batches != 1:
+        raise ValueError(f"found {reader.num_record_batches} batches, expected one")
+    batch = reader.get_batch(0)
+    batch.validate(full="window" in found)
+    nulls = [name for name in found if batch.column(name).null_count]
+    if nulls:
+        raise ValueError(f"found nulls in {nulls}")
+    return batch
+
+
+def _shard(entry: Sequence[Any]) -> IndexedShard:
+    shard = IndexedShard(*entry)
+    texts, sizes = (shard.name, shard.crc32c), (shard.rows, shard.bytes)
+    if [type(value) for value in (*texts, *sizes)] != [str, str, int, int] or min(sizes) < 0:
+        raise TypeError(f"found the shard {entry!r}")
+    return shard
+
+
+def _check_columns(index: PartIndex) -> None:
+    """Raises ``ValueError`` if a part cannot be right.
+
+    The sizes bound what a reader allocates.
+    """
+    own, shards, restarts = index.columns, index.shards, index.restarts
+    if not len(index):
+        if any(shard.rows for shard in shards):
+            raise ValueError("found no parts, expected those of all rows")
+        return
+    if index.first_row[0]:
+        raise ValueError(f"found first row {index.first_row[0]:,}, expected 0")
+    _refuse(index, "shard", (own.shard < 0) | (own.shard >= len(shards)))
+    _refuse(index, "shard", np.diff(own.shard, prepend=0) < 0)
+    _refuse(index, "rows", own.rows <= 0)
+    # Compared without sums, which may overflow.
+    size_of_file = np.array([shard.bytes for shard in shards], np.int64)[own.shard]
+    _refuse(index, "offset", (own.offset < 0) | (own.offset > size_of_file))
+    _refuse(index, "bytes", (own.bytes <= 0) | (own.bytes > size_of_file - own.offset))
+    overlap = np.zeros(len(index), bool)
+    # The end of another writer's part may be in the next deflate block.
+    ends = own.offset if restarts is not None else own.offset + own.bytes
+    overlap[1:] = (own.offset[1:] < ends[:-1]) & (own.shard[1:] == own.shard[:-1])
+    _refuse(index, "offset", overlap)
+    least = own.rows * np.int64(HEADER_BYTES + FOOTER_BYTES)
+    if index.compression == "none":
+        wrong = own.framed_bytes != own.bytes
+    else:
+        wrong = own.framed_bytes // MAX_RATIO > own.bytes
+    _refuse(index, "framed_bytes", wrong | (own.framed_bytes < least))
+    if restarts is not None:
+        _refuse(index, "bit", restarts.bit > 7)
+        skipped = restarts.skipped
+        _refuse(index, "skipped", (skipped < 0) | (skipped // MAX_RATIO > own.bytes))
+        sizes = np.diff(np.asarray(_offsets(restarts.window)))
+        _refuse(index, "window", sizes > _WINDOW_BYTES)
+    firsts = np.append(index.first_row, index.first_row[-1] + own.rows[-1])
+    _refuse(index, "first_row", np.diff(firsts) != own.rows)
+    edges = np.searchsorted(own.shard, np.arange(len(shards) + 1))
+    for shard, rows in zip(shards, np.diff(firsts[edges]).tolist(), strict=True):
+        if rows != shard.rows:
+            raise ValueError(f"{shard.name}: found {rows:,} rows, expected {shard.rows:,}")
+
+
+def _offsets(windows: pa.LargeBinaryArray) -> Int64s:
+    found = np.frombuffer(windows.buffers()[1], np.int64)
+    return found[windows.offset : windows.offset + len(windows) + 1]
+
+
+def _refuse(index: PartIndex, column: str, is_wrong: npt.NDArray[np.bool_]) -> None:
+    if is_wrong.any():
+        part = int(is_wrong.argmax())
+        raise ValueError(f"column '{column}' is wrong in part {part:,} of {len(index):,}")
+
+
+def _check_shards(index: PartIndex, shards: Sequence[IndexedShard]) -> None:
+    """Raises ``DataError`` if the index is of other shards."""
+    if len(index.shards) != len(shards):
+        raise DataError(
+            f"{index.path}: found an index of {len(index.shards):,} shards, expected "
+            f"{len(shards):,}. It is of another dataset, or older than the shards. {_CURE}."
+        )
+    for found, expected in zip(index.shards, shards, strict=True):
+        if found != expected:
+            raise DataError(
+                f"{index.path}: found an index of {_shown(found)}, expected {_shown(expected)}. "
+                f"It is of another dataset, or older than the shards. {_CURE}."
+            )
+
+
+def _shown(shard: IndexedShard) -> str:
+    return (
+        f"'{shard.name}' with {shard.rows:,} rows, {shard.bytes:,} bytes and CRC-32C {shard.crc32c}"
+    )
