@@ -36,6 +36,7 @@ from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
@@ -43,7 +44,6 @@ from beam_pipelines.tfrecord.compression import Stream, compress_part
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.transforms import read, sample, select, shuffle, split
-from beam_pipelines.transforms.encode import encode_batch
 from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line

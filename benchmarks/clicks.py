@@ -14,6 +14,7 @@ from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.recipe.model import Output, Recipe, Source
 from beam_pipelines.sources import planner
@@ -23,7 +24,6 @@ from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms import read, shuffle
-from beam_pipelines.transforms.encode import encode_batch
 from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards
 

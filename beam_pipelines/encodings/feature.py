@@ -34,7 +34,7 @@ class Feature:
 
     @classmethod
     def of(cls, column_type: pa.DataType, required: bool = False) -> Feature:
-        """Returns the feature of a column before any encoding (``encode.to_feature``)."""
+        """Returns the feature of a column before any encoding (``apply.to_feature``)."""
         return cls(feature_type(column_type), required, unit=_UNITS.get(str(column_type), ""))
 
     @property

@@ -23,7 +23,7 @@ from beam_pipelines.encodings.kinds.drop import Drop
 from beam_pipelines.recipe.model import Fit, Floats, Recipe
 
 if TYPE_CHECKING:
-    from beam_pipelines.encodings.store import FittedSteps
+    from beam_pipelines.encodings.stored import FittedSteps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -467,14 +467,3 @@ def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
         known[chain.name] = features[0]
         chains.append(dataclasses.replace(chain, steps=tuple(own)))
     return dataclasses.replace(plan, chains=tuple(chains))
-
-
-def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
-    """Returns the plan with the fitted encodings of a folder.
-
-    Folder ``""`` leaves the plan unchanged.
-    """
-    # Imported here: it loads Beam, which takes a second, and the serving process needs only plans.
-    from beam_pipelines.encodings.store import cached_encodings
-
-    return with_fitted(plan, cached_encodings(folder)) if folder else plan

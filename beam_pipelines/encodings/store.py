@@ -10,23 +10,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import sys
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from beam_pipelines.core import file_checksums, files
-from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.encodings.encoding import Fitted
-
-FILE_NAME = "encodings.json"
-FORMAT_VERSION = 1
-
-# (number of the chain, number of the step) -> kind in the recipe, fitted encoding.
-FittedSteps = Mapping[tuple[int, int], tuple[str, Fitted]]
+from beam_pipelines.core.ipc import batches_to_bytes
+from beam_pipelines.encodings.plan import EncodePlan, with_fitted
+from beam_pipelines.encodings.stored import (
+    FILE_NAME,
+    FORMAT_VERSION,
+    FittedSteps,
+    decode_encodings,
+)
 
 
 def save_encodings(folder: str, steps: FittedSteps) -> str:
@@ -64,22 +60,9 @@ def load_encodings(folder: str) -> FittedSteps:
     Raises:
       DataError: they are missing, damaged, of another version, or of a kind that is not registered.
     """
-    path = files.join(folder, FILE_NAME)
-    try:
-        content = json.loads(files.read_bytes(path))
-        if content["format_version"] != FORMAT_VERSION:
-            raise DataError(
-                f"{path}: format version {content['format_version']}, expected {FORMAT_VERSION}. "
-                "Read it with the version that wrote it."
-            )
-        return {
-            (int(entry["chain"]), int(entry["step"])): (entry["kind"], _fitted(folder, entry))
-            for entry in content["encodings"]
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-        raise DataError(
-            f"{path}: found no fitted encodings ({error!r}). Convert again with --overwrite."
-        ) from error
+    return decode_encodings(
+        lambda name: files.read_bytes(files.join(folder, name)), files.join(folder, FILE_NAME)
+    )
 
 
 def cached_encodings(folder: str) -> FittedSteps:
@@ -93,26 +76,9 @@ def _cached_encodings(folder: str, _modified_secs: float) -> FittedSteps:
     return load_encodings(folder)
 
 
-def _fitted(folder: str, entry: Mapping[str, Any]) -> Fitted:
-    """Builds one encoding from its stored entry.
+def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
+    """Returns the plan with the fitted encodings of a folder.
 
-    The encoding's class must be in the module of its kind.
+    Folder ``""`` leaves the plan unchanged.
     """
-    kind = entry["kind"]
-    if kind not in ENCODING_FOR_KIND:
-        raise ValueError(f"unknown kind '{kind}': import the module that registers it")
-    module = sys.modules[ENCODING_FOR_KIND[kind].__module__]
-    cls = getattr(module, entry["class"])
-    if not (isinstance(cls, type) and issubclass(cls, Fitted)):
-        raise TypeError(f"{entry['class']} is no encoding")
-    return cls(**{name: _value(folder, value) for name, value in entry["values"].items()})
-
-
-def _value(folder: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return bytes_to_batches(files.read_bytes(files.join(folder, value["arrow"])))[0].column(0)
-    return _tuples(value)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+    return with_fitted(plan, cached_encodings(folder)) if folder else plan

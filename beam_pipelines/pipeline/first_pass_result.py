@@ -20,10 +20,11 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.core.schema_features import flattened, without_features, without_values
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
-from beam_pipelines.encodings.plan import load_fitted, without_lists_of_lists
+from beam_pipelines.encodings.plan import without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.encodings.serving.job import GraphJob
 from beam_pipelines.encodings.serving.process import build_in_subprocess
+from beam_pipelines.encodings.store import load_fitted
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.recipe.model import Recipe

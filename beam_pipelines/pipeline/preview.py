@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.row_chain import IndexOf, split_rows
@@ -20,7 +21,6 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.encode import encode_batch
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.index import JoinIndex
 from beam_pipelines.transforms.join.join import load_index

@@ -35,9 +35,10 @@ from beam_pipelines.encodings.analyzers import (
     numbers_from_bytes,
     numbers_to_bytes,
 )
-from beam_pipelines.encodings.plan import EncodePlan, load_fitted, needs_fit, with_fitted
-from beam_pipelines.encodings.store import FittedSteps, load_encodings, save_encodings
-from beam_pipelines.transforms.encode import Address, apply_step, apply_to, row_folds, to_feature
+from beam_pipelines.encodings.apply import Address, apply_step, apply_to, row_folds, to_feature
+from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
+from beam_pipelines.encodings.store import load_encodings, load_fitted, save_encodings
+from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.transforms.exchange import (
     Exchange,
     Message,

@@ -20,6 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import schema_type
+from beam_pipelines.encodings.apply import encode_batch, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.encodings.serving.job import GraphJob
@@ -28,7 +29,6 @@ from beam_pipelines.encodings.serving.signatures import argument_names
 from beam_pipelines.encodings.serving.write import write_transform_graph
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.tfrecord.example import serialize_batch
-from beam_pipelines.transforms.encode import encode_batch, to_feature
 from beam_pipelines.transforms.fit import fit_batch
 
 pytestmark = pytest.mark.end_to_end

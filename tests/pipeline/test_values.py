@@ -26,11 +26,11 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.encodings.apply import to_exact_feature, to_feature
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.sources import shapes, tensors
-from beam_pipelines.transforms.encode import to_exact_feature, to_feature
 from tests.sources.support import plan_of, problems_of, read_rows
 
 pytestmark = pytest.mark.end_to_end

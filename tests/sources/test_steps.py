@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.columns import column_type, has_lists_as_steps, value_type
+from beam_pipelines.encodings.apply import to_exact_feature, to_feature, to_steps
 from beam_pipelines.encodings.feature import feature_type
 from beam_pipelines.sources.exact_cast import convert_array
-from beam_pipelines.transforms.encode import to_exact_feature, to_feature, to_steps
 
 ROWS = st.lists(
     st.none() | st.lists(st.none() | st.lists(st.integers(0, 9), max_size=3), max_size=3),

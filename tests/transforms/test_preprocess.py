@@ -16,6 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
 from beam_pipelines.encodings.serving.job import GraphJob
@@ -24,7 +25,6 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
 from beam_pipelines.tfrecord.example import serialize_batch
-from beam_pipelines.transforms.encode import encode_batch
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing
 
@@ -240,7 +240,7 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    from beam_pipelines.transforms.encode import to_feature
+    from beam_pipelines.encodings.apply import to_feature
 
     output = tft.TFTransformOutput(str(graph))
     batch = done.raw[0, 0, "eval"]

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_pipelines.encodings import Fitted
-from beam_pipelines.encodings.plan import Chain, EncodePlan
+from beam_pipelines.encodings.apply import needed
+from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.ragged import check, from_matrix
 from beam_pipelines.encodings.vocabulary_asset import named
 
@@ -29,7 +30,7 @@ def encode_tensors(
 ) -> dict[str, tf.RaggedTensor]:
     """Builds a plan's encodings in the graph that is being traced.
 
-    The same as ``encode.encode_batch``.
+    The same as ``apply.encode_batch``.
 
     Args:
       plan: of encodings, all fitted.
@@ -42,7 +43,7 @@ def encode_tensors(
     Returns:
       The features, in the order of ``plan.written``.
     """
-    chains, columns = _needed(plan, names)
+    chains, columns = needed(plan, names)
     features = {name: to_ragged(tensor) for name, tensor in raw.items() if name in columns}
     for chain in chains:
         tensors = tuple(features[name] for name in chain.inputs)
@@ -57,18 +58,7 @@ def encode_tensors(
 
 def needed_columns(plan: EncodePlan, names: Collection[str]) -> set[str]:
     """Returns the names of the columns that some features need."""
-    return _needed(plan, names)[1]
-
-
-def _needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[str]]:
-    """Returns the chains that some features need, in order, and the columns."""
-    chains, needed = [], set(names)
-    for chain in reversed(plan.chains):
-        if chain.name in needed:
-            chains.append(chain)
-            needed.discard(chain.name)
-            needed.update(chain.inputs)
-    return chains[::-1], needed
+    return needed(plan, names)[1]
 
 
 def to_ragged(tensor: AnyTensor) -> tf.RaggedTensor:

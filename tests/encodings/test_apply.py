@@ -1,4 +1,4 @@
-"""transforms/encode.py makes features of columns, exactly or with an error."""
+"""encodings/apply.py makes features of columns, exactly or with an error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.encodings.apply import encode_batch, to_exact_feature, to_feature
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.transforms.encode import encode_batch, to_exact_feature, to_feature
 
 
 def recipe(**changes: Any) -> Recipe:
