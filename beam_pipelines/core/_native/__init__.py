@@ -81,6 +81,30 @@ def serialize(
     return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001 (what `pa.array` calls, which pyarrow 14 does not do)
 
 
+def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """Returns FarmHash's 64-bit fingerprints, as ``farmhash.fingerprints`` does.
+
+    Args:
+      texts: n values of a string or binary type, large or not; null counts as the empty text.
+
+    Returns:
+      uint64[n], read-only.
+
+    Raises:
+      TypeError: the values are of another type.
+      ValueError: buffers that contradict themselves.
+    """
+    pair = _kernels.fingerprints(texts.__arrow_c_array__())
+    hashes: npt.NDArray[np.uint64] = pa.Array._import_from_c_capsule(*pair).to_numpy()  # noqa: SLF001
+    return hashes
+
+
+def fingerprint(text: bytes) -> int:
+    """Returns the fingerprint of one text."""
+    number: int = _kernels.fingerprint(text)
+    return number
+
+
 def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
     """Returns rows of a batch, as its own ``take`` does.
 

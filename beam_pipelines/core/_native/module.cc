@@ -17,6 +17,7 @@
 #include "example.h"
 #include "example_parser.h"
 #include "export.h"
+#include "farmhash.h"
 #include "hash.h"
 #include "import.h"
 #include "quotes.h"
@@ -105,6 +106,28 @@ PyObject* py_hash_rows(PyObject*, PyObject* arguments) {
     hashes = out.release(static_cast<size_t>(count) * sizeof(uint64_t));
   });
   return done ? export_array("L", count, hashes) : nullptr;
+}
+
+PyObject* py_fingerprints(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported texts;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &texts)) return nullptr;
+  Memory hashes;
+  const bool done = run([&] {
+    const size_t size = static_cast<size_t>(texts.array->length) * sizeof(uint64_t);
+    Buffer out(size);
+    fingerprints(read_column(*texts.schema, *texts.array, "", 0, texts.array->length), reinterpret_cast<uint64_t*>(out.data()));
+    hashes = out.release(size);
+  });
+  return done ? export_array("L", texts.array->length, hashes) : nullptr;
+}
+
+// The fingerprint of one text, without Arrow: a serving process hashes single values.
+PyObject* py_fingerprint(PyObject*, PyObject* text) {
+  char* data;
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize(text, &data, &size) < 0) return nullptr;
+  return PyLong_FromUnsignedLongLong(fingerprint(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size)));
 }
 
 // The values of rows; empty for an array of a type that no kernel reads.
@@ -374,6 +397,8 @@ PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
 PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines.core._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
+    {"fingerprints", py_fingerprints, METH_VARARGS, "fingerprints(texts): see beam_pipelines.core._native."},
+    {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},

@@ -15,6 +15,7 @@
 #include "../../../beam_pipelines/core/_native/csv.h"
 #include "../../../beam_pipelines/core/_native/example.h"
 #include "../../../beam_pipelines/core/_native/example_parser.h"
+#include "../../../beam_pipelines/core/_native/farmhash.h"
 #include "../../../beam_pipelines/core/_native/hash.h"
 #include "../../../beam_pipelines/core/_native/quotes.h"
 #include "../../../beam_pipelines/core/_native/take.h"
@@ -370,6 +371,7 @@ void run(Decisions decisions) {
       Column column = native::read_column(arrays.back()->schema, arrays.back()->array, name, unused, rows);
       std::vector<uint64_t> hashes(static_cast<size_t>(rows));
       native::hash_column(column, decisions.any(), hashes.data());
+      if (column.kind == native::Kind::kBytes) native::fingerprints(column, hashes.data());
       const native::Selection chosen{selected.data(), static_cast<int64_t>(selected.size())};
       native::check_rows(chosen, rows);
       take_rows(column, chosen);

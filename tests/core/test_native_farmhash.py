@@ -1,0 +1,50 @@
+"""The native fingerprints equal those of encodings/farmhash.py.
+
+tests/encodings/test_text.py compares them with TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core import _native
+from beam_pipelines.encodings import farmhash
+
+pytestmark = pytest.mark.skipif(
+    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
+)
+
+TYPES = [pa.binary(), pa.large_binary()]
+# Every class of lengths, and several blocks.
+TEXTS = st.binary(max_size=8) | st.binary(max_size=80) | st.binary(min_size=60, max_size=400)
+
+
+def in_numpy(array: pa.Array) -> list[int]:
+    """The fingerprints without the kernel."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "KERNELS_AVAILABLE", False)
+        hashes: list[int] = farmhash.fingerprints(array).tolist()
+    return hashes
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.none() | TEXTS, max_size=20), st.sampled_from(TYPES), st.integers(0, 3))
+def test_kernel_and_numpy_give_the_same(
+    values: list[bytes | None], type_: pa.DataType, skipped: int
+) -> None:
+    """The kernel and the vectorized formula have equal fingerprints, also of nulls."""
+    array = pa.array(values, type_).slice(skipped)
+    expected = in_numpy(array.cast(pa.binary()))
+    assert _native.fingerprints(array).tolist() == expected
+    assert [_native.fingerprint(value or b"") for value in values[skipped:]] == expected
+
+
+def test_other_values_have_no_fingerprint() -> None:
+    """Values that are no texts are refused."""
+    with pytest.raises(TypeError):
+        _native.fingerprints(pa.array([1]))
+    with pytest.raises(TypeError):
+        _native.fingerprint("text")  # type: ignore[arg-type]
