@@ -228,7 +228,7 @@ def describe(
     with api.folder_or_temporary(output) as folder:
         options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=quiet)
         manifest = convert_module.describe(plan, options)
-        print_description(manifest, folder, is_kept=output is not None)
+        print_description(manifest, folder, output is not None, plan.policy)
 
 
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)

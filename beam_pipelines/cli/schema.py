@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -151,23 +151,24 @@ def validate(
         input_roots=input_root,
     )
     if not quiet:
-        for line in _passed(data, found):
+        for line in _passed(data, found, chosen_policy(context).allow_anomalies):
             say(line)
 
 
-def _passed(name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iterator[str]:
-    """Yields accepted anomalies, measured distances and skipped checks of data that passed."""
+def _passed(
+    name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies], allowed: Sequence[str]
+) -> Iterator[str]:
+    """Yields warnings, measured distances and skipped checks of data that passed."""
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
+    from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, parse_allowed
+    from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+
+    policy = ValidationPolicy(overrides=parse_allowed(",".join(allowed), None))
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type
     for split, found in anomalies.items():
-        infos = [
-            (f"feature '{feature}'", info) for feature, info in sorted(found.anomaly_info.items())
-        ]
-        if found.HasField("dataset_anomaly_info"):
-            infos.insert(0, ("the split", found.dataset_anomaly_info))
-        for where, info in infos:
-            yield f"accepted  {split}, {where}: {info.short_description}. {info.description}"
+        for severity, where, what in recorded_anomalies(found, policy):
+            yield f"{severity:<8}  {split}, {where}: {what}"
         for drift in found.drift_skew_info:
             for word, measurements in (
                 ("drift", drift.drift_measurements),
@@ -183,4 +184,4 @@ def _passed(name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iter
             yield f"not checked  {split}: it has no rows."
     features = max((len(found.baseline.feature) for found in anomalies.values()), default=0)
     splits = f"{len(anomalies)} split{'s' * (len(anomalies) != 1)}"
-    yield f"{name} passes: {features} features in {splits}, no anomaly that was not accepted."
+    yield f"{name} passes: {features} features in {splits}, no anomaly that stops a run."

@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
+from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
+from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.core import _native, files
 from beam_pipelines.core.dataset_layout import REPORT, anomalies_path, statistics_path
 from beam_pipelines.core.errors import mask
@@ -60,7 +62,11 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
 
 
 def print_description(
-    manifest: Mapping[str, Any], folder: str, is_kept: bool, stream: IO[str] | None = None
+    manifest: Mapping[str, Any],
+    folder: str,
+    is_kept: bool,
+    policy: ValidationPolicy,
+    stream: IO[str] | None = None,
 ) -> None:
     """Prints sources, joins, the features of each split, and anomalies.
 
@@ -68,6 +74,7 @@ def print_description(
       manifest: of the description.
       folder: of statistics and anomalies.
       is_kept: whether the folder stays, and is printed.
+      policy: of the run; says which anomalies it accepted.
       stream: default: standard output.
     """
     stream = sys.stdout if stream is None else stream
@@ -75,7 +82,7 @@ def print_description(
     _print_tables([*_inputs(manifest), *(_features(folder, name) for name in names)], stream)
     print(_rows_line(manifest), file=stream)
     for name in names:
-        for line in _anomaly_lines(folder, name):
+        for line in _anomaly_lines(folder, name, policy):
             print(visible(line), file=stream)
     if is_kept:
         print(f"written  {mask(folder)}", file=stream)
@@ -227,18 +234,12 @@ def _feature_values(feature: Any) -> list[str]:
     return [f"{strings.unique:,} values", "", shorten(top, LONGEST_TEXT)]
 
 
-def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
+def _anomaly_lines(folder: str, split: str, policy: ValidationPolicy) -> Iterator[str]:
     path = files.join(folder, anomalies_path(split))
     anomalies = anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
-    if anomalies.HasField("dataset_anomaly_info"):
-        info = anomalies.dataset_anomaly_info
-        yield f"anomaly  {split}: {info.short_description} {info.description}"
-    for name, info in sorted(anomalies.anomaly_info.items()):
-        accepted = " (accepted)" if info.severity == anomalies_pb2.AnomalyInfo.WARNING else ""
-        yield (
-            f"anomaly  {split}, feature '{name}'{accepted}: {info.short_description}. "
-            f"{info.description}"
-        )
+    for severity, where, what in recorded_anomalies(anomalies, policy):
+        mark = "" if severity == "anomaly" else f" ({severity})"
+        yield f"anomaly  {split}, {where}{mark}: {what}"
     if anomalies.data_missing:
         yield f"anomaly  {split}: no rows at all."
 

@@ -42,7 +42,7 @@ _NOT_OF_RECORDS = (
 )
 # The string domain of an inferred schema has the strings of earlier files only.
 _ALLOWED_OF_INFERRED = (
-    Override(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),
+    Override(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None, is_accepted=True),
 )
 
 

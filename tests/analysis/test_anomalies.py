@@ -969,8 +969,8 @@ def test_accepted_anomalies_are_warnings() -> None:
 def test_names_of_accepted_anomalies_are_checked() -> None:
     """An unknown type or feature is an error with the nearest name."""
     assert parse_allowed(" schema_new_column, a:b:INT_TYPE_BIG_INT ,", ["a:b"]) == (
-        Override(Info.SCHEMA_NEW_COLUMN, None),
-        Override(Info.INT_TYPE_BIG_INT, "a:b"),
+        Override(Info.SCHEMA_NEW_COLUMN, None, is_accepted=True),
+        Override(Info.INT_TYPE_BIG_INT, "a:b", is_accepted=True),
     )
     with pytest.raises(RecipeError) as error:
         parse_allowed("SCHEMA_NEW_COLUM,carier:INT_TYPE_BIG_INT", ["carrier"])

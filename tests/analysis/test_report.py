@@ -176,7 +176,8 @@ def test_an_anomaly_of_several_splits_stands_once() -> None:
         Row("train", "int", "Type", "a", "b"),
         Row("train", "label", "Type", "a", "b"),
         Row("eval", "int", "Type", "a", "b"),
-        Row("eval", "int", "Other", "c", "d", "WARNING"),
+        Row("eval", "int", "Other", "c", "d", "WARNING", is_accepted=True),
+        Row("eval", "int", "Rare", "e", "f", "WARNING"),
     ]
     text = render_report(report(anomalies=rows))
     lines = re.findall(r"<tr><th><a.*", text)
@@ -184,9 +185,11 @@ def test_an_anomaly_of_several_splits_stands_once() -> None:
     assert shown == [
         "int | Type | train, eval | a | b",
         "int | Other | eval | c | d",
+        "int | Rare | eval | e | f",
         "label | Type | train | a | b",
     ]
-    assert ["accepted" in line for line in lines] == [False, True, False]
+    badges = [re.findall(r'class="badge">(.*?)<', line) for line in lines]
+    assert badges == [[], ["accepted"], ["warning"], []]
 
 
 def test_many_anomalies_are_cut() -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
+from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
@@ -332,7 +333,9 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "anomalies" / "Split-train" / "SchemaDiff.pb"
     path.write_bytes(anomalies.SerializeToString())
     stream = io.StringIO()
-    summary.print_description(MANIFEST | {"splits": {"train": SIZES}}, str(tmp_path), True, stream)
+    summary.print_description(
+        MANIFEST | {"splits": {"train": SIZES}}, str(tmp_path), True, DEFAULT_POLICY, stream
+    )
     text = stream.getvalue()
     assert re.findall(r"[^\n -~─]", text) == []
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}

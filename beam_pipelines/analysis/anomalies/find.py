@@ -54,7 +54,8 @@ DATASET = "(the split)"
 class Row(NamedTuple):
     """One line of a table of anomalies.
 
-    ``severity`` is ERROR or WARNING, ``type`` is TFDV's name of the anomaly.
+    ``severity`` is ERROR or WARNING, ``type`` is TFDV's name of the anomaly. ``is_accepted`` tells
+    a WARNING that the run accepts from one that a file asks for.
     """
 
     split: str
@@ -64,6 +65,7 @@ class Row(NamedTuple):
     found: str
     severity: str = "ERROR"
     type: str = ""
+    is_accepted: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +86,7 @@ class SplitAnomalies:
 
     @property
     def has_errors(self) -> bool:
-        """Whether any anomaly was not accepted."""
+        """Whether any anomaly is an ERROR."""
         found = (
             *self.dataset,
             *(reason for reasons in self.reasons.values() for reason in reasons),
@@ -157,7 +159,10 @@ def _with_severities(
 ) -> tuple[Reason, ...]:
     """Returns the reasons with the severities of the policy."""
     return tuple(
-        reason._replace(severity=policy.severity(reason.type, name, reason.severity))
+        reason._replace(
+            severity=policy.severity(reason.type, name, reason.severity),
+            is_accepted=policy.accepts(reason.type, name),
+        )
         for reason in reasons
     )
 
@@ -324,6 +329,7 @@ def describe(anomalies: Mapping[str, SplitAnomalies]) -> list[Row]:
             reason.found,
             Info.Severity.Name(reason.severity),
             Info.Type.Name(reason.type),
+            reason.is_accepted,
         )
         for split, found in anomalies.items()
         for name, reasons in ((DATASET, found.dataset), *found.reasons.items())

@@ -17,11 +17,15 @@ TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
 
 
 class Override(NamedTuple):
-    """Severity of a type of anomaly in one feature, or (``None``) all."""
+    """Severity of a type of anomaly in one feature, or (``None``) all.
+
+    ``is_accepted`` tells anomalies that a run accepts from those that a file calls warnings.
+    """
 
     type: int
     feature: str | None
     severity: int = anomalies_pb2.AnomalyInfo.WARNING
+    is_accepted: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +36,7 @@ class ValidationPolicy:
       environment: environment of the schema whose features are expected; ``None`` for all features.
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
       overrides: severities other than the default. One for a feature goes before one for all
-        features; among equals the last one counts. A WARNING is accepted: it does not stop the run.
+        features; among equals the last one counts. A WARNING does not stop the run.
       baseline_path: path of the baseline, or ``""``.
       previous_version: split name -> number of rows of an earlier version of the same data;
         ``None`` compares with none.
@@ -50,31 +54,40 @@ class ValidationPolicy:
 
     def severity(self, type_: int, feature: str, default: int = _ERROR) -> int:
         """Returns the ``AnomalyInfo.Severity`` of an anomaly."""
+        override = self._override(type_, feature)
+        return default if override is None else override.severity
+
+    def allows(self, type_: int, feature: str) -> bool:
+        """Whether an anomaly does not stop the run."""
+        return bool(self.severity(type_, feature) != _ERROR)
+
+    def accepts(self, type_: int, feature: str) -> bool:
+        """Whether the run accepts an anomaly, rather than a file that calls it a warning."""
+        override = self._override(type_, feature)
+        return override is not None and override.is_accepted
+
+    def _override(self, type_: int, feature: str) -> Override | None:
         for wanted in (feature, None):
             for override in reversed(self.overrides):
                 if (override.type, override.feature) == (type_, wanted):
-                    return override.severity
-        return default
-
-    def allows(self, type_: int, feature: str) -> bool:
-        """Whether an anomaly is accepted."""
-        return bool(self.severity(type_, feature) != _ERROR)
+                    return override
+        return None
 
 
 DEFAULT_POLICY = ValidationPolicy()
 
 
-def parse_allowed(names: str, features: Iterable[str]) -> tuple[Override, ...]:
+def parse_allowed(names: str, features: Iterable[str] | None) -> tuple[Override, ...]:
     """Parses ``TYPE,FEATURE:TYPE,…``.
 
     Args:
       names: value of ``--allow_anomalies``. A feature's name may contain colons but no comma.
-      features: names of the known features.
+      features: names of the known features; ``None`` if any feature may be named.
 
     Raises:
       RecipeError: a type or a feature is unknown; the message has one line for each.
     """
-    known = list(features)
+    known = None if features is None else list(features)
     allowed, problems = [], []
     for name in filter(None, (part.strip() for part in names.split(","))):
         feature, colon, type_name = name.rpartition(":")
@@ -85,7 +98,7 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Override, ...]:
                 "such as "
                 f"SCHEMA_NEW_COLUMN, or FEATURE:TYPE.{hint}"
             )
-        elif colon and feature not in known:
+        elif colon and known is not None and feature not in known:
             hint = nearest(feature, known)
             problems.append(
                 f"--allow_anomalies {name}: found '{feature}', expected a feature of the schema or "
@@ -96,6 +109,7 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Override, ...]:
                 Override(
                     anomalies_pb2.AnomalyInfo.Type.Value(type_name.upper()),
                     feature if colon else None,
+                    is_accepted=True,
                 )
             )
     if problems:

@@ -29,7 +29,7 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
     """
     shown = rows[:_MAX_ROWS]
     cells = [
-        (row.split, row.feature, _what(row), row.expected, row.found, where(row)) for row in shown
+        (row.split, row.feature, row.what, row.expected, row.found, where(row)) for row in shown
     ]
     lines = [
         _HEADS,
@@ -80,7 +80,3 @@ def kinds_of(rows: Sequence[Row]) -> str:
         )
     )
     return ",".join(names[:3]) + (",…" if len(names) > 3 else "")
-
-
-def _what(row: Row) -> str:
-    return row.what if row.severity == "ERROR" else f"{row.what} (accepted)"

@@ -125,5 +125,15 @@ class Report:
 
     @property
     def errors(self) -> int:
-        """Number of anomalies that were not accepted."""
+        """Number of anomalies that stop a run."""
         return sum(row.severity == "ERROR" for row in self.anomalies)
+
+    @property
+    def accepted(self) -> int:
+        """Number of anomalies that the run accepted."""
+        return sum(row.is_accepted for row in self.anomalies)
+
+    @property
+    def warnings(self) -> int:
+        """Number of anomalies that a file of severities calls warnings."""
+        return len(self.anomalies) - self.errors - self.accepted

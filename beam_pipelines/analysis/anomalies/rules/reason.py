@@ -20,7 +20,8 @@ class Reason(NamedTuple):
       short: TFDV's short description.
       description: a sentence.
       expected, found: texts for a table.
-      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING if the policy accepts it.
+      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING if the policy says so.
+      is_accepted: whether the run accepts it.
     """
 
     type: int
@@ -29,6 +30,7 @@ class Reason(NamedTuple):
     expected: str
     found: str
     severity: int = Info.ERROR
+    is_accepted: bool = False
 
 
 class Finding(NamedTuple):

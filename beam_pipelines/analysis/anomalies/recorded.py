@@ -1,0 +1,43 @@
+"""Words for the anomalies that a dataset or a description records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+from beam_pipelines.analysis.anomalies.find import DATASET
+from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
+
+
+def recorded_anomalies(
+    anomalies: anomalies_pb2.Anomalies, policy: ValidationPolicy
+) -> Iterator[tuple[str, str, str]]:
+    """Yields a word for the severity, the place and a text of each anomaly of a split.
+
+    The whole split precedes its features, which are in order. The word is ``anomaly`` for an ERROR,
+    ``accepted`` for a WARNING that the policy accepts, and ``warning`` for any other.
+
+    Args:
+      anomalies: of one split.
+      policy: of the run that found them.
+    """
+    if anomalies.HasField("dataset_anomaly_info"):
+        info = anomalies.dataset_anomaly_info
+        yield _severity(info, DATASET, policy), "the split", _text(info)
+    for path, info in sorted(anomalies.anomaly_info.items()):
+        name = info.path.step[-1] if info.path.step else path
+        yield _severity(info, name, policy), f"feature '{path}'", _text(info)
+
+
+def _severity(info: anomalies_pb2.AnomalyInfo, name: str, policy: ValidationPolicy) -> str:
+    if info.severity != anomalies_pb2.AnomalyInfo.WARNING:
+        return "anomaly"
+    accepted = all(policy.accepts(reason.type, name) for reason in info.reason)
+    return "accepted" if accepted else "warning"
+
+
+def _text(info: anomalies_pb2.AnomalyInfo) -> str:
+    # The short description of a condition in SQL is its author's, often a sentence.
+    short = info.short_description
+    return f"{short}{'' if short.endswith(('.', '!', '?')) else '.'} {info.description}".strip()
