@@ -61,7 +61,7 @@ def name_sources(data: Sequence[str]) -> list[Source]:
         sets.setdefault(f"{number} {path}" if pattern == path else pattern, []).append(path)
     sources: list[Source] = []
     for paths in sets.values():
-        (source,) = bare_recipe(SHARD_NUMBER.sub("", paths[0])).sources.values()
+        (source,) = bare_recipe(paths[0]).sources.values()
         taken = {other.name for other in sources}
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
         name = next(name for name in numbered if name not in taken)

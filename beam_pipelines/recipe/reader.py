@@ -24,6 +24,9 @@ from beam_pipelines.recipe.yaml import Scalar, parse_yaml, plain
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
 
+# The number of a shard and that of all shards, or wildcards in their places.
+_SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")
+
 
 def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
     """Returns the recipe of a ``.yaml`` or ``.yml`` file.
@@ -87,9 +90,11 @@ def bare_recipe(path: str) -> Recipe:
     """Returns the recipe that converts one file or pattern as it is.
 
     It has all columns, one split ``train`` and the default output. The dataset and its source are
-    named after the file; of ``data/*.csv`` and ``data/{date}.csv`` after the folder.
+    named after the file, without the number of a shard; of ``data/*.csv`` and ``data/{date}.csv``
+    after the folder.
     """
     folder, file = os.path.split(path)
+    file = _SHARD_NUMBER.sub("", file)
     words = (
         re.sub(r"[^A-Za-z0-9_-]+", "_", without_date(word)).strip("_-")
         for word in (file.split(".")[0], os.path.basename(folder))

@@ -590,6 +590,11 @@ def test_later_problems_find_their_lines() -> None:
         ("gs://bucket/clicks/*.parquet", "clicks"),
         ("*.csv", "dataset"),
         ("data/part-*.csv", "part"),
+        ("Split-train/data_tfrecord-00000-of-00001.gz", "data_tfrecord"),
+        ("data_tfrecord-*-of-?????.gz", "data_tfrecord"),
+        ("mnist-train.tfrecord-00000-of-00001", "mnist-train"),
+        ("clicks-00003-of-00012.csv", "clicks"),
+        ("day-2-of-3.csv", "day-2-of-3"),
     ],
 )
 def test_bare_recipe(path: str, name: str) -> None:
