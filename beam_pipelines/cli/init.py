@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.recipe.lines import Lines
@@ -20,6 +19,7 @@ from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources import SHARD_NUMBER
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.storage import files
 
 # Needs no quotes anywhere in YAML.
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")

@@ -17,7 +17,6 @@ import click
 
 from beam_pipelines.core import memory
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.core.input_roots import check_root
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
@@ -26,6 +25,7 @@ from beam_pipelines.runners.beam_patches import (
     names_runner,
     patch_command_process,
 )
+from beam_pipelines.storage.input_roots import check_root
 
 # Beam's option classes for opening files.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
@@ -52,7 +52,7 @@ class BeamCommand(click.Command):
         import_beam(args)
         import pyarrow as pa
 
-        from beam_pipelines.core import files
+        from beam_pipelines.storage import files
 
         # Arrow replaces our signal handlers while it reads, and loses a signal at its end.
         pa.enable_signal_handlers(False)

@@ -41,9 +41,9 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
     from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
     from beam_pipelines.analysis.statistics.stored import read_statistics
-    from beam_pipelines.core import files
     from beam_pipelines.core.tensor_representations import add_representations
     from beam_pipelines.pipeline.validate import has_schema, schema_of
+    from beam_pipelines.storage import files
 
     known = read_statistics(statistics)
     found = infer_schema(known)
@@ -81,7 +81,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     from beam_pipelines.analysis.schema.text import edit_schema
     from beam_pipelines.analysis.schema.update import update_schema
     from beam_pipelines.analysis.statistics.stored import read_statistics
-    from beam_pipelines.core import files
+    from beam_pipelines.storage import files
 
     before = read_schema(path)
     after = update_schema(

@@ -17,11 +17,12 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
-from beam_pipelines.core import _native, files
+from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, anomalies_path, statistics_path
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten, show_bytes
 from beam_pipelines.core.visible_text import visible
+from beam_pipelines.storage import files
 
 WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24

@@ -1,4 +1,4 @@
-"""Errors, Arrow helpers, hashing, files and C++ kernels.
+"""Errors, Arrow helpers, hashing and C++ kernels.
 
 Nothing here depends on recipes or jobs.
 """

@@ -273,7 +273,7 @@ def _join(folder: str, path: str) -> str:
     """Returns the path of a file in a dataset."""
     if "://" not in folder:
         return os.path.join(folder, *path.split("/"))
-    from beam_pipelines.core import files
+    from beam_pipelines.storage import files
 
     return files.within(folder, path)
 
@@ -285,7 +285,7 @@ def _read(path: str) -> bytes:
       DataError: it is not there, or cannot be read.
     """
     if "://" in path:
-        from beam_pipelines.core import files
+        from beam_pipelines.storage import files
 
         if files.exists(path):
             return files.read_bytes(path)

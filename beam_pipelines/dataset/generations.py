@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.dataset_layout import ACCUMULATORS, EXAMPLES, INPUTS, REJECTED
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.storage import file_changes, files
 
 # A generation's own files, other than its shards, are in folders g2, g3 and so on of these.
 _FOLDERS = (ACCUMULATORS, REJECTED, INPUTS)

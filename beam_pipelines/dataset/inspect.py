@@ -16,7 +16,6 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
@@ -25,6 +24,7 @@ from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.sequences import names_of_lists_of_lists
+from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.tfrecord.framing import read_record_blocks
 

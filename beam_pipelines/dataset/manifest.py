@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import MANIFEST, inputs_path
 from beam_pipelines.core.errors import DataError, mask
@@ -29,6 +28,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core import file_checksums, files
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.decoder import RecordDecoder
 from beam_pipelines.tfrecord.framing import read_record_blocks
 

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.storage import files
 
 FUNCTION = "preprocessing_fn"
 

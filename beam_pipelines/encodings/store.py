@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.core import file_checksums, files
 from beam_pipelines.core.ipc import batches_to_bytes
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.stored import (
@@ -23,6 +22,7 @@ from beam_pipelines.encodings.stored import (
     FittedSteps,
     decode_encodings,
 )
+from beam_pipelines.storage import file_checksums, files
 
 
 def save_encodings(folder: str, steps: FittedSteps) -> str:

@@ -20,7 +20,6 @@ from beam_pipelines.analysis.anomalies import anomalies_to_proto
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
-from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import anomalies_path
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.dataset.dataset import Dataset
@@ -38,6 +37,7 @@ from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.storage import files
 
 # A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
 # docs/recipe.md, or a Recipe.

@@ -25,7 +25,6 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
-from beam_pipelines.core import file_checksums, files
 from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
     ENCODINGS,
@@ -51,6 +50,7 @@ from beam_pipelines.encodings.store import load_encodings
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
+from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
 from beam_pipelines.transforms.write import ShardInfo
 

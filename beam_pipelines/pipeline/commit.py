@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
-from beam_pipelines.core import file_changes, file_checksums, files
 from beam_pipelines.core.dataset_layout import (
     ACCUMULATORS,
     ANOMALIES,
@@ -41,6 +40,7 @@ from beam_pipelines.pipeline.validate import (
     has_errors,
     write_offenders,
 )
+from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 

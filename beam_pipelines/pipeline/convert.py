@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
@@ -59,6 +58,7 @@ from beam_pipelines.runners.engine_state import describe_state
 from beam_pipelines.runners.options import check_options, is_engine
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.shuffle import ScatterRows

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.pipeline.estimate import make_scale
@@ -21,6 +20,7 @@ from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import make_preview
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
+from beam_pipelines.storage import files
 
 # Text takes 2 to 3 times its size, Parquet up to 10 times, compressed text more.
 CHECK_BELOW_FACTOR = 20

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_pipelines.analysis.report import image_column
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.dataset_layout import ENCODINGS
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, FittedFolders, make_result
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.group import GroupRows

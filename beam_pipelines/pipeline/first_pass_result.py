@@ -14,7 +14,6 @@ from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shape
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
@@ -28,6 +27,7 @@ from beam_pipelines.encodings.store import load_fitted
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.sources.file_list import files_from_bytes
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.planner import with_files
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.read import fingerprint_files
 
 _SHOWN = 5

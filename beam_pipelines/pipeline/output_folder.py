@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 
-from beam_pipelines.core import file_changes, files, signals
+from beam_pipelines.core import signals
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset.generations import count_generations
@@ -18,6 +18,7 @@ from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
 from beam_pipelines.pipeline.resume import clear_temporary
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
+from beam_pipelines.storage import file_changes, files
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(

@@ -11,10 +11,8 @@ from typing import NamedTuple, TypeVar
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
-from beam_pipelines.core.input_roots import OutsideRootError, only_below
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import kept_labels
@@ -27,6 +25,8 @@ from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.storage import files
+from beam_pipelines.storage.input_roots import OutsideRootError, only_below
 from beam_pipelines.transforms.group_plan import (
     GroupPlan,
     check_contract,

@@ -16,10 +16,8 @@ from beam_pipelines.analysis.anomalies.policy import Override, ValidationPolicy
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.analysis.statistics.view import proto_of
-from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
-from beam_pipelines.core.input_roots import only_below
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.new_files import new_files
@@ -28,6 +26,8 @@ from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.sources.planner import with_files
+from beam_pipelines.storage import files
+from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms.split import by_file
 
 # Options of reading, checking and packing; they do not shape the rows.

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
@@ -21,6 +20,7 @@ from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
+from beam_pipelines.storage import files
 
 
 def plan_transform(

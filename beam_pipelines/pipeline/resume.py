@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beam_pipelines.core import file_changes, file_checksums, files
 from beam_pipelines.core.dataset_layout import EXAMPLES
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
+from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.write import ShardInfo
 
 # Names in the temporary folder: the notes, and also their shards.

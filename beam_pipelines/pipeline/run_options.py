@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
-from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import ENCODINGS, TEMPORARY
+from beam_pipelines.storage import files
 
 ExchangeBy = Literal["files", "engine"]
 

@@ -19,7 +19,6 @@ from beam_pipelines.analysis.anomalies.table import (
     render_anomalies,
 )
 from beam_pipelines.analysis.statistics.view import Statistics
-from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA, REJECTED
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.offending_rows import (
@@ -29,6 +28,7 @@ from beam_pipelines.pipeline.offending_rows import (
     find_offenders,
 )
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.storage import file_changes, files
 
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
 OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"

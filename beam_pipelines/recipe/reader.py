@@ -47,7 +47,7 @@ def load_recipe(path: str, formats: Iterable[str], encodings: Mapping[str, Any])
       RecipeError: the file is not there or not a recipe; lists every problem.
     """
     # Imports Beam, which reading a recipe from text does not need.
-    from beam_pipelines.core import files
+    from beam_pipelines.storage import files
 
     try:
         text = files.read_document(path).decode("utf-8-sig")

@@ -3,7 +3,7 @@
 Two are for correctness, five for speed and memory. ``BEAM_PIPELINES_UNPATCHED=1`` in the
 environment switches off those for speed and memory. Their figures are from docs/decisions.md, or
 were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
-``core/object_stores.py``, as ``core`` opens files. Workers and the coder of the local runner are
+``storage/object_stores.py``, as ``storage`` opens files. Workers and the coder of the local runner are
 registered (``local_workers.py``), and so patch nothing.
 """
 
@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beam_pipelines.core.object_stores import UNPATCHED, share_s3_clients
+from beam_pipelines.storage.object_stores import UNPATCHED, share_s3_clients
 
 _FILESYSTEM_FOR_SCHEME = {
     "azfs": "apache_beam.io.azure.blobstoragefilesystem",

@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
@@ -28,6 +27,7 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
+from beam_pipelines.storage import files
 
 _FILE_MAGIC = b"ARROW1"
 

@@ -13,10 +13,10 @@ from typing import BinaryIO, Protocol, cast
 import google_crc32c
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import FREE_BYTES, MIB, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.storage import files
 
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _READ_AHEAD_BYTES = 1 << 16

@@ -13,9 +13,9 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.storage import files
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(FileInfo))
 

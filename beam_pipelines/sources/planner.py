@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from beam_pipelines.core import columns, files, input_files
+from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of_path
@@ -21,6 +21,7 @@ from beam_pipelines.sources.plan import (
     cut_ranges,
     gather_ranges,
 )
+from beam_pipelines.storage import files, input_files
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:

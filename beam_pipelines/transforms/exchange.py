@@ -17,8 +17,9 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.core import files, slices
+from beam_pipelines.core import slices
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import files
 
 # Addresses, of some hundred bytes each, that a sender collects.
 _MOST_HELD = 50_000

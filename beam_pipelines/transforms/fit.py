@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.core import files, hashing
+from beam_pipelines.core import hashing
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
@@ -39,6 +39,7 @@ from beam_pipelines.encodings.apply import Address, apply_step, apply_to, row_fo
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.store import load_encodings, load_fitted, save_encodings
 from beam_pipelines.encodings.stored import FittedSteps
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import (
     Exchange,
     Message,

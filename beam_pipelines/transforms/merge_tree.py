@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_pipelines.core import files
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent
 
 FAN_IN = 16

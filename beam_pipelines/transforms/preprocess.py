@@ -35,11 +35,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.encodings.preprocessing_fn import FUNCTION, Preprocessing
+from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, mask
+from beam_pipelines.storage import files
 
 _NUMBER = re.compile(r"[0-9]+$")
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
@@ -21,6 +20,7 @@ from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Output, Recipe
+from beam_pipelines.storage import files
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
 # that a writer's memory depends on neither the shard's size nor how well it compresses.

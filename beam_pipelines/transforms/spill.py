@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import file_changes, files
 
 
 class SpilledChunk(NamedTuple):

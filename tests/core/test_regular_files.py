@@ -18,12 +18,12 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.dataset import info
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source

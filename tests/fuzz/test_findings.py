@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import manifest, manifest_reader
 from beam_pipelines.pipeline.plan import make_plan
@@ -23,6 +22,7 @@ from beam_pipelines.recipe.model import IdxOptions
 from beam_pipelines.sources.images import safe_pickle
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes
+from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.tfrecord.decoder import RecordDecoder
 from beam_pipelines.transforms import read

@@ -11,10 +11,10 @@ import struct
 import google_crc32c
 import pytest
 
-from beam_pipelines.core import file_checksums, files
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.storage import file_checksums, files
 
 RECIPE = """
 name: clicks

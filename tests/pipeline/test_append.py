@@ -28,7 +28,6 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import file_changes
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.generations import left_behind, remove_left_behind, with_generation
@@ -41,6 +40,7 @@ from beam_pipelines.pipeline.plan_append import plan_append
 from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.storage import file_changes
 from tests.dataset.test_loader import ids, write_dataset
 from tests.support.image_files import write_digits
 
@@ -489,7 +489,7 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
     """
     script = textwrap.dedent(f"""
         import os, signal
-        from beam_pipelines.core import file_changes
+        from beam_pipelines.storage import file_changes
         from beam_pipelines.pipeline import commit, convert
         from beam_pipelines.pipeline.plan_append import plan_append
         from beam_pipelines.pipeline.recipes import load_recipe

@@ -11,13 +11,13 @@ import shutil
 import pytest
 
 from beam_pipelines.cli.main import run
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline import convert, disk_space
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
+from beam_pipelines.storage import files
 
 ROWS = 100_000
 PLAIN = "name: numbers\nsources: {numbers: {path: numbers.csv}}\noutput: {num_shards: 2}\n"

@@ -21,9 +21,9 @@ from moto.s3.models import s3_backends
 
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources import plan
+from beam_pipelines.storage import file_changes, files
 from tests.support.remote_stores import KEY, SECRET, Store, google_store, s3_store
 
 pytestmark = pytest.mark.remote

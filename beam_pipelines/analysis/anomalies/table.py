@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from beam_pipelines.analysis.anomalies.find import DATASET, Row
 from beam_pipelines.analysis.schema.text import feature_lines
-from beam_pipelines.core import files
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.visible_text import visible
+from beam_pipelines.storage import files
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
 _MAX_ROWS = 50

@@ -20,9 +20,9 @@ from beam_pipelines.analysis.anomalies.rules.custom import (
     feature_of,
     parse_validation,
 )
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import RecipeError, nearest
 from beam_pipelines.core.expressions import ExpressionError
+from beam_pipelines.storage import files
 
 _PACKAGE = "beam_pipelines.validation"
 _METADATA = ".tensorflow.metadata.v0"

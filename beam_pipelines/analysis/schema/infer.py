@@ -19,7 +19,6 @@ from beam_pipelines.analysis.statistics.view import (
     Texts,
     view_of,
 )
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import shape_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import (
@@ -28,6 +27,7 @@ from beam_pipelines.core.schema_features import (
     domains_of,
     duplicates,
 )
+from beam_pipelines.storage import files
 
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100

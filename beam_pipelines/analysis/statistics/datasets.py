@@ -10,7 +10,6 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.core import files, input_files
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.dataset_layout import (
     ACCUMULATORS,
@@ -23,6 +22,7 @@ from beam_pipelines.core.dataset_layout import (
     statistics_path,
 )
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.storage import files, input_files
 
 
 class StoredStatistics(NamedTuple):

@@ -9,7 +9,6 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.datasets import has_accumulators, read_accumulators
 from beam_pipelines.analysis.statistics.view import Statistics
-from beam_pipelines.core import files, input_files
 from beam_pipelines.core.dataset_layout import (
     DESCRIPTION,
     FEATURE_STATS,
@@ -18,6 +17,7 @@ from beam_pipelines.core.dataset_layout import (
     STATISTICS,
 )
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.storage import files, input_files
 
 # TFDV's name for the rows that are not a slice.
 _ALL_EXAMPLES = "All Examples"

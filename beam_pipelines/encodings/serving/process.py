@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.serving.job import MARK, GraphJob
+from beam_pipelines.storage import files
 
 # CPU only, no start-up messages, and one thread per operation, so that sums have one order.
 _ENVIRONMENT = {

@@ -13,7 +13,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 import beam_pipelines.transforms.statistics
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
@@ -26,6 +25,7 @@ from beam_pipelines.integrations.beam.batches import (
     read_sections,
     schema_of_splits,
 )
+from beam_pipelines.storage import files
 from beam_pipelines.transforms import encode
 from beam_pipelines.transforms.fit import PARTITION_BYTES, FitEncodings
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks

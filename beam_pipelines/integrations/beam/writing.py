@@ -11,7 +11,6 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_pipelines.analysis import schema, statistics
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.dataset_layout import TEMPORARY
 from beam_pipelines.core.errors import RecipeError
@@ -38,6 +37,7 @@ from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.storage import files
 from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.exchange import Exchange

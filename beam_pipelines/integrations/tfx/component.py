@@ -42,7 +42,6 @@ from tfx.proto.orchestration import driver_output_pb2, execution_result_pb2
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import proto_utils
 
-from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
@@ -51,6 +50,7 @@ from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.recipe.lines import explain
+from beam_pipelines.storage import file_changes, files
 
 __all__ = ["RecipeDriver", "RecipeExampleGen", "RecipeExampleGenSpec", "RecipeExecutor"]
 

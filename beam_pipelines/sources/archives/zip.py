@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from lzma import LZMAError
 from typing import Any, BinaryIO
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.sources.archives.members import Member, Names
+from beam_pipelines.storage import files
 
 # Size of an entry in the list of files: 46 bytes, a name, and some for times and sizes.
 _ENTRY_BYTES = 256

@@ -14,7 +14,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns, files
+from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
@@ -36,6 +36,7 @@ from beam_pipelines.sources.text.quotes import (
     record_spans,
     toggling_quotes,
 )
+from beam_pipelines.storage import files
 
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
 # its spelling.

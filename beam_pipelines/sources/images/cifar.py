@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import files, input_files, path_patterns
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Source
@@ -32,6 +31,7 @@ from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
+from beam_pipelines.storage import files, input_files, path_patterns
 
 SIDE, CHANNELS = 32, 3
 PIXELS = CHANNELS * SIDE * SIDE

@@ -16,7 +16,6 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import Limits, exceeded
@@ -37,6 +36,7 @@ from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.wholeness import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.storage import files
 
 ENCODED, LABEL, CLASS, FILENAME = (
     "image/encoded",

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import input_files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import (
@@ -34,6 +33,7 @@ from beam_pipelines.sources.images.idx_file import IdxHeader, read_idx_header, r
 from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Classes
 from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.storage import input_files
 
 # Form of a row's numbers -> the name of their column.
 _COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "values": "values"}

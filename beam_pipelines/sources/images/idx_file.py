@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.sources.compression import (
@@ -26,6 +25,7 @@ from beam_pipelines.sources.compression import (
     decompressed,
     name_of_start,
 )
+from beam_pipelines.storage import files
 
 _DTYPE_FOR_CODE = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _NAME_FOR_CODE = {

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_pipelines.core import files
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
@@ -36,6 +35,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
+from beam_pipelines.storage import files
 
 # Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.
 SAMPLE_ROWS = 1000

@@ -13,7 +13,6 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.recipe.model import Source
@@ -28,6 +27,7 @@ from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
+from beam_pipelines.storage import files
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, cast
 
-from beam_pipelines.core import files
 from beam_pipelines.core.compression import compression_of
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
@@ -16,6 +15,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.record_block import RecordBlock
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import files, input_files
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
@@ -17,6 +16,7 @@ from beam_pipelines.core.schema_features import feature_lists_of, features_of, h
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.storage import files, input_files
 
 _SPLITS = "/" + split_folder(EXAMPLES, "")
 _TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import apache_beam as beam
 from apache_beam.utils.shared import Shared
 
-from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.key_index import index_keys
+from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.join import hash_join

@@ -1,4 +1,4 @@
-"""core/files.py: behaviour that the tests of its callers do not show."""
+"""storage/files.py: behaviour that the tests of its callers do not show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from beam_pipelines.core import file_changes
+from beam_pipelines.storage import file_changes
 
 
 def test_a_folder_goes_though_others_still_write_into_it(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from beam_pipelines.core import files, input_roots, path_patterns, regular_files
+from beam_pipelines.core import regular_files
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.files import Listed
-from beam_pipelines.core.path_patterns import PathPattern, Stage
+from beam_pipelines.storage import files, input_roots, path_patterns
+from beam_pipelines.storage.files import Listed
+from beam_pipelines.storage.path_patterns import PathPattern, Stage
 
 
 class _Entry(NamedTuple):

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import files, input_roots
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.core.input_roots import OutsideRootError, only_below
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.storage import files, input_roots
+from beam_pipelines.storage.input_roots import OutsideRootError, only_below
 from beam_pipelines.tfrecord import framing
 from tests.support.image_files import encode
 

@@ -1,4 +1,4 @@
-"""core/files.py: behaviour that the tests of its callers do not show."""
+"""storage/files.py: behaviour that the tests of its callers do not show."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import files
 
 
 @pytest.mark.parametrize("pattern", ["*.csv", "x*", "**"])

@@ -18,10 +18,11 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines.core import input_roots, object_stores, regular_files
+from beam_pipelines.core import regular_files
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.signals import has_raised
+from beam_pipelines.storage import input_roots, object_stores
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 _READ_BYTES = 4 << 20

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import google_crc32c
 from apache_beam.io.filesystems import FileSystems
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import files
 
 _CONNECTIONS = 16
 _READ_BYTES = 4 << 20

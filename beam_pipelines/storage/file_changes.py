@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from apache_beam.io.filesystems import FileSystems
 
-from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.storage import files
 
 T = TypeVar("T")
 
