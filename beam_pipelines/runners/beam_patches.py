@@ -3,8 +3,8 @@
 Two are for correctness, five for speed and memory. ``BEAM_PIPELINES_UNPATCHED=1`` in the
 environment switches off those for speed and memory. Their figures are from docs/decisions.md, or
 were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
-``storage/object_stores.py``, as ``storage`` opens files. Workers and the coder of the local runner are
-registered (``local_workers.py``), and so patch nothing.
+``storage/object_stores.py``, as ``storage`` opens files. Workers and the coder of the local runner
+are registered (``local_workers.py``), and so patch nothing.
 """
 
 from __future__ import annotations
