@@ -18,17 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
-from beam_pipelines.core.expressions import (
+from beam_pipelines.encodings.apply import UnencodableError, check_encodable
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sql.expressions import (
     Expression,
     ExpressionError,
     evaluate,
     failing_rows,
     failures,
 )
-from beam_pipelines.encodings.apply import UnencodableError, check_encodable
-from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
-from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select import SelectError, SelectPlan, select_chunk, select_rows

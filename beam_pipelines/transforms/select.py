@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
-from beam_pipelines.core.expressions import (
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sql.expressions import (
     Expression,
     ExpressionError,
     evaluate,
     find_row,
     parse_expression,
 )
-from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.split_key import SplitKey
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import expressions
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sql import expressions
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.reject import Checks, select_good
 from beam_pipelines.transforms.select import SelectError, plan_select, select_rows

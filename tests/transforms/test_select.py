@@ -13,11 +13,11 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import expressions
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
+from beam_pipelines.sql import expressions
 from beam_pipelines.transforms import select
 
 BATCH = pa.record_batch(

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core import expressions
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.core.expressions import ExpressionError, evaluate, parse_expression
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.sql import expressions
+from beam_pipelines.sql.expressions import ExpressionError, evaluate, parse_expression
 
 SENTINEL = "sentinel-7c1f0e"
 # FILE is a file with the sentinel, NAME an environment variable with it.

@@ -1,0 +1,1 @@
+"""SQL expressions of recipes and schemas, by DuckDB."""
