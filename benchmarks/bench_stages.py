@@ -40,7 +40,6 @@ from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
-from beam_pipelines.tfrecord.compression import Stream, compress_part
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.transforms import read, sample, select, shuffle, split

@@ -19,8 +19,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import file_checksums, files
-from beam_pipelines.tfrecord.decoder import RecordDecoder
 from beam_pipelines.tfrecord.framing import read_record_blocks
 
 _COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")

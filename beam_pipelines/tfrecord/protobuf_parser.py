@@ -63,7 +63,7 @@ class WireError(ValueError):
 def parse_sequences(
     records: Iterable[bytes], layout: Layout
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Parses serialized records; see ``decoder.decode_sequences``."""
+    """Parses serialized records; see ``sources.tfrecord.decoder.decode_sequences``."""
     messages = list(_parsed(records))
     if layout.is_closed:
         _check_names(messages, layout)

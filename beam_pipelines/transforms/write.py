@@ -20,8 +20,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.storage import file_checksums, files
-from beam_pipelines.tfrecord.compression import Part, Stream, compress_part
 from beam_pipelines.tfrecord.records import framed_records
+from beam_pipelines.transforms.deflate import Part, Stream, compress_part
 from beam_pipelines.transforms.exchange import (
     Address,
     Received,

@@ -22,9 +22,9 @@ from beam_pipelines.recipe.model import IdxOptions
 from beam_pipelines.sources.images import safe_pickle
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
-from beam_pipelines.tfrecord.decoder import RecordDecoder
 from beam_pipelines.transforms import read
 from tests.fuzz.targets.tfrecord import framed
 from tests.sources import support

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.tfrecord import compression as compression_module
 from beam_pipelines.tfrecord import framing
+from beam_pipelines.transforms import deflate
 
 pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 
@@ -45,10 +45,10 @@ def read_all(data: bytes, compression: str = "none") -> list[bytes]:
 
 def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes:
     """Compresses parts apart, as one stream."""
-    stream = compression_module.Stream(compression)
+    stream = deflate.Stream(compression)
     data = stream.start()
     for part in parts:
-        compressed = compression_module.compress_part(compression, level, pa.py_buffer(part))
+        compressed = deflate.compress_part(compression, level, pa.py_buffer(part))
         stream.add(compressed)
         data += bytes(compressed.data)
     return data + stream.end()
@@ -61,9 +61,7 @@ def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
     The sums may have gone through the modulus many times.
     """
     first, second = first * times, second * times
-    combined = compression_module.combine_adler32(
-        zlib.adler32(first), zlib.adler32(second), len(second)
-    )
+    combined = deflate.combine_adler32(zlib.adler32(first), zlib.adler32(second), len(second))
     assert combined == zlib.adler32(first + second)
 
 

@@ -36,6 +36,12 @@ from beam_pipelines.sources.format import (
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord import explain
+from beam_pipelines.sources.tfrecord.decoder import (
+    ExampleDecoder,
+    is_sequence_example,
+    layout_of,
+    sequence_batch,
+)
 from beam_pipelines.sources.tfrecord.explain import INFERRED
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.sources.tfrecord.infer import infer_schema
@@ -46,12 +52,6 @@ from beam_pipelines.sources.tfrecord.schema import (
     read_schema,
     schema_path,
     shapes_of,
-)
-from beam_pipelines.tfrecord.decoder import (
-    ExampleDecoder,
-    is_sequence_example,
-    layout_of,
-    sequence_batch,
 )
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, deterministic
 

@@ -21,8 +21,8 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, shapes
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.tfrecord.decoder import decode_sequences
 from beam_pipelines.sources.tfrecord.files import read_blocks
-from beam_pipelines.tfrecord.decoder import decode_sequences
 from beam_pipelines.tfrecord.protobuf_parser import Layout, find_kinds
 from beam_pipelines.tfrecord.record_block import RecordBlock
 

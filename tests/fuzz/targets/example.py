@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.dataset import inspect
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
-from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
+from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require

@@ -17,7 +17,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 
 from beam_pipelines.core import _native
-from beam_pipelines.tfrecord.decoder import decode_sequences, sequence_batch
+from beam_pipelines.sources.tfrecord.decoder import decode_sequences, sequence_batch
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, find_layout
 

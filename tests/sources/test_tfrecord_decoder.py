@@ -15,8 +15,8 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import _native
-from beam_pipelines.tfrecord import decoder as decoder_module
-from beam_pipelines.tfrecord.decoder import ExampleDecoder
+from beam_pipelines.sources.tfrecord import decoder as decoder_module
+from beam_pipelines.sources.tfrecord.decoder import ExampleDecoder
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
