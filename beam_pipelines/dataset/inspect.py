@@ -20,6 +20,7 @@ from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
+from beam_pipelines.core.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -138,7 +139,7 @@ def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, lis
 
 
 def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]:
-    sparse = () if found.schema is None else found.schema.sparse_feature
+    sparse = () if found.schema is None else tuple(filter(is_parsed, found.schema.sparse_feature))
     yield from show_examples(
         decode_examples(records, path, found.schema),
         path,

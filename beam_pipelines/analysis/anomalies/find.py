@@ -9,7 +9,7 @@ The rules are in ``analysis.rules``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
@@ -35,6 +35,7 @@ from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.statistics.view import (
     DatasetView,
     Statistics,
+    custom_statistics_of,
     feature_name,
     proto_of,
     view_of,
@@ -179,7 +180,7 @@ def _feature_reasons(
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     composed = {}
     for name, composite in composites_of(schema).items():
-        custom = _custom_statistics(statistics, name)
+        custom = custom_statistics_of(statistics, name)
         if name in view.features or custom:
             composed[name] = composite_reasons(composite, schema, custom)
     known, domains = set(composed), domains_of(schema)
@@ -205,19 +206,6 @@ def _feature_reasons(
         if name not in known:
             yield name, (new_column(),)
     yield from composed.items()
-
-
-def _custom_statistics(
-    statistics: Statistics, name: str
-) -> Sequence[statistics_pb2.CustomStatistic]:
-    """Returns the custom statistics of a feature.
-
-    Only protos have custom statistics.
-    """
-    if not isinstance(statistics, statistics_pb2.DatasetFeatureStatistics):
-        return ()
-    features = (feature for feature in statistics.features if feature_name(feature) == name)
-    return next((feature.custom_stats for feature in features), ())
 
 
 def _comparisons(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis.anomalies.rules.composite import composite_reasons, composites_of
 from beam_pipelines.analysis.anomalies.rules.feature import (
     feature_findings,
     is_required,
@@ -17,7 +18,7 @@ from beam_pipelines.analysis.anomalies.rules.feature import (
 from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
-from beam_pipelines.analysis.statistics.view import Statistics, view_of
+from beam_pipelines.analysis.statistics.view import Statistics, custom_statistics_of, view_of
 from beam_pipelines.core.schema_features import domains_of, features_of
 from beam_pipelines.core.tensor_representations import add_representations
 
@@ -29,7 +30,8 @@ def update_schema(
 ) -> schema_pb2.Schema:
     """Returns a schema against which the statistics' features have no anomaly.
 
-    A required feature becomes DEPRECATED if a dataset lacks it or has another type. Environments,
+    A required feature becomes DEPRECATED if a dataset lacks it or has another type, a sparse or
+    weighted feature if its columns do not fit each other. Environments,
     comparators and constraints of the whole dataset stay unchanged. A new column gets the feature
     of ``infer_schema``, with a shape if it fits; TFDV gives it no shape.
 
@@ -58,9 +60,34 @@ def update_schema(
                 for finding in findings:
                     if applies(finding.reason.type, feature.name):
                         finding.widen(feature, domains)
-    known = {feature.name for feature in features_of(updated)}
+    _deprecate_composites(updated, statistics, applies)
+    known = {*(feature.name for feature in features_of(updated)), *composites_of(updated)}
     names = dict.fromkeys(name for view in views for name in view.features if name not in known)
     infer_features(
         [name for name in names if applies(Info.SCHEMA_NEW_COLUMN, name)], views, updated
     )
     return add_representations(updated, schema)
+
+
+def _deprecate_composites(
+    schema: schema_pb2.Schema,
+    statistics: Sequence[Statistics],
+    applies: Callable[[int, str], bool],
+) -> None:
+    """Deprecates sparse and weighted features with an anomaly.
+
+    With a collision of names, every feature of the name is deprecated, as in TFDV.
+    """
+    names = {
+        name
+        for name, composite in composites_of(schema).items()
+        for current in statistics
+        if (view := view_of(current)).rows
+        and ((custom := custom_statistics_of(current, name)) or name in view.features)
+        and any(
+            applies(reason.type, name) for reason in composite_reasons(composite, schema, custom)
+        )
+    }
+    for feature in (*schema.feature, *schema.sparse_feature, *schema.weighted_feature):
+        if feature.name in names:
+            feature.lifecycle_stage = schema_pb2.DEPRECATED

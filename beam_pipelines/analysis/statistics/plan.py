@@ -1,4 +1,4 @@
-"""The plan of statistics: a weight, slices, and categorical integers."""
+"""The plan of statistics: weight, slices, categorical integers, sparse features."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis.statistics.composites import Composite, composites_in
 from beam_pipelines.core.columns import has_lists_as_steps, type_name, value_type
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
@@ -26,6 +27,7 @@ class StatisticsPlan(PickledOnce):
       lists: list columns that are feature lists: each value is a step, and may be null.
       features: columns whose values are counted; empty: all. Of others only their presence and
         number of values are.
+      composites: sparse and weighted features of the recipe's schema, whose rows are counted.
     """
 
     weight: str | None = None
@@ -33,6 +35,7 @@ class StatisticsPlan(PickledOnce):
     categorical: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    composites: tuple[Composite, ...] = ()
 
     def counts(self, column: str) -> bool:
         """Whether the values of a column are counted."""
@@ -79,8 +82,15 @@ def plan_statistics(
     ]
     if problems:
         raise RecipeProblems(problems)
-    categorical = _categorical(schema, contract)
-    return StatisticsPlan(wanted.weight, wanted.slice_by, categorical, lists, wanted.features)
+    expected = schema_pb2.Schema() if contract is None else schema_pb2.Schema.FromString(contract)
+    return StatisticsPlan(
+        wanted.weight,
+        wanted.slice_by,
+        _categorical(schema, expected),
+        lists,
+        wanted.features,
+        composites_in(expected),
+    )
 
 
 def _check(
@@ -112,16 +122,12 @@ def _has_slices(kind: pa.DataType) -> bool:
     return not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
-def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
+def _categorical(schema: pa.Schema, contract: schema_pb2.Schema) -> tuple[str, ...]:
     """Returns the integer columns with a categorical domain in the schema.
 
     The columns are in table order.
     """
-    if contract is None:
-        return ()
-    features = {
-        feature.name: feature for feature in features_of(schema_pb2.Schema.FromString(contract))
-    }
+    features = {feature.name: feature for feature in features_of(contract)}
     return tuple(
         field.name
         for field in schema

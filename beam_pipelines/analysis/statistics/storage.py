@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NoReturn
 
 import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
 from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
@@ -65,15 +66,16 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         (None, table),
         *table.slices.items(),
     ]
-    about = [{"slice": key, "rows": part.rows, "weight": part.weight} for key, part in tables]
+    about = [_about(key, part) for key, part in tables]
     rows = [
         _row(number, name, column)
         for number, (_, part) in enumerate(tables)
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    if not plan.features:
-        del stored["features"]
+    for name in ("features", "composites"):
+        if not stored[name]:
+            del stored[name]
     metadata = {
         _VERSION: str(FORMAT_VERSION),
         _PLAN: json.dumps(stored),
@@ -147,6 +149,11 @@ def _fail(path: str, message: str) -> NoReturn:
     raise DataError(f"{path}: found {message}, with 'describe' or 'convert'.")
 
 
+def _about(key: DataSlice | None, table: TableStatistics) -> Facts:
+    facts: Facts = {"slice": key, "rows": table.rows, "weight": table.weight}
+    return {**facts, "composites": table.composites} if table.composites else facts
+
+
 def _row(number: int, name: str, column: ColumnStatistics) -> dict[str, Any]:
     facts, arrays = _column_to_facts(column)
     text = json.dumps(facts, sort_keys=True)
@@ -180,7 +187,10 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
         )
     tables = {
         None if facts["slice"] is None else DataSlice(*facts["slice"]): TableStatistics(
-            facts["rows"], found, facts["weight"]
+            facts["rows"],
+            found,
+            facts["weight"],
+            composites=tuple(map(_composite_from_facts, facts.get("composites", ()))),
         )
         for facts, found in zip(about, columns, strict=True)
     }
@@ -244,6 +254,23 @@ def _plan(facts: Facts) -> StatisticsPlan:
         tuple(facts["categorical"]),
         tuple(facts["lists"]),
         tuple(facts.get("features", ())),
+        tuple(map(_composite, facts.get("composites", ()))),
+    )
+
+
+def _composite(facts: Sequence[Any]) -> Composite:
+    name, value, others, is_weighted = facts
+    return Composite(name, value, tuple(others), is_weighted)
+
+
+def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
+    composite, missing_values, missing_others, least, most = facts
+    return CompositeCounts(
+        _composite(composite),
+        missing_values,
+        tuple(missing_others),
+        None if least is None else tuple(least),
+        None if most is None else tuple(most),
     )
 
 

@@ -11,6 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.statistics.composites import (
+    Composite,
+    CompositeCounts,
+    count_composite,
+    merged_counts,
+)
 from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, count_distinct
@@ -191,6 +197,7 @@ class TableStatistics(PickledOnce):
       columns: column name -> its statistics, in the table's order.
       weight: sum of the rows' weights; ``None``: they have none.
       slices: slice -> statistics of its rows, which have no slices themselves; ordered.
+      composites: counts of the plan's sparse and weighted features, in its order.
     """
 
     compresses = False  # megabytes, most of them compressed already
@@ -198,6 +205,7 @@ class TableStatistics(PickledOnce):
     columns: Mapping[str, ColumnStatistics]
     weight: float | None = None
     slices: Mapping[DataSlice, TableStatistics] = dataclasses.field(default_factory=dict)
+    composites: tuple[CompositeCounts, ...] = ()
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, plan: StatisticsPlan | None = None) -> TableStatistics:
@@ -264,6 +272,13 @@ class TableStatistics(PickledOnce):
             parts[0], columns={name: columns[name] for name in names}, slices=slices
         )
 
+    def of_composites(self, chosen: Sequence[Composite]) -> TableStatistics:
+        """Returns the statistics with some of the composites, in order."""
+        slices = {key: part.of_composites(chosen) for key, part in self.slices.items()}
+        known = {counts.composite: counts for counts in self.composites}
+        composites = tuple(known[composite] for composite in chosen)
+        return dataclasses.replace(self, slices=slices, composites=composites)
+
     def merge(self, other: TableStatistics) -> TableStatistics:
         """Returns the statistics of both tables' rows."""
         return TableStatistics.merged([self, other])
@@ -315,7 +330,10 @@ def _table(
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
     return TableStatistics(
-        batch.num_rows, columns, None if weights is None else float(weights.sum())
+        batch.num_rows,
+        columns,
+        None if weights is None else float(weights.sum()),
+        composites=tuple(count_composite(batch, composite) for composite in plan.composites),
     )
 
 
@@ -328,6 +346,9 @@ def _merged_tables(parts: Sequence[TableStatistics], limits: ColumnLimits) -> Ta
             for name in parts[0].columns
         },
         sum(weights) if weights else None,
+        composites=tuple(
+            map(merged_counts, zip(*(part.composites for part in parts), strict=True))
+        ),
     )
 
 

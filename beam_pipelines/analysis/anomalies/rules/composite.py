@@ -17,6 +17,11 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 Composite: TypeAlias = schema_pb2.SparseFeature | schema_pb2.WeightedFeature
 CustomStatistics: TypeAlias = Sequence[statistics_pb2.CustomStatistic]
 
+_MISSING = {
+    "missing_value": Info.WEIGHTED_FEATURE_MISSING_VALUE,
+    "missing_weight": Info.WEIGHTED_FEATURE_MISSING_WEIGHT,
+}
+
 
 def composites_of(schema: schema_pb2.Schema) -> dict[str, Composite]:
     """Returns the sparse and weighted features that are active, by name.
@@ -88,14 +93,11 @@ def _sparse_reasons(statistics: CustomStatistics) -> Iterator[Reason]:
 
 def _weighted_reasons(statistics: CustomStatistics) -> Iterator[Reason]:
     counts: Mapping[str, int] = {custom.name: int(custom.num) for custom in statistics}
-    for name, type_ in (
-        ("value", Info.WEIGHTED_FEATURE_MISSING_VALUE),
-        ("weight", Info.WEIGHTED_FEATURE_MISSING_WEIGHT),
-    ):
-        missing = counts.get(f"missing_{name}", 0)
-        if missing:
+    for statistic, missing in counts.items():
+        if missing and statistic in _MISSING:
+            name = statistic.removeprefix("missing_")
             description = f"Found {missing} examples missing {name} feature."
-            yield _missing(type_, name, description, missing)
+            yield _missing(_MISSING[statistic], name, description, missing)
     least, most = (counts.get(f"{end}_weight_length_diff", 0) for end in ("min", "max"))
     if least or most:
         found = f"min_weight_length_diff = {least} and max_weight_length_diff = {most}"
