@@ -43,6 +43,7 @@ from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.transforms import read, sample, select, shuffle, split
+from beam_pipelines.transforms.deflate import Stream, compress_part
 from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
