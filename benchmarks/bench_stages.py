@@ -42,7 +42,7 @@ from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
-from beam_pipelines.transforms import read, sample, select, shuffle, split
+from beam_pipelines.transforms import read, select, shuffle, size_sample, split
 from beam_pipelines.transforms.deflate import Stream, compress_part
 from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
@@ -417,21 +417,21 @@ def parse(clicks: Clicks) -> Work:
     ("estimate the shard size, a tenth of the rows", True, 0.1),
 )
 def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
-    """Compresses a sample of ``sample.SAMPLE_BYTES``, and all of these rows."""
+    """Compresses a sample of ``size_sample.SAMPLE_BYTES``, and all of these rows."""
     chunks = [
         chunk._replace(batch=chunk.batch.slice(0, int(chunk.batch.num_rows * part)))
         for chunk in clicks.chunks
     ]
     output = dataclasses.replace(OUTPUT, shuffle=shuffled)
-    share = sample.sample_share(clicks.plan.size_bytes, 1).rows
+    share = size_sample.sample_share(clicks.plan.size_bytes, 1).rows
 
     def estimated(rate: float) -> tuple[float, float]:
-        batches = [(chunk, sample.sample_chunk(chunk, rate, shuffled)) for chunk in chunks]
+        batches = [(chunk, size_sample.sample_chunk(chunk, rate, shuffled)) for chunk in chunks]
         samples = [
             chunk._replace(split="train", batch=encode_batch(clicks.encode, batch, chunk.path))
             for chunk, batch in batches
         ]
-        return sample.estimate_row_bytes(samples, output)
+        return size_sample.estimate_row_bytes(samples, output)
 
     def note(found: tuple[float, float]) -> str:
         truth = estimated(1.0)
