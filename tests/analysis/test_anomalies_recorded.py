@@ -27,7 +27,7 @@ BIG, NEW = Info.INT_TYPE_BIG_INT, Info.SCHEMA_NEW_COLUMN
 def test_only_what_a_run_accepts_is_accepted(
     severity: int, types: list[int], allowed: str, word: str
 ) -> None:
-    """A warning of a file of severities, or of a condition, is a warning."""
+    """Warnings of severity files and of conditions are warnings."""
     anomalies = anomalies_pb2.Anomalies()
     info = anomalies.anomaly_info["##SEQUENCE##.x"]
     info.path.CopyFrom(path_pb2.Path(step=["##SEQUENCE##", "x"]))

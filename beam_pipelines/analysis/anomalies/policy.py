@@ -62,7 +62,7 @@ class ValidationPolicy:
         return bool(self.severity(type_, feature) != _ERROR)
 
     def accepts(self, type_: int, feature: str) -> bool:
-        """Whether the run accepts an anomaly, rather than a file that calls it a warning."""
+        """Whether the run itself accepts an anomaly."""
         override = self._override(type_, feature)
         return override is not None and override.is_accepted
 
