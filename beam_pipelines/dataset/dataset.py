@@ -18,10 +18,11 @@ from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.dataset.splits import Generations, indexed_split
 from beam_pipelines.reader.columns import wanted_features
-from beam_pipelines.reader.lanes import ShardFile
-from beam_pipelines.reader.pipeline import Split
+from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader, ReadOptions
+from beam_pipelines.reader.sequence import Remainder, Stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,9 +154,10 @@ class Dataset:
         shuffle: bool = True,
         seed: int = 1,
         epochs: int = 1,
-        drop_remainder: bool = False,
-        rank: int = 0,
-        world_size: int = 1,
+        remainder: Remainder = "short",
+        rank: int | None = None,
+        world_size: int | None = None,
+        generations: Generations = None,
     ) -> Reader:
         r"""Returns a reader of a split's batches: dictionaries of feature -> values.
 
@@ -176,14 +178,19 @@ class Dataset:
           shuffle: whether rows have another order in every epoch; else that of the shards.
           seed: of the order, 0 or more.
           epochs: in one pass over the reader.
-          drop_remainder: leaves out a last global batch that is not full. Otherwise the ranks
-            divide its rows evenly, and a rank may get none.
-          rank, world_size: the part of each global batch to read.
+          remainder: of a last global batch that is not full. ``short``: the ranks divide its rows
+            evenly, and a rank may get none; ``drop``: it is left out; ``pad``: it begins earlier,
+            and has rows of the batch before it again. Every rank has equally many batches.
+          rank, world_size: the part of each global batch to read. Default: those of
+            ``torch.distributed`` or ``jax.distributed`` once it is initialized, else of the
+            environment of torchrun (``RANK``, ``WORLD_SIZE``) or ``TF_CONFIG``, else 0 and 1.
+          generations: of a dataset that runs append to, the number of a generation to read, from 1,
+            or several; default: all.
 
         Raises:
           DataError: the dataset is not on this machine, or has no tf.Examples; the split has no
-            rows; a shard is missing or of another size than the manifest says. While reading: a
-            shard is damaged, or contradicts the manifest or the schema.
+            rows or no index of parts; a shard is missing or of another size than the manifest
+            says. While reading: a shard is damaged, or contradicts the index or the schema.
           ValueError: an argument is wrong.
         """
         split = self._split_name(split)
@@ -198,20 +205,12 @@ class Dataset:
                 f"{self.folder}: found {kind}, expected tf.Examples, which is all that batches() "
                 "reads. Load it with bp.load."
             )
-        found = self._fields.splits[split]
-        if not found.rows:
-            raise DataError(
-                f"{self.folder}: found no rows in split '{split}'. Change 'split' or 'filter' in "
-                "the recipe."
-            )
-        shards = tuple(
-            ShardFile(_join(self.folder, shard.path), shard.rows, shard.bytes)
-            for shard in found.shards
-        )
+        stream = Stream(indexed_split(self.folder, self._fields, split, generations), seed, shuffle)
         return Reader(
-            Split(split, shards, found.framed_bytes, self._fields.compression),
+            [stream],
+            [1],
             wanted_features(self.folder, self.schema, columns, fill),
-            ReadOptions(batch_size, seed, shuffle, as_, rank, world_size, epochs, drop_remainder),
+            ReadOptions(batch_size, as_, *find_rank(rank, world_size), epochs, remainder),
         )
 
     def _split_name(self, split: str | None) -> str:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_pipelines.core import regular_files
@@ -18,6 +18,7 @@ from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.dataset.manifest_reader import LoaderManifest, parse_manifest
 from beam_pipelines.dataset.sequences import feature_lists
+from beam_pipelines.dataset.splits import Generations, choose_generations
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -27,9 +28,6 @@ _URL = re.compile(r"[a-zA-Z][-a-zA-Z0-9+.]*://")
 
 # One dataset, or several that are read as one: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
-
-# Numbers of generations; ``None``: all.
-Generations: TypeAlias = "int | Iterable[int] | None"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,7 +269,7 @@ def _info(folder: str, wanted: Generations) -> Info:
         )
     manifest, _ = parse_manifest(_read(path), path, LoaderManifest)
     numbers = [generation.number for generation in manifest.generations] or [1]
-    chosen = _choose(folder, numbers, wanted)
+    chosen = choose_generations(folder, numbers, wanted)
     try:
         splits = {name: _split(folder, name, manifest, chosen) for name in manifest.splits}
     except KeyError as error:
@@ -291,24 +289,6 @@ def _info(folder: str, wanted: Generations) -> Info:
         generations=chosen,
         columns=manifest.columns,
     )
-
-
-def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
-    """Returns the wanted numbers of generations, each once, in order.
-
-    Raises:
-      ValueError: none is wanted, or one that does not exist.
-    """
-    if wanted is None:
-        return tuple(there)
-    numbers = {wanted} if isinstance(wanted, int) else set(wanted)
-    if not numbers or not numbers <= set(there):
-        shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
-        raise ValueError(
-            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are "
-            "numbered from 1."
-        )
-    return tuple(sorted(numbers))
 
 
 def _split(folder: str, name: str, manifest: LoaderManifest, generations: Sequence[int]) -> Split:

@@ -19,7 +19,6 @@ from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.dataset import decode, sequences
 from beam_pipelines.dataset.info import (
     Folders,
-    Generations,
     Info,
     Shard,
     Split,
@@ -27,6 +26,7 @@ from beam_pipelines.dataset.info import (
     is_local,
     steps_of,
 )
+from beam_pipelines.dataset.splits import Generations
 
 if TYPE_CHECKING:
     import tensorflow as tf

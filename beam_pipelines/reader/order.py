@@ -1,74 +1,35 @@
 """Computes a split's order of rows from seed, epoch and position.
 
-The shards of an epoch are dealt to *lanes*, which are read at once. Position p of the epoch takes
-the next row of a lane: that with ``p * step % rows`` in its interval. The multiples of a step near
-the golden section are spread evenly, so lanes advance in proportion to their rows, and a lane's
-share of the first p positions has a closed form. A lane is shuffled in windows. Nothing depends on
-batches or on the number of ranks.
+An epoch reads the split's parts in random order, in *windows* of neighbouring parts with 32 MiB of
+records. Each position of a window takes the next row of one of its parts. The rows of a part come
+in random order. A binary tree deals the positions: a node gives its left half the share that this
+half has of the rows, so every part advances in proportion to its rows, and its share of the first
+positions has a closed form. Nothing depends on batches or on the number of ranks.
 
-A global batch is laid out lane after lane before ranks divide it: a rank reads few lanes.
+Ranks divide a *global batch* by the places of its parts in their windows: each reads few parts.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+
 # Another order of the same dataset is another version.
-ORDER_VERSION = 1
-MAX_LANES = 32
-# Bytes of framed records in the windows of all lanes.
+ORDER_VERSION = 2
+# Bytes of framed records in a window.
 WINDOW_BYTES = 32 << 20
-_GOLDEN = (math.sqrt(5) - 1) / 2
+# Parts whose rows are ordered in one call, and the bits of a row's number in its part.
+MOST_PARTS, _ROW_BITS = 8, 29
+_FRACTION_BITS = 32
+_EPOCH, _PARTS, _ROWS, _TREE, _BATCH, _SHARES = range(6)
 
 Int64s = npt.NDArray[np.int64]
-
-
-class Stretches(NamedTuple):
-    """A rank's part of global batches, as neighbouring places of lanes.
-
-    Attributes:
-      lanes, starts, ends: int64[n], the number of a lane, and places in its order.
-      sizes: int64[batches], rows of the rank's part of each batch.
-    """
-
-    lanes: Int64s
-    starts: Int64s
-    ends: Int64s
-    sizes: Int64s
-
-
-@dataclasses.dataclass(frozen=True)
-class Lane:
-    """Shards that are read one after the other.
-
-    Attributes:
-      number: of the lane.
-      shards: their numbers, in the order of reading.
-      rows: of all its shards.
-      window: rows of a window; 0: the lane is not shuffled.
-      first: rows of the first window, so that lanes do not begin windows at once.
-    """
-
-    number: int
-    shards: tuple[int, ...]
-    rows: int
-    window: int
-    first: int
-
-    def window_of(self, place: int) -> int:
-        """Returns the number of the window that has a place."""
-        return 0 if place < self.first else 1 + (place - self.first) // self.window
-
-    def bounds(self, window: int) -> tuple[int, int]:
-        """Returns the first row of a window, and the row behind it."""
-        start = 0 if window == 0 else self.first + (window - 1) * self.window
-        return start, min(self.rows, self.first + window * self.window)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,136 +37,260 @@ class Epoch:
     """The order of one epoch.
 
     Attributes:
-      seed, number: of the shuffle and the epoch.
-      is_shuffled: whether windows are permuted.
-      lanes: all of them.
-      edges: int64[lanes + 1], the intervals of the lanes in [0, rows].
-      step: coprime to the number of rows.
+      key: of its random numbers; ``None``: rows have the order of the parts.
+      parts: int64[n], the split's parts in the order of reading. A part's index is its *place*.
+      rows: int64[n], of each of them, 1 or more.
+      windows: int64[windows + 1], the first place of each window, and n.
+      edges: int64[windows + 1], the first position of each window, and the number of rows.
     """
 
-    seed: int
-    number: int
-    is_shuffled: bool
-    lanes: tuple[Lane, ...]
+    key: int | None
+    parts: Int64s
+    rows: Int64s
+    windows: Int64s
     edges: Int64s
-    step: int
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return int(self.edges[-1])
+    def sizes(self, windows: Int64s) -> Int64s:
+        """Returns the rows of windows' parts, int64[n, parts of the longest window]."""
+        places = self.windows[windows][:, None] + np.arange(np.diff(self.windows).max())
+        is_own = places < self.windows[windows + 1][:, None]
+        return np.where(is_own, self.rows[np.minimum(places, len(self.rows) - 1)], 0)
 
-    def taken(self, positions: Int64s) -> Int64s:
-        """Returns how many rows of each lane are before a position.
+    def shares(self, windows: Int64s, positions: Int64s) -> Int64s:
+        """Returns the rows of each part before a position in its window.
 
         Args:
-          positions: int64[n], from 0 to the number of rows.
+          windows: int64[n].
+          positions: int64[n], counted from the start of the window.
 
         Returns:
-          int64[n, lanes]; the sum of a row is its position.
+          int64[n, parts of the longest window]; the sum of a row is its position.
         """
-        cuts = self.edges[:-1]
-        shape = 2, len(positions), len(cuts)
-        before = np.broadcast_to(positions[:, None], shape)
-        # p * step % rows < cut, counted for all p before the position.
-        offsets = np.stack([np.zeros_like(cuts), self.rows - cuts])
-        whole, shifted = floor_sums(
-            before, self.rows, self.step, np.broadcast_to(offsets[:, None], shape)
-        )
-        below = (whole - shifted + positions[:, None]).astype(np.int64)
-        counts: Int64s = np.diff(below, axis=1, append=positions[:, None])
-        return counts
+        sizes = self.sizes(windows)
+        if self.key is None:
+            before = np.cumsum(sizes, axis=1) - sizes
+            return np.clip(positions[:, None] - before, 0, sizes)
+        return deal(sizes, positions, _hashes(_key(self.key, _TREE), windows))
 
-    def permutation(self, lane: Lane, window: int) -> Int64s:
-        """Returns a window's rows in their order, counted from the first."""
-        start, end = lane.bounds(window)
-        if not self.is_shuffled:
-            return np.arange(end - start)
-        return _generator(self.seed, self.number, 1, lane.number, window).permutation(end - start)
+    def permutation(self, places: Int64s) -> Int64s:
+        """Returns the order of the rows of a few parts.
+
+        Args:
+          places: at most ``MOST_PARTS``.
+
+        Returns:
+          For each part its rows' numbers in order, one part after the other. They are counted from
+          the first row of the first part.
+        """
+        rows = self.rows[places]
+        before = np.cumsum(rows) - rows
+        if self.key is None:
+            return np.arange(int(rows.sum()))
+        numbers = np.arange(int(rows.sum())) - np.repeat(before, rows)
+        keys = _hashes(_key(self.key, _ROWS), self.parts[places])
+        random = mix(np.repeat(keys, rows) + numbers.view(np.uint64) * np.uint64(GOLDEN))
+        random >>= np.uint64(32)
+        random <<= np.uint64(_ROW_BITS)
+        part = np.repeat(np.arange(len(places), dtype=np.uint64), rows)
+        random |= part << np.uint64(32 + _ROW_BITS) | numbers.view(np.uint64)
+        random.sort()
+        random &= np.uint64((1 << _ROW_BITS) - 1)
+        return random.view(np.int64) + np.repeat(before, rows)
+
+
+class Entries(NamedTuple):
+    """What batches take of parts, as neighbouring rows of a part's order.
+
+    Attributes:
+      batches: int64[n], the number of the batch.
+      fractions: int64[n], the part's place in its window; ranks divide a batch in this order.
+      sources: int64[n], the number of the epoch.
+      places: int64[n], the part.
+      starts, ends: int64[n], in the part's order.
+    """
+
+    batches: Int64s
+    fractions: Int64s
+    sources: Int64s
+    places: Int64s
+    starts: Int64s
+    ends: Int64s
 
 
 def make_epoch(
-    rows_of_shards: Sequence[int], row_bytes: int, seed: int, number: int, is_shuffled: bool
+    rows_of_parts: Int64s, part_bytes: int, seed: int, number: int, is_shuffled: bool
 ) -> Epoch:
     """Returns the order of an epoch.
 
     Args:
-      rows_of_shards: rows of each shard, in the manifest's order.
-      row_bytes: mean size of a framed record.
+      rows_of_parts: int64[n], 1 or more rows each, in the order of the shards.
+      part_bytes: mean size of a part's framed records.
       seed: 0 or more.
       number: of the epoch, from 0.
-      is_shuffled: otherwise rows have the order of the shards.
+      is_shuffled: otherwise rows have the order of the parts.
     """
-    filled = np.flatnonzero(rows_of_shards)
-    count = min(MAX_LANES, len(filled)) if is_shuffled else 1
-    order = _generator(seed, number, 0).permutation(filled) if is_shuffled else filled
-    window = max(1, WINDOW_BYTES // max(1, row_bytes) // (count if is_shuffled else MAX_LANES))
-    lanes = []
-    for lane in range(count):
-        shards = tuple(order[lane::count].tolist())
-        rows = sum(rows_of_shards[shard] for shard in shards)
-        first = min(rows, max(1, window * (lane + 1) // count))
-        lanes.append(Lane(lane, shards, rows, window, first))
-    edges = np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)
-    return Epoch(seed, number, is_shuffled, tuple(lanes), edges, _step(int(edges[-1])))
+    count = len(rows_of_parts)
+    key = _key(seed, _EPOCH, number) if is_shuffled else None
+    parts = np.arange(count) if key is None else permutation(_key(key, _PARTS), count)
+    rows = rows_of_parts[parts]
+    num_windows = -(-count // max(1, WINDOW_BYTES // max(1, part_bytes)))
+    windows = np.arange(num_windows + 1) * count // num_windows  # none is much smaller
+    edges = np.concatenate([[0], np.cumsum(np.add.reduceat(rows, windows[:-1]))])
+    return Epoch(key, parts, rows, windows, edges.astype(np.int64))
 
 
-def stretches(epoch: Epoch, positions: Int64s, rank: int, world_size: int) -> Stretches:
-    """Returns what a rank takes of each global batch.
+def deal(sizes: Int64s, positions: Int64s, keys: npt.NDArray[np.uint64]) -> Int64s:
+    """Deals the positions before a position to parts by their sizes.
+
+    Args:
+      sizes: int64[n, m], below 2**31 together in each row.
+      positions: int64[n], from 0 to the sum of the sizes.
+      keys: uint64[n], of random numbers.
+
+    Returns:
+      int64[n, m], the number of positions of each part. With the position, none gets smaller, and
+      one gets larger.
+    """
+    width = sizes.shape[1]
+    full = 1 << max(0, width - 1).bit_length()
+    levels = [np.pad(sizes, ((0, 0), (0, full - width)))]
+    while levels[-1].shape[1] > 1:
+        levels.append(levels[-1][:, ::2] + levels[-1][:, 1::2])
+    dealt = positions[:, None]
+    for halves, totals in zip(levels[-2::-1], levels[:0:-1], strict=True):
+        nodes = totals.shape[1] + np.arange(totals.shape[1], dtype=np.uint64)
+        random = mix(keys[:, None] + nodes * np.uint64(GOLDEN)) >> np.uint64(1)
+        divisors = np.maximum(totals, 1)
+        left = (dealt * halves[:, ::2] + random.view(np.int64) % divisors) // divisors
+        dealt = np.stack([left, dealt - left], axis=2).reshape(halves.shape)
+    return dealt[:, :width]
+
+
+def weighted_shares(weights: Sequence[int], seed: int, positions: Int64s) -> Int64s:
+    """Deals positions to datasets, in proportion to their weights.
+
+    Args:
+      weights: 1 or more each.
+      seed: of the order.
+      positions: int64[n].
+
+    Returns:
+      int64[n, datasets], the number of positions of each before a position.
+    """
+    total = sum(weights)
+    rounds, rest = np.divmod(positions, total)
+    key = np.array([_key(seed, _SHARES)], np.uint64)
+    sizes = np.array(weights, np.int64)[None]
+    return rounds[:, None] * sizes + deal(
+        np.repeat(sizes, len(rest), axis=0), rest, np.repeat(key, len(rest))
+    )
+
+
+def take(epoch: Epoch, source: int, batches: Int64s, starts: Int64s, ends: Int64s) -> Entries:
+    """Returns what batches take of an epoch.
 
     Args:
       epoch: the order.
-      positions: int64[n + 1], the edges of n global batches.
-      rank, world_size: a global batch of m rows is cut at ``m * rank // world_size``.
+      source: number of the epoch.
+      batches: int64[n], numbers of batches.
+      starts, ends: int64[n], the positions that each of them takes, one or more.
     """
-    taken = epoch.taken(positions)
-    counts = np.diff(taken, axis=0)
-    before = np.cumsum(counts, axis=1) - counts  # rows of the batch in the lanes before
-    sizes = np.diff(positions)[:, None]
-    first, last = sizes * rank // world_size, sizes * (rank + 1) // world_size
-    starts = taken[:-1] + np.clip(first - before, 0, counts)
-    ends = taken[:-1] + np.clip(last - before, 0, counts)
-    batches, lanes = np.nonzero(ends > starts)
-    found = starts[batches, lanes], ends[batches, lanes]
-    return Stretches(lanes, *found, (last - first)[:, 0])
+    first = np.searchsorted(epoch.edges, starts, side="right") - 1
+    counts = np.searchsorted(epoch.edges, ends, side="left") - first
+    pieces = np.repeat(np.arange(len(starts)), counts)
+    windows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(len(pieces))
+    behind = epoch.sizes(windows)
+    before = np.zeros_like(behind)
+    for shares, cuts in ((before, starts), (behind, ends)):
+        positions = cuts[pieces] - epoch.edges[windows]
+        is_cut = (positions > 0) & (positions < np.diff(epoch.edges)[windows])
+        shares[is_cut] = epoch.shares(windows[is_cut], positions[is_cut])
+    segments, parts = np.nonzero(behind > before)
+    windows, pieces = windows[segments], pieces[segments]
+    starts_in, ends_in = before[segments, parts], behind[segments, parts]
+    if epoch.key is None:
+        lengths = ends_in - starts_in
+        passed = np.cumsum(lengths) - lengths
+        passed -= (np.cumsum(ends - starts) - (ends - starts))[pieces]
+        fractions = (passed << _FRACTION_BITS) // (ends - starts)[pieces]
+    else:
+        width = np.diff(epoch.windows)[windows]
+        fractions = ((2 * parts + 1) << _FRACTION_BITS) // (2 * width)
+    return Entries(
+        batches[pieces],
+        fractions,
+        np.full(len(segments), source),
+        epoch.windows[windows] + parts,
+        starts_in,
+        ends_in,
+    )
 
 
-def floor_sums(counts: Int64s, modulus: int, factor: int, offsets: Int64s) -> npt.NDArray[Any]:
-    """Returns sums of quotients, one for each count and its offset.
-
-    A sum is that of ``(factor * i + offset) // modulus`` for all i below the count.
-
-    The algorithm is Euclid's. Sums that may not fit in 64 bits are Python's integers.
+def divide(
+    taken: Iterable[Entries], sizes: Int64s, rank: int, world_size: int
+) -> tuple[Entries, Int64s]:
+    """Returns a rank's part of global batches.
 
     Args:
-      counts, offsets: of one shape, not negative.
-      modulus: positive.
-      factor: not negative, below the modulus.
+      taken: what the batches take of each epoch.
+      sizes: int64[n], rows of each batch.
+      rank, world_size: a batch of m rows is cut at ``m * rank // world_size``.
+
+    Returns:
+      What the rank takes, batch by batch, and its rows of each batch, int64[n].
     """
-    fits = modulus < 1 << 31 and int(counts.max(initial=0)) <= modulus
-    type_ = np.int64 if fits else np.object_
-    n: Any = counts.astype(type_)
-    b: Any = offsets.astype(type_)
-    a, m, total = factor, modulus, np.zeros_like(n)
-    while True:
-        total = total + n * (n - 1) // 2 * (a // m) + n * (b // m)
-        a, b = a % m, b % m
-        last = a * n + b
-        if not (last >= m).any():
-            return np.asarray(total)
-        # A pair that is done has a last value below m, so it adds nothing from here on.
-        n, b = last // m, last % m
-        m, a = a, m
+    joined = [np.concatenate(arrays) for arrays in zip(*taken, strict=True)]
+    ordered = np.lexsort((joined[1], joined[0]))
+    found = Entries(*(array[ordered] for array in joined))
+    counts = found.ends - found.starts
+    before = np.cumsum(counts) - counts - (np.cumsum(sizes) - sizes)[found.batches]
+    first, last = sizes * rank // world_size, sizes * (rank + 1) // world_size
+    starts = found.starts + np.clip(first[found.batches] - before, 0, counts)
+    ends = found.starts + np.clip(last[found.batches] - before, 0, counts)
+    own = Entries(*(array[ends > starts] for array in found._replace(starts=starts, ends=ends)))
+    return own, last - first
 
 
-def _step(rows: int) -> int:
-    """Returns a number coprime to the rows, near their golden section."""
-    step = max(1, round(rows * _GOLDEN))
-    while math.gcd(step, rows) != 1:
-        step += 1
-    return step
+def spread(seed: int, sizes: Int64s) -> Int64s:
+    """Returns an order of rows that is random within each batch.
+
+    Batches of one size have one order.
+
+    Args:
+      seed: of the order.
+      sizes: int64[n], rows of each batch.
+
+    Returns:
+      int64[sum of sizes].
+    """
+    starts = np.cumsum(sizes) - sizes
+    order = np.empty(int(sizes.sum()), np.int64)
+    for size in np.unique(sizes).tolist():
+        own = starts[sizes == size][:, None] + np.arange(size)
+        order[own] = own[:, permutation(_key(seed, _BATCH), size)]
+    return order
 
 
-def _generator(*key: int) -> np.random.Generator:
-    """Returns random numbers that depend on a key of numbers alone."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+def permutation(key: int, count: int) -> Int64s:
+    """Returns the numbers below ``count`` in the order of a key."""
+    bits = np.uint64((1 << max(1, count).bit_length()) - 1)
+    numbers = np.arange(count, dtype=np.uint64)
+    random = mix(numbers * np.uint64(GOLDEN) + np.uint64(key))
+    random &= ~bits
+    random |= numbers
+    random.sort()
+    random &= bits
+    return random.view(np.int64)
+
+
+def _key(*numbers: int) -> int:
+    """Returns the key of random numbers that depend on some numbers alone."""
+    key = 0
+    for number in numbers:
+        key = mix_int(key + GOLDEN ^ mix_int(number + GOLDEN))
+    return key
+
+
+def _hashes(key: int, numbers: Int64s) -> npt.NDArray[np.uint64]:
+    """Returns a key for each number, uint64[n]."""
+    return mix(mix(numbers.astype(np.uint64) + np.uint64(GOLDEN)) ^ np.uint64(key))

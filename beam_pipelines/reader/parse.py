@@ -1,10 +1,9 @@
-"""Parses the rows of a few batches from the windows of lanes."""
+"""Parses the rows of a few batches from the records of parts."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,74 +11,63 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.columns import Column, Feature, WrongRowError, make_column
-from beam_pipelines.reader.lanes import ShardFile, Window, place_of
-from beam_pipelines.reader.order import Epoch, Int64s, Stretches
+from beam_pipelines.reader.order import Int64s
+from beam_pipelines.reader.parts import Block
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, parse_sequences
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
 _NO_EXAMPLE = "the record is damaged, or no tf.Example"
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """Rows of windows, in the order of the batches.
+class Rows(NamedTuple):
+    """Rows of blocks, in the order of the batches.
 
     Attributes:
-      windows: (lane, window), those with the rows.
-      records: int64[n], the rows' numbers among the records of all windows.
+      blocks: those with the rows.
+      records: int64[n], the rows' numbers among the records of all blocks.
     """
 
-    windows: Sequence[tuple[int, Window]]
+    blocks: Sequence[Block]
     records: Int64s
 
     def chunks(self) -> list[pa.LargeBinaryArray]:
-        """Returns the framed records of all windows."""
-        return [chunk for _, window in self.windows for chunk in window.chunks]
+        """Returns the framed records of all parts."""
+        return [frames for block in self.blocks for frames in block.frames]
 
-    def place(self, row: int, epoch: Epoch, files: Sequence[ShardFile]) -> str:
+    def place(self, row: int) -> str:
         """Returns file and record of a row, for errors."""
         record = int(self.records[row])
-        ends = np.cumsum([len(window.order) for _, window in self.windows])
-        place = int(np.searchsorted(ends, record, side="right"))
-        lane, window = self.windows[place]
-        number = window.start + record - int(ends[place]) + len(window.order)
-        path, number = place_of(files, epoch.lanes[lane], number)
-        return f"{path}, record {number}"
+        for block in self.blocks:
+            for part, frames in zip(block.parts, block.frames, strict=True):
+                if record < len(frames):
+                    return block.split.place(part, record)
+                record -= len(frames)
+        raise AssertionError
 
 
-def gather_rows(
-    epoch: Epoch, found: Stretches, windows: Mapping[int, Sequence[tuple[int, Window]]]
-) -> Rows:
-    """Finds the rows of some batches in the windows of lanes.
+def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: Int64s) -> Rows:
+    """Finds rows in blocks.
 
     Args:
-      epoch: the order.
-      found: what the batches take.
-      windows: lane -> neighbouring windows with their numbers; they have all that is taken.
+      blocks: with all the rows.
+      parts: int64[n], numbers of parts among those of all blocks.
+      starts, ends: int64[n], the rows of each, in the part's order.
     """
-    used: list[tuple[int, Window]] = []
-    orders: list[Int64s] = []
-    shift = np.zeros(len(epoch.lanes), np.int64)  # from a lane's place to its place in `orders`
-    places = records = 0
-    for lane, numbered in windows.items():
-        shift[lane] = places - epoch.lanes[lane].bounds(numbered[0][0])[0]
-        for _, window in numbered:
-            used.append((lane, window))
-            orders.append(window.order + records)
-            records += len(window.order)
-            places += len(window.order)
-    if not used:
+    if not len(parts):
         return Rows([], np.zeros(0, np.int64))
-    lengths = found.ends - found.starts
-    starts = found.starts + shift[found.lanes]
-    behind = np.cumsum(lengths)
-    taken = np.arange(behind[-1]) + np.repeat(starts - behind + lengths, lengths)
-    return Rows(used, np.concatenate(orders)[taken])
+    lengths = [len(frames) for block in blocks for frames in block.frames]
+    first = np.cumsum([0, *lengths])
+    records = np.cumsum([0, *(len(block.order) for block in blocks)])
+    order = np.concatenate(
+        [block.order + base for block, base in zip(blocks, records[:-1], strict=True)]
+    )
+    counts = ends - starts
+    behind = np.cumsum(counts)
+    taken = np.arange(behind[-1]) + np.repeat(first[parts] + starts - behind + counts, counts)
+    return Rows(blocks, order[taken])
 
 
-def parse_rows(
-    rows: Rows, features: Sequence[Feature], as_: str, epoch: Epoch, files: Sequence[ShardFile]
-) -> dict[str, Column]:
+def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, Column]:
     """Parses rows.
 
     Returns:
@@ -102,10 +90,10 @@ def parse_rows(
         }
     except WireError as error:
         what = f"feature '{error.feature}': {error.found}" if error.feature else _NO_EXAMPLE
-        where = rows.place(error.record, epoch, files)
+        where = rows.place(error.record)
         raise DataError(f"{where}: {what}. Convert again with --overwrite.") from error
     except WrongRowError as error:
-        raise DataError(f"{rows.place(error.row, epoch, files)}: {error.message}.") from error
+        raise DataError(f"{rows.place(error.row)}: {error.message}.") from error
 
 
 def _by_protobuf(rows: Rows, types: Mapping[str, Any]) -> list[pa.Array]:

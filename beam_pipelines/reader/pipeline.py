@@ -1,4 +1,4 @@
-"""Reads ahead: threads load windows of lanes, and parse groups of batches."""
+"""Reads ahead: threads load parts, and parse groups of batches."""
 
 from __future__ import annotations
 
@@ -12,48 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_pipelines.reader.columns import Column, Feature
-from beam_pipelines.reader.lanes import ShardFile, Window, windows
-from beam_pipelines.reader.order import Epoch, Int64s, Lane, Stretches, stretches
+from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, divide, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
+from beam_pipelines.reader.parts import Block, load
+from beam_pipelines.reader.sequence import Plan
 
 # Rows of a rank that are parsed at once; batches are cut from them.
 GROUP_ROWS = 16384
 # Groups that are prepared ahead of the one in use.
 GROUPS_AHEAD = 2
 MAX_THREADS = 8
-
-
-class Split(NamedTuple):
-    """A split to read.
-
-    Attributes:
-      name: of the split.
-      files: the shards, in the manifest's order.
-      framed_bytes: of all records.
-      compression: ``gzip``, ``zlib`` or ``none``.
-    """
-
-    name: str
-    files: tuple[ShardFile, ...]
-    framed_bytes: int
-    compression: str
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(file.rows for file in self.files)
-
-
-class Plan(NamedTuple):
-    """Global batches of an epoch to read next.
-
-    Attributes:
-      epoch: its order.
-      positions: int64[n + 1], the edges of the global batches.
-    """
-
-    epoch: Epoch
-    positions: Int64s
+_PLACE_BITS = 40
 
 
 class Group(NamedTuple):
@@ -70,65 +39,98 @@ class Group(NamedTuple):
     columns: dict[str, Column]
 
 
-class _Feed:
-    """The windows of a lane that are loaded or being loaded."""
+class _Needed(NamedTuple):
+    """Blocks with the rows of a plan.
 
-    def __init__(self, split: Split, epoch: Epoch, lane: Lane, start: int) -> None:
-        self._lane, self._next = lane, lane.window_of(start)
-        self._windows = windows(split.files, split.compression, epoch, lane, self._next)
-        self._held: collections.deque[tuple[int, Future[Window]]] = collections.deque()
+    Attributes:
+      blocks: loaded or being loaded.
+      parts: int64[n], for each entry the number of its part among those of all blocks.
+    """
 
-    def windows_of(
-        self, start: int, end: int, executor: ThreadPoolExecutor
-    ) -> list[tuple[int, Future[Window]]]:
-        """Returns the windows with some places, and forgets those before."""
-        last = self._lane.window_of(end - 1)
-        while self._next <= last:
-            before = self._held[-1][1] if self._held else None
-            self._held.append((self._next, executor.submit(self._load, before)))
-            self._next += 1
-        while self._held[0][0] < self._lane.window_of(start):
-            self._held.popleft()
-        return list(self._held)
+    blocks: list[Future[Block]]
+    parts: Int64s
 
-    def _load(self, before: Future[Window] | None) -> Window:
-        if before is not None:
-            before.result()  # it was submitted before, so it is running or done
-        return next(self._windows)
+
+class _Held:
+    """The parts that are loaded or being loaded."""
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self._executor = executor
+        # Stream, epoch and place -> the block of the part, and the part's number in it.
+        self._found: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
+        self._sizes: dict[Future[Block], int] = {}
+
+    def find(self, plan: Plan, own: Entries) -> _Needed:
+        """Returns the parts of a plan, and forgets earlier ones."""
+        kept: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
+        keys, entries = np.unique(own.sources << _PLACE_BITS | own.places, return_inverse=True)
+        numbers = np.zeros(len(keys), np.int64)
+        bases: dict[Future[Block], int] = {}
+        count = 0
+        for number, source in enumerate(plan.sources):
+            (mine,) = np.nonzero(keys >> _PLACE_BITS == number)
+            if not len(mine):
+                continue
+            places = (keys[mine] & ((1 << _PLACE_BITS) - 1)).tolist()
+            self._load(plan, number, places)
+            for key, place in zip(mine.tolist(), places, strict=True):
+                block, in_block = self._found[source.key, place]
+                if block not in bases:
+                    bases[block] = count
+                    count += self._sizes[block]
+                numbers[key] = bases[block] + in_block
+            # The next plan begins in the window where this one ends.
+            windows = source.epoch.windows
+            first = windows[np.searchsorted(windows, places[-1], side="right") - 1]
+            kept |= {
+                (key, place): found
+                for (key, place), found in self._found.items()
+                if key == source.key and place >= first
+            }
+        self._found = kept
+        self._sizes = {block: self._sizes[block] for block, _ in kept.values()}
+        return _Needed(list(bases), numbers[entries])
+
+    def _load(self, plan: Plan, number: int, places: Sequence[int]) -> None:
+        """Begins to load those parts of a source that are not held."""
+        key, split, epoch = plan.sources[number]
+        missing = [place for place in places if (key, place) not in self._found]
+        for start in range(0, len(missing), MOST_PARTS):
+            some = missing[start : start + MOST_PARTS]
+            block = self._executor.submit(load, split, epoch, np.array(some))
+            self._sizes[block] = len(some)
+            self._found |= {(key, place): (block, at) for at, place in enumerate(some)}
 
 
 def read_groups(
-    split: Split,
+    plans: Iterator[Plan],
     features: Sequence[Feature],
     as_: str,
     rank: int,
     world_size: int,
-    plans: Iterator[Plan],
+    spread_seed: int | None,
 ) -> Generator[Group, None, None]:
     """Yields a rank's rows of each plan, in order.
+
+    Args:
+      plans: the global batches.
+      features, as_: what to make of the rows.
+      rank, world_size: the part of each batch to read.
+      spread_seed: of the order of rows within a rank's batch; ``None``: that of the parts.
 
     Raises:
       DataError: a shard is missing, damaged, or contradicts the manifest or the schema.
     """
-    parse = partial(_parse, features, as_, split.files)
+    parse = partial(_parse, features, as_, spread_seed)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     executor = ThreadPoolExecutor(min(MAX_THREADS, cores or 1), "beam-pipelines-reader")
     waiting: collections.deque[Future[Group]] = collections.deque()
-    feeds: dict[int, _Feed] = {}
-    epoch = None
+    held = _Held(executor)
     try:
         for plan in plans:
-            if plan.epoch is not epoch:
-                epoch, feeds = plan.epoch, {}
-            found = stretches(plan.epoch, plan.positions, rank, world_size)
-            held = {}
-            for lane in np.unique(found.lanes).tolist():
-                own = found.lanes == lane
-                start, end = int(found.starts[own].min()), int(found.ends[own].max())
-                if lane not in feeds:
-                    feeds[lane] = _Feed(split, plan.epoch, plan.epoch.lanes[lane], start)
-                held[lane] = feeds[lane].windows_of(start, end, executor)
-            waiting.append(executor.submit(parse, plan, found, held))
+            own, sizes = divide(plan.taken, plan.sizes, rank, world_size)
+            # Its blocks were submitted before it, so they are running or done.
+            waiting.append(executor.submit(parse, plan, own, sizes, held.find(plan, own)))
             if len(waiting) > GROUPS_AHEAD:
                 yield waiting.popleft().result()
         while waiting:
@@ -140,15 +142,15 @@ def read_groups(
 def _parse(
     features: Sequence[Feature],
     as_: str,
-    files: Sequence[ShardFile],
+    spread_seed: int | None,
     plan: Plan,
-    found: Stretches,
-    held: dict[int, list[tuple[int, Future[Window]]]],
+    own: Entries,
+    sizes: Int64s,
+    needed: _Needed,
 ) -> Group:
-    loaded = {
-        lane: [(number, window.result()) for number, window in numbered]
-        for lane, numbered in held.items()
-    }
-    rows = gather_rows(plan.epoch, found, loaded)
-    columns = parse_rows(rows, features, as_, plan.epoch, files)
-    return Group(plan, np.concatenate([[0], np.cumsum(found.sizes)]), columns)
+    blocks = [block.result() for block in needed.blocks]
+    rows = gather_rows(blocks, needed.parts, own.starts, own.ends)
+    if spread_seed is not None:
+        rows = rows._replace(records=rows.records[spread(spread_seed, sizes)])
+    columns = parse_rows(rows, features, as_)
+    return Group(plan, np.concatenate([[0], np.cumsum(sizes)]), columns)

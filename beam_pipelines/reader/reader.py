@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from typing_extensions import Self
 
-from beam_pipelines.reader import lanes
+from beam_pipelines.core.errors import nearest
 from beam_pipelines.reader.columns import Feature
-from beam_pipelines.reader.order import ORDER_VERSION, make_epoch
-from beam_pipelines.reader.pipeline import GROUP_ROWS, Plan, Split, read_groups
+from beam_pipelines.reader.order import ORDER_VERSION
+from beam_pipelines.reader.parts import check_files
+from beam_pipelines.reader.pipeline import GROUP_ROWS, read_groups
+from beam_pipelines.reader.sequence import REMAINDERS, Batches, Place, Remainder, Stream
 
 Batch = dict[str, Any]
 
+# A plan of more would take much memory.
+_MOST_BATCHES = 1024
 KINDS = ("numpy", "torch", "arrow")
 
 
@@ -24,20 +25,11 @@ class ReadOptions(NamedTuple):
     """Options of reading; ``Dataset.batches`` describes them."""
 
     batch_size: int
-    seed: int
-    shuffle: bool
     as_: str
     rank: int
     world_size: int
     epochs: int
-    drop_remainder: bool
-
-
-class _Place(NamedTuple):
-    """An epoch, and the number of its rows read so far."""
-
-    epoch: int
-    row: int
+    remainder: Remainder
 
 
 class Reader(Iterator[Batch]):
@@ -47,28 +39,33 @@ class Reader(Iterator[Batch]):
     behind. A loop that was left goes on with the next batch. Leaving the context closes the reader.
     """
 
-    def __init__(self, split: Split, features: Sequence[Feature], options: ReadOptions) -> None:
-        """Prepares to read; ``Dataset.batches`` is the public call.
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        weights: Sequence[int],
+        features: Sequence[Feature],
+        options: ReadOptions,
+    ) -> None:
+        """Prepares to read; ``Dataset.batches`` and ``mix`` are the public calls.
 
         Raises:
           DataError: a shard is missing, or of another size than the manifest says.
           ValueError: an option is wrong.
         """
-        _check(split, options)
-        for file in split.files:
-            found = os.path.getsize(file.path) if os.path.exists(file.path) else None
-            lanes.check_size(file, found)
-        self._split, self._features, self._options = split, features, options
-        self._rows = split.rows
-        self._place = _Place(0, 0)
-        self._batches: Generator[tuple[_Place, Batch], None, None] | None = None
+        _check(streams, options)
+        for stream in streams:
+            for found in stream.split.indexed:
+                check_files(found.files)
+        size = options.batch_size * options.world_size
+        self._order = Batches(tuple(streams), tuple(weights), size, options.remainder)
+        self._features, self._options = features, options
+        self._place = Place(0, 0)
+        self._batches: Generator[tuple[Place, Batch], None, None] | None = None
         self._is_closed = False
 
     def __len__(self) -> int:
         """Returns the number of batches in a pass, equal on all ranks."""
-        rows, size = self._rows, self._global_size()
-        steps = rows // size if self._options.drop_remainder else -(-rows // size)
-        return steps * self._options.epochs
+        return len(self._order) * self._options.epochs
 
     def __enter__(self) -> Self:
         return self
@@ -95,8 +92,8 @@ class Reader(Iterator[Batch]):
         """
         return {
             "order": ORDER_VERSION,
-            "rows": self._fingerprint(),
-            "seed": self._options.seed,
+            "rows": f"{self._order.fingerprint:08x}",
+            "seed": self._order.seed,
             "epoch": self._place.epoch,
             "row": self._place.row,
         }
@@ -115,7 +112,7 @@ class Reader(Iterator[Batch]):
             raise ValueError(f"state: found {dict(state)}, expected what state_dict() returns.")
         for key, cause in (
             ("order", "another version of this package ordered the rows"),
-            ("rows", "it is of another dataset, split or 'shuffle'"),
+            ("rows", "it is of another dataset, split, index or 'shuffle'"),
             ("seed", "give batches() the same seed"),
         ):
             if state[key] != own[key]:
@@ -123,13 +120,13 @@ class Reader(Iterator[Batch]):
                     f"state: found {key} {state[key]!r}, expected {own[key]!r}: {cause}."
                 )
         found = []
-        for key, most in (("epoch", 1 << 62), ("row", self._rows - 1)):
+        for key, most in (("epoch", 1 << 62), ("row", self._order.rows - 1)):
             value = state[key]
             if not isinstance(value, int) or not 0 <= value <= most:
                 raise ValueError(f"state: found {key} {value!r}, expected 0 to {most:,}.")
             found.append(value)
         self._stop()
-        self._place = _Place(*found)
+        self._place = Place(*found)
 
     def close(self) -> None:
         """Ends the threads. A closed reader gives no more batches."""
@@ -141,65 +138,38 @@ class Reader(Iterator[Batch]):
             self._batches.close()
             self._batches = None
 
-    def _global_size(self) -> int:
-        return self._options.batch_size * self._options.world_size
-
-    def _fingerprint(self) -> str:
-        """Returns a checksum of the order's inputs, without compressed sizes."""
-        shards = [(os.path.basename(file.path), file.rows) for file in self._split.files]
-        found = (self._split.name, shards, self._split.framed_bytes, self._options.shuffle)
-        return f"{zlib.crc32(repr(found).encode()):08x}"
-
-    def _read(self) -> Generator[tuple[_Place, Batch], None, None]:
+    def _read(self) -> Generator[tuple[Place, Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""
-        options = self._options
+        options, place = self._options, self._place
+        end = (place.epoch // options.epochs + 1) * options.epochs
+        most = min(_MOST_BATCHES, max(1, GROUP_ROWS // options.batch_size))
         groups = read_groups(
-            self._split,
+            self._order.plans(place, end, most),
             self._features,
             options.as_,
             options.rank,
             options.world_size,
-            self._plans(self._place),
+            self._order.seed if self._order.is_shuffled else None,
         )
         try:
             for plan, edges, columns in groups:
-                for number, row in enumerate(plan.positions[1:].tolist()):
-                    start, end = int(edges[number]), int(edges[number + 1])
-                    batch = {name: column.cut(start, end) for name, column in columns.items()}
-                    yield self._behind(plan.epoch.number, row), batch
+                cuts = zip(plan.behind, edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+                for behind, start, stop in cuts:
+                    yield (
+                        behind,
+                        {name: column.cut(start, stop) for name, column in columns.items()},
+                    )
+            self._place = Place(end, 0)  # also if no batch was left
         finally:
             groups.close()
 
-    def _behind(self, epoch: int, row: int) -> _Place:
-        """Returns the place behind a batch, perhaps the next epoch's start."""
-        missing = self._rows - row
-        is_last = missing < self._global_size() if self._options.drop_remainder else not missing
-        return _Place(epoch + 1, 0) if is_last else _Place(epoch, row)
 
-    def _plans(self, place: _Place) -> Iterator[Plan]:
-        """Yields groups of global batches from a place on."""
-        options, size = self._options, self._global_size()
-        rows_of_shards = [file.rows for file in self._split.files]
-        row_bytes = self._split.framed_bytes // self._rows
-        most = max(1, GROUP_ROWS // options.batch_size)
-        batches = 1  # the first batch comes soon
-        row = place.row
-        for number in range(place.epoch, (place.epoch // options.epochs + 1) * options.epochs):
-            epoch = make_epoch(rows_of_shards, row_bytes, options.seed, number, options.shuffle)
-            end = self._rows - (self._rows - row) % size if options.drop_remainder else self._rows
-            while row < end:
-                last = min(end, row + size * batches)
-                yield Plan(epoch, np.append(np.arange(row, last, size), last))
-                row, batches = last, min(most, 2 * batches)
-            row = 0
-
-
-def _check(split: Split, options: ReadOptions) -> None:
+def _check(streams: Sequence[Stream], options: ReadOptions) -> None:
     for name, value, least in (
         ("batch_size", options.batch_size, 1),
         ("world_size", options.world_size, 1),
         ("epochs", options.epochs, 1),
-        ("seed", options.seed, 0),
+        *(("seed", stream.seed, 0) for stream in streams),
     ):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name}: found {value!r}, expected an integer from {least}.")
@@ -218,9 +188,15 @@ def _check(split: Split, options: ReadOptions) -> None:
                 f"as_: found 'torch', but PyTorch cannot be imported ({error}). Install torch, or "
                 "use as_='numpy'."
             ) from error
+    if options.remainder not in REMAINDERS:
+        raise ValueError(
+            f"remainder: found {options.remainder!r}, expected one of {', '.join(REMAINDERS)}."
+            f"{nearest(str(options.remainder), REMAINDERS)}"
+        )
     size = options.batch_size * options.world_size
-    if options.drop_remainder and size > split.rows:
+    rows = sum(stream.split.rows for stream in streams)
+    if options.remainder != "short" and size > rows:
         raise ValueError(
             f"batch_size: found {options.batch_size:,} on {options.world_size:,} ranks, expected "
-            f"together at most the {split.rows:,} rows there are, or drop_remainder=False."
+            f"together at most the {rows:,} rows there are, or remainder='short'."
         )

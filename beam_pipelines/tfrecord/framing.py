@@ -175,7 +175,7 @@ def read_record_blocks(
         if chunk is None:
             break
         data = rest + chunk if rest else chunk
-        starts = _record_starts(data, path, number, offset)
+        starts = starts_of(data, path, number, offset)
         if limits is not None:
             _check_lengths(np.append(starts, len(data)), limits, path, number, offset)
         records = RecordBlock(data, starts)
@@ -214,7 +214,7 @@ def _check_lengths(
         )
 
 
-def _record_starts(data: bytes, path: str, number: int, offset: int) -> npt.NDArray[np.int64]:
+def starts_of(data: bytes, path: str, number: int, offset: int) -> npt.NDArray[np.int64]:
     """Returns the starts of whole records and of the first incomplete one.
 
     Raises:

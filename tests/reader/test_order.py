@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-import operator
+import random
 
 import hypothesis.strategies as st
 import numpy as np
@@ -13,151 +12,209 @@ import pytest
 from hypothesis import given, settings
 
 from beam_pipelines.reader import order
-from beam_pipelines.reader.order import Epoch, Stretches, floor_sums, make_epoch, stretches
-
-SHARDS = st.lists(st.integers(0, 40), min_size=1, max_size=40).filter(any)
-
-
-def rows_of(epoch: Epoch, found: Stretches) -> list[list[tuple[int, int]]]:
-    """Returns a rank's batches of rows: shard, and number in it."""
-    orders = []
-    for lane in epoch.lanes:
-        rows = [(shard, row) for shard in lane.shards for row in range(COUNTS[shard])]
-        places: list[tuple[int, int]] = []
-        while len(places) < lane.rows:
-            window = lane.window_of(len(places))
-            start, end = lane.bounds(window)
-            assert start == len(places) < end
-            places += [rows[start + row] for row in epoch.permutation(lane, window)]
-        orders.append(places)
-    taken = [
-        row
-        for lane, start, end in zip(found.lanes, found.starts, found.ends, strict=True)
-        for row in orders[lane][start:end]
-    ]
-    edges = np.concatenate([[0], np.cumsum(found.sizes)]).tolist()
-    assert edges[-1] == len(taken)
-    return [taken[start:end] for start, end in itertools.pairwise(edges)]
-
-
-COUNTS: list[int] = []
-
-
-def read(epoch: Epoch, start: int, batch_size: int, world_size: int) -> list[list[tuple[int, int]]]:
-    """Returns the global batches from a position on.
-
-    Parts of all ranks follow one another.
-    """
-    size = batch_size * world_size
-    positions = np.append(np.arange(start, epoch.rows, size), epoch.rows)
-    parts = [
-        rows_of(epoch, stretches(epoch, positions, rank, world_size)) for rank in range(world_size)
-    ]
-    return [functools.reduce(operator.iadd, batch, []) for batch in zip(*parts, strict=True)]
-
-
-@given(
-    st.integers(1, 200),
-    st.integers(0, 199),
-    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 400)), min_size=1, max_size=5),
+from beam_pipelines.reader.order import (
+    MOST_PARTS,
+    Epoch,
+    deal,
+    divide,
+    make_epoch,
+    permutation,
+    spread,
+    take,
+    weighted_shares,
 )
-def test_floor_sums(modulus, factor, pairs):
-    """Sums of quotients are those of a plain loop."""
-    factor %= modulus
-    counts, offsets = np.array(pairs, np.int64).T
-    expected = [sum((factor * i + b) // modulus for i in range(n)) for n, b in pairs]
-    assert floor_sums(counts, modulus, factor, offsets).tolist() == expected
+
+PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=40).map(np.array)
 
 
-def test_floor_sums_of_many_rows():
-    """Sums of more than 64 bits in between are exact."""
-    rows = 10**12
-    epoch = make_epoch([rows // 4] * 4, 100, 1, 0, True)
-    taken = epoch.taken(np.array([0, rows // 3, rows], np.int64))
-    assert taken.sum(axis=1).tolist() == [0, rows // 3, rows]
-    assert (abs(taken[1] - rows / 12) < 10).all()
-    assert taken[2].tolist() == [rows // 4] * 4
+def orders_of(epoch: Epoch) -> list[np.ndarray]:
+    """Returns the rows of each place, as part * 1000 + number in it."""
+    found = []
+    for start in range(0, len(epoch.parts), MOST_PARTS):
+        places = np.arange(start, min(len(epoch.parts), start + MOST_PARTS))
+        rows = epoch.rows[places]
+        before = np.repeat(np.cumsum(rows) - rows, rows)
+        numbers = epoch.permutation(places) - before
+        part = np.repeat(epoch.parts[places], rows)
+        found += np.split(part * 1000 + numbers, np.cumsum(rows)[:-1])
+    return found
 
 
-@given(SHARDS, st.integers(0, 5), st.booleans())
-def test_lanes_take_turns(counts, seed, is_shuffled):
-    """Lanes' rows before a position are those of a plain loop."""
-    epoch = make_epoch(counts, 100, seed, 0, is_shuffled)
-    lanes = [
-        int(np.searchsorted(epoch.edges, p * epoch.step % epoch.rows, side="right")) - 1
-        for p in range(epoch.rows)
-    ]
-    taken = epoch.taken(np.arange(epoch.rows + 1))
-    for position in range(epoch.rows + 1):
-        expected = np.bincount(lanes[:position], minlength=len(epoch.lanes))
-        assert taken[position].tolist() == expected.tolist()
+def read(epoch: Epoch, orders, start: int, size: int, world_size: int = 1, ranks=None):
+    """Returns each global batch from a position on, rank by rank."""
+    rows = int(epoch.edges[-1])
+    starts = np.arange(start, rows, size)
+    ends = np.minimum(starts + size, rows)
+    if not len(starts):
+        return []
+    taken = take(epoch, 0, np.arange(len(starts)), starts, ends)
+    batches = [[] for _ in starts]
+    for rank in range(world_size) if ranks is None else ranks:
+        own, sizes = divide([taken], ends - starts, rank, world_size)
+        found = [
+            orders[place][first:last]
+            for place, first, last in zip(own.places, own.starts, own.ends, strict=True)
+        ]
+        flat = np.concatenate(found) if found else np.zeros(0, np.int64)
+        assert own.batches.tolist() == sorted(own.batches.tolist())
+        for batch, part in zip(batches, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
+            batch.append(part)
+    return batches
 
 
-@settings(max_examples=200, deadline=None)
+def joined(batches):
+    return [np.concatenate(batch).tolist() for batch in batches]
+
+
+@given(PARTS, st.integers(0, 2**64 - 1))
+def test_deal(sizes, key):
+    """Each position goes to one part, and all parts keep pace."""
+    rows = int(sizes.sum())
+    positions = np.arange(rows + 1)
+    dealt = deal(np.tile(sizes, (rows + 1, 1)), positions, np.full(rows + 1, key, np.uint64))
+    assert dealt.sum(axis=1).tolist() == positions.tolist()
+    assert dealt[-1].tolist() == sizes.tolist()
+    steps = np.diff(dealt, axis=0)
+    assert ((steps == 0) | (steps == 1)).all()
+    share = positions[:, None] * sizes / rows
+    assert np.abs(dealt - share).max() <= math.log2(len(sizes)) + 1
+
+
+def test_deal_of_many_rows():
+    """Products of large numbers do not overflow."""
+    sizes = np.array([[1 << 29, 1 << 30, (1 << 29) - 1]])
+    half = deal(sizes, np.array([1 << 30]), np.array([7], np.uint64))
+    assert np.abs(half - sizes / 2).max() <= 3
+    shares = weighted_shares([3, 1], 1, np.array([0, 10**12, 10**12 + 1]))
+    assert shares.sum(axis=1).tolist() == [0, 10**12, 10**12 + 1]
+    assert np.abs(shares[1] - [750 * 10**9, 250 * 10**9]).max() <= 2
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_resumed_with_other_ranks(data):
-    """An epoch that other ranks resume has the same global batches.
+def test_every_row_once(data):
+    """An epoch has every row once.
 
-    Each row comes once.
+    Batch sizes do not change which rows come first.
     """
-    COUNTS[:] = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=12).filter(any))
-    rows = sum(COUNTS)
-    world_size, other = data.draw(st.tuples(st.integers(1, 64), st.integers(1, 64)))
-    size = math.lcm(world_size, other) * data.draw(st.integers(1, 3))
-    epoch = make_epoch(
-        COUNTS,
-        data.draw(st.sampled_from([100, 10**5, 10**6])),
-        data.draw(st.integers(0, 3)),
-        data.draw(st.integers(0, 3)),
-        data.draw(st.booleans()),
-    )
-    whole = read(epoch, 0, size, 1)
-    assert sorted(functools.reduce(operator.iadd, whole, [])) == [
-        (shard, row) for shard, count in enumerate(COUNTS) for row in range(count)
-    ]
-    kill = data.draw(st.integers(0, len(whole) - 1))
-    before = read(epoch, 0, size // world_size, world_size)[:kill]
-    after = read(epoch, min(rows, kill * size), size // other, other)
-    assert before + after == whole
+    rows = data.draw(PARTS)
+    is_shuffled = data.draw(st.booleans())
+    epoch = make_epoch(rows, data.draw(st.sampled_from([1, 4 << 20, 64 << 20])), 3, 1, is_shuffled)
+    orders = orders_of(epoch)
+    expected = [part * 1000 + row for part, count in enumerate(rows) for row in range(count)]
+    first, second = (joined(read(epoch, orders, 0, data.draw(st.integers(1, 50)))) for _ in "ab")
+    for batches in (first, second):
+        assert sorted(itertools.chain(*batches)) == expected
+        if not is_shuffled:
+            assert list(itertools.chain(*batches)) == expected
+    edges = {0}
+    for batch in first:
+        edges.add(max(edges) + len(batch))
+    passed = 0
+    for batch in second:
+        passed += len(batch)
+        if passed in edges:
+            assert set(itertools.chain(*first[: sorted(edges).index(passed)])) == set(
+                itertools.chain(*second[: second.index(batch) + 1])
+            )
 
 
-@given(SHARDS)
-def test_in_order(counts):
-    """Without a shuffle, rows have the order of the shards."""
-    COUNTS[:] = counts
-    found = read(make_epoch(counts, 10**5, 1, 0, False), 0, 7, 1)
-    assert functools.reduce(operator.iadd, found, []) == [
-        (s, row) for s, count in enumerate(counts) for row in range(count)
-    ]
+def test_resumed_with_other_ranks():
+    """A thousand epochs are killed, and other ranks resume them.
+
+    The rest has each row once. If the global batch is the same, so are global batches, row by row.
+    """
+    draw = random.Random(20)
+    epochs = []
+    for number in range(20):
+        rows = np.array([draw.randint(1, 40) for _ in range(draw.randint(1, 40))])
+        part_bytes = draw.choice([1 << 20, 4 << 20, 64 << 20])
+        epoch = make_epoch(rows, part_bytes, number, draw.randint(0, 9), draw.random() < 0.8)
+        epochs.append((epoch, orders_of(epoch)))
+    for _ in range(1000):
+        epoch, orders = draw.choice(epochs)
+        rows = int(epoch.edges[-1])
+        before, after = draw.randint(1, 64), draw.randint(1, 64)
+        is_equal = draw.random() < 0.5
+        size = math.lcm(before, after) if is_equal else before * draw.randint(1, 4)
+        kill = draw.randint(0, rows // size)
+        first = joined(read(epoch, orders, 0, size, before))[:kill]
+        other = size if is_equal else after * draw.randint(1, 4)
+        rest = joined(read(epoch, orders, min(rows, kill * size), other, after))
+        assert sorted(itertools.chain(*first, *rest)) == sorted(itertools.chain(*orders))
+        if is_equal:
+            assert first + rest == joined(read(epoch, orders, 0, size))
+
+
+@pytest.mark.parametrize("world_size", [2, 8, 64, 512])
+@pytest.mark.parametrize("batch_size", [16, 256])
+def test_ranks_read_few_parts(world_size, batch_size):
+    """A rank of n reads about one part in n."""
+    epoch = make_epoch(np.full(128 * 10, 400), 256 << 10, 1, 0, True)
+    assert np.diff(epoch.windows).tolist() == [128] * 10
+    size = batch_size * world_size
+    starts = np.arange(0, epoch.edges[-1] - size + 1, size)
+    taken = take(epoch, 0, np.arange(len(starts)), starts, starts + size)
+    read_parts = []
+    for rank in range(0, world_size, max(1, world_size // 8)):
+        own, sizes = divide([taken], np.full(len(starts), size), rank, world_size)
+        assert (sizes == batch_size).all()
+        read_parts.append(len(np.unique(own.places)) / (128 * 10))
+    # Two ranks may share the part between them.
+    window_parts = max(1, size / (128 * 400)) * 128
+    assert max(read_parts) <= 1 / world_size + 4 / window_parts
+
+
+def test_batches_are_mixed():
+    """A batch has rows of all parts of a window."""
+    epoch = make_epoch(np.full(256, 400), 256 << 10, 1, 0, True)
+    orders = orders_of(epoch)
+    for batch in joined(read(epoch, orders, 0, 1280))[:40]:
+        counts = np.bincount(np.array(batch) // 1000, minlength=256)
+        assert counts.sum() == 1280
+        assert (counts > 0).sum() == 128
+        assert counts.max() <= 10 + 7
+    order_of_part = orders[0] % 1000
+    assert abs(np.corrcoef(order_of_part[1:], order_of_part[:-1])[0, 1]) < 0.2
 
 
 def test_seeds_and_epochs_differ():
     """Another seed or epoch is another order; equal ones are equal."""
-    COUNTS[:] = [50] * 4
-    orders = [
-        read(make_epoch(COUNTS, 10**5, seed, number, True), 0, 50, 1)
-        for seed, number in [(1, 0), (1, 0), (2, 0), (1, 1)]
-    ]
-    assert orders[0] == orders[1]
-    assert orders[0] != orders[2] != orders[3] != orders[0]
+    found = []
+    for seed, number in [(1, 0), (1, 0), (2, 0), (1, 1)]:
+        epoch = make_epoch(np.full(8, 50), 1, seed, number, True)
+        found.append(joined(read(epoch, orders_of(epoch), 0, 50)))
+    assert found[0] == found[1]
+    assert found[0] != found[2] != found[3] != found[0]
 
 
 def test_order_is_pinned():
-    """States of earlier versions go on with the same rows."""
-    COUNTS[:] = [3, 4, 2]
-    found = read(make_epoch(COUNTS, 10**6, 7, 2, True), 0, 4, 1)
-    assert found == PINNED
-    assert (order.ORDER_VERSION, order.MAX_LANES, order.WINDOW_BYTES) == (1, 32, 32 << 20)
+    """States go on with the same rows, with any numpy."""
+    epoch = make_epoch(np.array([3, 4, 2]), 16 << 20, 7, 2, True)
+    assert joined(read(epoch, orders_of(epoch), 0, 4)) == PINNED
+    assert spread(7, np.array([4, 4, 2])).tolist() == SPREAD
+    assert weighted_shares([2, 1], 7, np.arange(7)).T.tolist() == SHARES
+    assert (order.ORDER_VERSION, order.WINDOW_BYTES) == (2, 32 << 20)
 
 
-PINNED = [[(0, 2), (1, 1), (1, 0), (2, 0)], [(0, 0), (1, 2), (1, 3), (2, 1)], [(0, 1)]]
+PINNED = [[1, 0, 2, 1000], [2001, 2000, 1001, 1002], [1003]]
+SPREAD = [1, 3, 2, 0, 5, 7, 6, 4, 9, 8]
+SHARES = [[0, 1, 2, 2, 3, 4, 4], [0, 0, 0, 1, 1, 1, 2]]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4, 8])
-def test_ranks_read_few_lanes(world_size):
-    """A rank of n reads about one lane in n."""
-    epoch = make_epoch([1000] * 32, 100, 1, 0, True)
-    positions = np.arange(0, 32_001, 32 * 8)
-    for rank in range(world_size):
-        lanes = np.unique(stretches(epoch, positions, rank, world_size).lanes)
-        assert len(lanes) <= 32 // world_size + 2
+@given(st.integers(0, 2**64 - 1), st.integers(0, 300))
+def test_permutation(key, count):
+    """A permutation has each number once."""
+    assert sorted(permutation(key, count).tolist()) == list(range(count))
+
+
+def test_many_parts():
+    """The order of a billion rows keeps its numbers."""
+    rows = np.full(2_400_000, 420)
+    epoch = make_epoch(rows, 256 << 10, 1, 5, True)
+    starts = 700_000_000 + 8192 * np.arange(16)
+    taken = take(epoch, 0, np.arange(16), starts, starts + 8192)
+    assert (taken.ends - taken.starts).sum() == 16 * 8192
+    own, sizes = divide([taken], np.full(16, 8192), 5, 8)
+    assert sizes.tolist() == [1024] * 16
+    assert len(np.unique(own.places)) < 80

@@ -7,6 +7,7 @@ import json
 import operator
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -19,8 +20,11 @@ from hypothesis import HealthCheck, given, settings
 import beam_pipelines as bp
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.reader import lanes, order, pipeline
+from beam_pipelines.reader import order
+from beam_pipelines.reader import reader as reader_module
+from beam_pipelines.tfrecord import part_index
 from tests.dataset.test_loader import SCHEMA, write_dataset
+from tests.reader.indexed import add_index, write_split_index
 
 ROWS = 400
 MORE = """
@@ -30,7 +34,7 @@ feature { name: "text" type: BYTES presence { min_fraction: 1 min_count: 1 } sha
 
 
 def finish(folder: str, **more) -> str:
-    """Adds the fields of a whole manifest, which ``bp.open`` asks for."""
+    """Adds the fields of a whole manifest, and an index of parts."""
     path = Path(folder) / "dataset.json"
     manifest = json.loads(path.read_text())
     for split in manifest["splits"].values():
@@ -41,7 +45,7 @@ def finish(folder: str, **more) -> str:
     path.write_text(
         json.dumps(manifest | {"record": "example", "counts": counts, "sources": {}} | more)
     )
-    return folder
+    return add_index(folder)
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +56,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """Makes windows of ten rows, groups of 64, chunks of two kilobytes."""
-    monkeypatch.setattr(order, "WINDOW_BYTES", 8_000)
-    monkeypatch.setattr(pipeline, "GROUP_ROWS", 64)
-    monkeypatch.setattr(lanes, "CHUNK_BYTES", 2_000)
+    """Makes windows of about eight parts, and groups of 64 rows."""
+    monkeypatch.setattr(order, "WINDOW_BYTES", 12_000)
+    monkeypatch.setattr(reader_module, "GROUP_ROWS", 64)
 
 
 def batches(folder, **options):
@@ -184,7 +187,7 @@ def test_shapes_and_compressions(tmp_path, monkeypatch, compression, as_):
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.data())
 def test_resumes_with_other_ranks(folder, data):
@@ -193,19 +196,18 @@ def test_resumes_with_other_ranks(folder, data):
         st.sampled_from([(1, 1), (1, 4), (4, 1), (2, 3), (3, 2), (6, 4), (12, 1)])
     )
     shuffle, epochs = data.draw(st.booleans()), data.draw(st.integers(1, 2))
-    drop = data.draw(st.booleans())
-    size = 24
+    remainder = data.draw(st.sampled_from(["short", "drop", "pad"]))
+    size, dataset = 24, bp.open(folder)
 
     def global_batches(ranks, state, steps):
         readers = [
-            batches(
-                folder,
+            dataset.batches(
                 batch_size=size // ranks,
                 rank=rank,
                 world_size=ranks,
                 shuffle=shuffle,
                 epochs=epochs,
-                drop_remainder=drop,
+                remainder=remainder,
                 columns=["id"],
             )
             for rank in range(ranks)
@@ -226,18 +228,19 @@ def test_resumes_with_other_ranks(folder, data):
             reader.close()
         return found, json.loads(json.dumps(states[0]))
 
-    steps = epochs * (ROWS // size if drop else -(-ROWS // size))
+    steps = epochs * (ROWS // size if remainder == "drop" else -(-ROWS // size))
     whole, _ = global_batches(1, None, steps)
     kill = data.draw(st.integers(0, steps))
     before, state = global_batches(world_size, None, kill)
     assert len(json.dumps(state)) <= 200
     after, _ = global_batches(other, state, steps - kill)
-    assert before + after == whole
-    assert (
-        len(set(functools.reduce(operator.iadd, whole, []))) * epochs
-        == len(functools.reduce(operator.iadd, whole, []))
-        or drop
-    )
+    assert [sorted(b) for b in before + after] == [sorted(b) for b in whole]
+    for epoch in range(epochs):
+        own = whole[epoch * len(whole) // epochs : (epoch + 1) * len(whole) // epochs]
+        rows = functools.reduce(operator.iadd, own, [])
+        if remainder != "drop":
+            assert sorted(set(rows)) == list(range(ROWS))
+        assert len(rows) - len(set(rows)) == (len(rows) - ROWS if remainder == "pad" else 0)
 
 
 def test_loops(folder):
@@ -278,7 +281,11 @@ assert not found & {{"tensorflow", "apache_beam", "tfx_bsl", "tensorflow_transfo
         ({"fill": {"half": 1}, "columns": ["id"]}, "not in columns"),
         ({"split": "trian"}, "found no split 'trian', .* Did you mean 'train'?"),
         ({"batch_size": 0}, "batch_size: found 0, expected an integer from 1"),
-        ({"batch_size": 500, "drop_remainder": True}, "at most the 400 rows"),
+        ({"batch_size": 500, "remainder": "drop"}, "at most the 400 rows"),
+        ({"batch_size": 500, "remainder": "pad"}, "at most the 400 rows"),
+        ({"remainder": "dropp"}, "Did you mean 'drop'?"),
+        ({"rank": 1}, "expected both or neither"),
+        ({"generations": 2}, "expected some of the 1"),
         ({"rank": 2, "world_size": 2}, "rank: found 2, expected 0 to 1"),
         ({"epochs": 0}, "epochs: found 0"),
         ({"seed": -1}, "seed: found -1"),
@@ -321,43 +328,96 @@ def test_no_rows_no_examples(folder, tmp_path):
             bp.open(other).batches()
 
 
-def damaged(tmp_path, damage, rows=None, schema=SCHEMA):
-    """Writes 50 rows uncompressed and lets ``damage`` change the second shard's bytes."""
-    folder = write_dataset(tmp_path, [20, 30], "none", schema=schema)
-    manifest = json.loads((tmp_path / "dataset.json").read_text())
-    shard = manifest["splits"]["train"]["shards"][1]
-    path = tmp_path / shard["path"]
-    path.write_bytes(damage(path.read_bytes()))
-    shard["bytes"] = path.stat().st_size
-    shard["rows"] = rows or shard["rows"]
-    (tmp_path / "dataset.json").write_text(json.dumps(manifest))
-    return finish(folder), str(path)
+def two_shards(folder, compression="none", schema=SCHEMA):
+    """Writes 50 rows; returns the folder and the second shard's path."""
+    found = finish(write_dataset(folder, [20, 30], compression, schema=schema))
+    manifest = json.loads((folder / "dataset.json").read_text())
+    return found, folder / manifest["splits"]["train"]["shards"][1]["path"]
+
+
+def change_index(folder, change):
+    """Lets ``change`` change the columns of the index."""
+    path = Path(folder) / "index" / "Split-train.arrow"
+    index = part_index.read_index(str(path), bp.open(folder).manifest["compression"])
+    columns = {name: array.tolist() for name, array in index.columns._asdict().items()}
+    change(columns)
+    manifest = json.loads((Path(folder) / "dataset.json").read_text())
+    write_split_index(folder, "train", manifest, list(zip(*columns.values(), strict=True)))
 
 
 @pytest.mark.parametrize(
-    ("damage", "rows", "message"),
+    ("compression", "damage", "message"),
     [
-        (lambda data: data[:100] + b"\0\0\0" + data[103:], None, "record 1, offset .* the CRC of"),
-        (lambda data: data[:-7], None, "record 29, .* the file ends within a record"),
-        (lambda data: data, 31, "found 30 records, expected 31 as dataset.json says"),
-        (lambda data: data, 29, "found more records, expected 29 as dataset.json says"),
+        ("none", lambda data: data[:-9] + b"\0" + data[-8:], "record 20, part .* the checksum"),
+        ("gzip", lambda data: data[:60] + b"\0\0\0" + data[63:], "record 0, part at byte 10: "),
+        ("zlib", lambda data: data[:60] + b"\0\0\0" + data[63:], "record 0, part at byte 2: "),
+        ("gzip", lambda data: b"\0" * len(data), "gzip data are damaged"),
+        ("gzip", lambda data: data[:-1], r"expected .* bytes as dataset\.json says"),
+        ("gzip", lambda data: data + b"\0", r"expected .* bytes as dataset\.json says"),
     ],
 )
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_damaged_shards(tmp_path, damage, rows, message, shuffle):
-    """Damaged, missing and extra records are errors that name the shard."""
-    folder, path = damaged(tmp_path, damage, rows)
+def test_damaged_shards(tmp_path, compression, damage, message, shuffle):
+    """Damaged shards are errors that name file, record and byte."""
+    folder, path = two_shards(tmp_path, compression)
     reader = batches(folder, shuffle=shuffle)
-    with pytest.raises(DataError, match=message) as caught:
-        list(reader)
-    assert path in str(caught.value)
-    with pytest.raises(DataError, match=message):
-        list(reader)
+    path.write_bytes(damage(path.read_bytes()))
+    for _ in range(2):
+        with pytest.raises(DataError, match=message) as caught:
+            list(reader)
+        assert str(path) in str(caught.value)
+
+
+def test_wrong_records(tmp_path):
+    """A part with the right checksum and wrong records is an error."""
+    folder, path = two_shards(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+
+    def expect(columns):
+        part = data[columns["offset"][-1] :][: columns["bytes"][-1]]
+        columns["crc32"][-1] = zlib.crc32(part)
+
+    change_index(folder, expect)
+    with pytest.raises(DataError, match=r"record 29, offset \d+: the CRC of the data"):
+        list(batches(folder))
+
+
+def test_index_that_contradicts_records(tmp_path):
+    """An index with other numbers of records is an error."""
+    folder, _ = two_shards(tmp_path, "gzip")
+
+    def move(columns):
+        columns["rows"][2:4] = [9, 11]
+
+    change_index(folder, move)
+    with pytest.raises(DataError, match=r"found 10 records in .* bytes, expected (9|11) in"):
+        list(batches(folder))
+
+
+def test_index_of_other_shards(tmp_path):
+    """A missing, damaged or stale index is refused at once."""
+    folder, path = two_shards(tmp_path)
+    index = tmp_path / "index" / "Split-train.arrow"
+    content = index.read_bytes()
+    index.write_bytes(content[:-20])
+    with pytest.raises(DataError, match="damaged or no index"):
+        batches(folder)
+    index.write_bytes(content)
+    manifest = json.loads((tmp_path / "dataset.json").read_text())
+    manifest["splits"]["train"]["shards"][1]["crc32c"] = "00000001"
+    (tmp_path / "dataset.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=f"{path.name}.* or older than the shards"):
+        batches(folder)
+    index.unlink()
+    with pytest.raises(DataError, match=f"no index .* beam-pipelines index {folder}"):
+        batches(folder)
 
 
 def test_changed_under_the_reader(tmp_path):
     """A file that changes or goes away after opening is an error."""
-    folder, path = damaged(tmp_path, lambda data: data)
+    folder, path = two_shards(tmp_path)
     reader = batches(folder)
     content = Path(path).read_bytes()
     Path(path).write_bytes(content + b"\0")
@@ -379,12 +439,12 @@ def test_rows_that_contradict_the_schema(tmp_path):
     )
     schema = schema.replace("value_count { min: 1 max: 1 }", "shape { dim { size: 1 } }")
     (tmp_path / "a").mkdir()
-    folder, _ = damaged(tmp_path / "a", lambda data: data, schema=schema)
+    folder, _ = two_shards(tmp_path / "a", schema=schema)
     with pytest.raises(DataError, match=r"t-0000[01].*, record \d+: feature 'half': found nothing"):
         list(batches(folder))
     (tmp_path / "b").mkdir()
     schema = SCHEMA.replace('"id" type: INT', '"id" type: FLOAT')
-    folder, _ = damaged(tmp_path / "b", lambda data: data, schema=schema)
+    folder, _ = two_shards(tmp_path / "b", schema=schema)
     with pytest.raises(DataError, match=r"record 0: feature 'id': found int64 values"):
         list(batches(folder, shuffle=False))
     with pytest.raises(DataError, match=r"feature 'words': found \d values, expected 1 or none"):

@@ -1,0 +1,81 @@
+"""Finds the shards and indexes of a split to read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from beam_pipelines.core.dataset_layout import index_path
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.manifest_reader import DatasetManifest
+from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
+from beam_pipelines.tfrecord.part_index import IndexedShard, read_index
+
+# Numbers of generations; ``None``: all.
+Generations: TypeAlias = "int | Iterable[int] | None"
+
+
+def choose_generations(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
+    """Returns the wanted numbers of generations, each once, in order.
+
+    Args:
+      folder: names the dataset in errors.
+      there: numbers of all generations.
+      wanted: some of them; ``None``: all.
+
+    Raises:
+      ValueError: none is wanted, or one that does not exist.
+    """
+    if wanted is None:
+        return tuple(there)
+    numbers = {wanted} if isinstance(wanted, int) else set(wanted)
+    if not numbers or not numbers <= set(there):
+        shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
+        raise ValueError(
+            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are "
+            "numbered from 1."
+        )
+    return tuple(sorted(numbers))
+
+
+def indexed_split(
+    folder: str, manifest: DatasetManifest, name: str, wanted: Generations = None
+) -> Split:
+    """Returns the shards of a split with the parts of their indexes.
+
+    Args:
+      folder: a local path.
+      manifest: of the dataset.
+      name: of the split.
+      wanted: generations, as for ``choose_generations``.
+
+    Raises:
+      DataError: there are no rows, or no index; or the index is damaged, or of other shards.
+      ValueError: there is no such generation.
+    """
+    numbers = [generation.number for generation in manifest.generations] or [1]
+    indexed = []
+    for number in choose_generations(folder, numbers, wanted):
+        shards = [shard for shard in manifest.splits[name].shards if shard.generation == number]
+        if not any(shard.rows for shard in shards):
+            continue
+        path = os.path.join(folder, *index_path(name, number).split("/"))
+        if not os.path.exists(path):
+            raise DataError(
+                f"{path}: found no index of the shards' parts, which batches() reads by. Make it "
+                f"once: beam-pipelines index {folder}"
+            )
+        expected = [
+            IndexedShard(shard.path, shard.rows, shard.bytes, shard.crc32c) for shard in shards
+        ]
+        files = tuple(
+            ShardFile(os.path.join(folder, *shard.path.split("/")), shard.rows, shard.bytes)
+            for shard in shards
+        )
+        indexed.append(Indexed(files, read_index(path, manifest.compression, expected)))
+    if not indexed:
+        raise DataError(
+            f"{folder}: found no rows in split '{name}'. Change 'split' or 'filter' in the recipe."
+        )
+    return make_split(name, indexed)

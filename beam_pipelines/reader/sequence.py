@@ -1,0 +1,188 @@
+"""Plans the global batches of one split or of several."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from beam_pipelines.reader.order import (
+    Entries,
+    Epoch,
+    Int64s,
+    make_epoch,
+    take,
+    weighted_shares,
+)
+from beam_pipelines.reader.parts import Split
+
+Remainder = Literal["short", "drop", "pad"]
+REMAINDERS: tuple[Remainder, ...] = ("short", "drop", "pad")
+
+
+class Place(NamedTuple):
+    """An epoch, and the number of its rows read so far."""
+
+    epoch: int
+    row: int
+
+
+class Source(NamedTuple):
+    """An epoch of a stream.
+
+    Attributes:
+      key: number of the stream, and of the epoch.
+      split: of the stream.
+      epoch: the order.
+    """
+
+    key: tuple[int, int]
+    split: Split
+    epoch: Epoch
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stream:
+    """The rows of a split, epoch after epoch."""
+
+    split: Split
+    seed: int
+    is_shuffled: bool
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019 - a reader has few streams, and ends with them
+    def epoch(self, number: int) -> Epoch:
+        """Returns the order of an epoch."""
+        split = self.split
+        return make_epoch(
+            split.rows_of_parts, split.part_bytes, self.seed, number, self.is_shuffled
+        )
+
+    @functools.cached_property
+    def fingerprint(self) -> int:
+        """A checksum of the order's inputs, without compressed sizes."""
+        shards = [
+            (os.path.basename(file.path), file.rows)
+            for found in self.split.indexed
+            for file in found.files
+        ]
+        found = (self.split.name, shards, self.split.part_bytes, self.is_shuffled)
+        return zlib.crc32(self.split.rows_of_parts.data, zlib.crc32(repr(found).encode()))
+
+
+class Plan(NamedTuple):
+    """Global batches to read next.
+
+    Attributes:
+      sources: what they take rows of.
+      taken: the rows of each source.
+      sizes: int64[n], rows of each batch.
+      behind: the place behind each batch.
+    """
+
+    sources: tuple[Source, ...]
+    taken: tuple[Entries, ...]
+    sizes: Int64s
+    behind: tuple[Place, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batches:
+    """Global batches of streams.
+
+    An epoch has as many rows as all streams have together.
+
+    Attributes:
+      streams: to read.
+      weights: their shares of the rows, 1 or more each; of one stream all rows are read.
+      size: rows of a batch.
+      remainder: what becomes of a last batch of an epoch that is not full.
+    """
+
+    streams: tuple[Stream, ...]
+    weights: tuple[int, ...]
+    size: int
+    remainder: Remainder
+
+    @functools.cached_property
+    def rows(self) -> int:
+        """The number of rows of an epoch."""
+        return sum(stream.split.rows for stream in self.streams)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the first stream."""
+        return self.streams[0].seed
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether any stream is."""
+        return any(stream.is_shuffled for stream in self.streams)
+
+    @functools.cached_property
+    def fingerprint(self) -> int:
+        """A checksum of the order's inputs, without the seed."""
+        if len(self.streams) == 1:
+            return self.streams[0].fingerprint
+        found = [(stream.fingerprint, stream.seed) for stream in self.streams]
+        return zlib.crc32(repr((found, self.weights)).encode())
+
+    def __len__(self) -> int:
+        """Returns the number of batches of an epoch."""
+        return self.rows // self.size if self.remainder == "drop" else -(-self.rows // self.size)
+
+    def plans(self, place: Place, end: int, most: int) -> Iterator[Plan]:
+        """Yields plans from a place on, until an epoch.
+
+        Args:
+          place: of the first batch.
+          end: number of the epoch to stop at.
+          most: batches of a plan. The first one has one, so that it comes soon.
+        """
+        row, count = place.row, 1
+        for number in range(place.epoch, end):
+            starts = np.arange(row, self.rows, self.size)
+            ends = np.minimum(starts + self.size, self.rows)
+            if len(ends) and ends[-1] - starts[-1] < self.size:
+                if self.remainder == "drop":
+                    starts, ends = starts[:-1], ends[:-1]
+                elif self.remainder == "pad":
+                    starts[-1] = ends[-1] - self.size
+            at = 0
+            while at < len(starts):
+                yield self._plan(number, starts[at : at + count], ends[at : at + count])
+                at, count = at + count, min(most, 2 * count)
+            row = 0
+
+    def _plan(self, number: int, starts: Int64s, ends: Int64s) -> Plan:
+        base = number * self.rows
+        sources: list[Source] = []
+        taken: list[Entries] = []
+        firsts, lasts = self._positions(base + starts), self._positions(base + ends)
+        for stream_number, stream in enumerate(self.streams):
+            rows, first, last = stream.split.rows, firsts[stream_number], lasts[stream_number]
+            for epoch_number in range(int(first[0] // rows), int((last[-1] - 1) // rows) + 1):
+                start = np.maximum(first - epoch_number * rows, 0)
+                stop = np.minimum(last - epoch_number * rows, rows)
+                (batches,) = np.nonzero(stop > start)
+                epoch = stream.epoch(epoch_number)
+                taken.append(take(epoch, len(sources), batches, start[batches], stop[batches]))
+                sources.append(Source((stream_number, epoch_number), stream.split, epoch))
+        behind = tuple(self._behind(number, row) for row in ends.tolist())
+        return Plan(tuple(sources), tuple(taken), ends - starts, behind)
+
+    def _positions(self, positions: Int64s) -> Sequence[Int64s]:
+        """Returns the positions in each stream that belong to some positions."""
+        if len(self.streams) == 1:
+            return [positions]
+        return list(weighted_shares(self.weights, self.seed, positions).T)
+
+    def _behind(self, epoch: int, row: int) -> Place:
+        """Returns the place behind a batch, perhaps the next epoch's start."""
+        missing = self.rows - row
+        is_last = missing < self.size if self.remainder == "drop" else not missing
+        return Place(epoch + 1, 0) if is_last else Place(epoch, row)
