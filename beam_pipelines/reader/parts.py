@@ -21,7 +21,7 @@ from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
-# An empty last block of fixed codes: a part has no last block of its own (tfrecord/compression.py).
+# An empty last block of fixed codes: a part has no last block of its own (transforms/deflate.py).
 _LAST_BLOCK = b"\x03\x00"
 
 

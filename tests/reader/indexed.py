@@ -11,9 +11,9 @@ from isal import isal_zlib
 
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.dataset_layout import index_path
-from beam_pipelines.tfrecord.compression import Stream, compress_part
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartColumns, make_index, write_index
+from beam_pipelines.transforms.deflate import Stream, compress_part
 
 TYPES = np.int32, np.int64, np.int64, np.int64, np.int32, np.uint32
 

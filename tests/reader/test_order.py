@@ -28,7 +28,7 @@ PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=40).map(np.array)
 
 
 def orders_of(epoch: Epoch) -> list[np.ndarray]:
-    """Returns the rows of each place, as part * 1000 + number in it."""
+    """Returns each place's rows, as part * 1000 + number."""
     found = []
     for start in range(0, len(epoch.parts), MOST_PARTS):
         places = np.arange(start, min(len(epoch.parts), start + MOST_PARTS))
