@@ -1,14 +1,15 @@
 """Raw tables in, training-ready TFRecord datasets out.
 
 ``import beam_pipelines as bp`` takes milliseconds. Each name below imports its module when it is
-first used: a trainer that reads never loads Beam, a conversion never loads TensorFlow.
+first used: a trainer that reads never loads Beam, a conversion never loads TensorFlow. Installed as
+beam-pipelines-reader alone, it has the names that readers need.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from beam_pipelines.core import full_package
 from beam_pipelines.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, own_name = _PLACE_OF_NAME[name]
-    return getattr(importlib.import_module(f"{__name__}.{module}"), own_name)
+    return getattr(full_package.import_module(module, f"bp.{name}"), own_name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,5 @@
 """``python -m beam_pipelines`` is the command."""
 
-from beam_pipelines.cli.start import main
+from beam_pipelines.core import full_package
 
-main()
+full_package.import_module("cli.start", "python -m beam_pipelines").main()

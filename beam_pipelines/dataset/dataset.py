@@ -7,16 +7,14 @@ load what they need.
 from __future__ import annotations
 
 import functools
-import html
-import itertools
 import os
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from beam_pipelines.core import regular_files
+from beam_pipelines.core import full_package, regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.dataset.splits import Generations, indexed_split
 from beam_pipelines.reader.columns import wanted_features
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 _SHOWN_ROWS = 5
-_SHOWN_FEATURES = 20
 
 
 class Dataset:
@@ -78,11 +75,10 @@ class Dataset:
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
-        from beam_pipelines.analysis.statistics.stored import read_statistics
-        from beam_pipelines.analysis.statistics.view import proto_of
-
-        found = read_statistics(self.folder)
-        return {name: proto_of(found[name]) for name in self.splits if name in found}
+        stored = full_package.import_module("analysis.statistics.stored", "Dataset.statistics")
+        view = full_package.import_module("analysis.statistics.view", "Dataset.statistics")
+        found = stored.read_statistics(self.folder)
+        return {name: view.proto_of(found[name]) for name in self.splits if name in found}
 
     @property
     def report(self) -> str:
@@ -106,19 +102,18 @@ class Dataset:
         """
         import pyarrow as pa
 
-        from beam_pipelines.dataset.inspect import decode_examples, read_examples
-
+        inspect = full_package.import_module("dataset.inspect", "Dataset.head")
         split = self._split_name(split)
         batches, missing = [], n
         for shard in self.manifest["splits"][split]["shards"]:
             if missing <= 0:
                 break
             path = _join(self.folder, shard["path"])
-            records = read_examples(path, missing)
+            records = inspect.read_examples(path, missing)
             if self.manifest["record"] == "raw":
                 batches.append(pa.record_batch({"record": pa.array(records, pa.large_binary())}))
             elif records:
-                batches.append(decode_examples(records, path, self.schema))
+                batches.append(inspect.decode_examples(records, path, self.schema))
             missing -= len(records)
         return pa.Table.from_batches(batches) if batches else pa.table({})
 
@@ -134,7 +129,8 @@ class Dataset:
 
         columns = {}
         texts = {name for name, type_ in self.manifest["columns"].items() if type_ == "text"}
-        for name, column in zip(*_named_columns(self.head(n, split)), strict=True):
+        table = self.head(n, split)
+        for name, column in zip(table.column_names, table.columns, strict=True):
             is_text = name in texts and pa.types.is_large_binary(column.type.value_type)
             values = (
                 column.cast(pa.large_list(pa.large_string())) if is_text else column
@@ -226,41 +222,14 @@ class Dataset:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.splits.items())
         return f"Dataset({self.folder!r}, {rows})"
 
-    def _repr_html_(self) -> str:
-        """Returns the HTML that a notebook shows.
-
-        It has splits, the first examples and a link to the report.
-        """
-        shards = {
-            name: (len(split["shards"]), sum(shard["bytes"] for shard in split["shards"]))
-            for name, split in self.manifest["splits"].items()
-        }
-        splits = _table(
-            ("split", "rows", "shards", "size"),
-            [
-                (name, f"{rows:,}", f"{shards[name][0]:,}", show_bytes(shards[name][1]))
-                for name, rows in self.splits.items()
-            ],
-        )
-        from beam_pipelines.dataset.inspect import lists_of, show_values
-        from beam_pipelines.dataset.sequences import names_of_lists_of_lists
-
-        names, columns = _named_columns(self.head())
-        several = names_of_lists_of_lists(self.manifest["columns"])
-        lists = lists_of(None if self.manifest["record"] == "raw" else self.schema)
-        first = [
-            [show_values(values, name in lists, name in several) for values in column.to_pylist()]
-            for name, column in zip(names, columns, strict=True)
-        ]
-        examples = _table(names[:_SHOWN_FEATURES], list(zip(*first[:_SHOWN_FEATURES], strict=True)))
-        more = len(names) - _SHOWN_FEATURES
-        return (
-            f"<p><b>{html.escape(str(self.manifest['name']))}</b> "
-            f"in <code>{html.escape(self.folder)}</code>, label "
-            f"<code>{html.escape(str(self.label))}</code>, "
-            f'<a href="{html.escape(self.report)}">report</a></p>{splits}{examples}'
-            + (f"<p>and {more:,} more features</p>" if more > 0 else "")
-        )
+    def _repr_html_(self) -> str | None:
+        """Returns the HTML that a notebook shows; without the full package, none."""
+        try:
+            notebook = full_package.import_module("dataset.notebook", "Dataset._repr_html_")
+        except ImportError:
+            return None
+        html: str = notebook.html_of(self)
+        return html
 
 
 def open(folder: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - as ``bp.open``
@@ -272,9 +241,12 @@ def _join(folder: str, path: str) -> str:
     """Returns the path of a file in a dataset."""
     if "://" not in folder:
         return os.path.join(folder, *path.split("/"))
-    from beam_pipelines.storage import files
+    within: str = _files().within(folder, path)
+    return within
 
-    return files.within(folder, path)
+
+def _files() -> ModuleType:
+    return full_package.import_module("storage.files", "bp.open of a URL")
 
 
 def _read(path: str) -> bytes:
@@ -284,10 +256,10 @@ def _read(path: str) -> bytes:
       DataError: it is not there, or cannot be read.
     """
     if "://" in path:
-        from beam_pipelines.storage import files
-
+        files = _files()
         if files.exists(path):
-            return files.read_bytes(path)
+            content: bytes = files.read_bytes(path)
+            return content
     elif os.path.exists(path):
         try:
             with regular_files.open_read(path) as file:
@@ -300,16 +272,3 @@ def _read(path: str) -> bytes:
     raise DataError(
         f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
     )
-
-
-def _named_columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
-    return list(table.column_names), list(table.columns)
-
-
-def _table(header: Any, rows: Any) -> str:
-    """Returns an HTML table of texts, escaped."""
-    cells = itertools.chain([("th", header)], (("td", row) for row in rows))
-    lines = (
-        "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in row) for tag, row in cells
-    )
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

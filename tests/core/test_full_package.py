@@ -1,0 +1,61 @@
+"""Calls that need the full package say so without it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.core import full_package
+from tests.dataset.test_loader import write_dataset
+from tests.reader.test_reader import finish
+
+
+@pytest.fixture
+def _reader_alone(monkeypatch):
+    """Hides what only the full package has."""
+    views = ("dataset.info", "dataset.inspect", "dataset.loader", "dataset.notebook")
+    for name in ("analysis", "cli", "pipeline", "sources", "storage", *views):
+        full = f"beam_pipelines.{name}"
+        for loaded in [one for one in sys.modules if f"{one}.".startswith(f"{full}.")]:
+            monkeypatch.delitem(sys.modules, loaded)
+        monkeypatch.setitem(sys.modules, full, None)
+
+
+@pytest.mark.usefixtures("_reader_alone")
+@pytest.mark.parametrize("name", ["convert", "info", "load", "register_format"])
+def test_names_of_the_full_package(name):
+    """A name of the full package is an error with the package to install."""
+    with pytest.raises(ImportError, match=rf"^bp\.{name}: found .*Install beam-pipelines 0"):
+        getattr(bp, name)
+    with pytest.raises(ImportError, match="Install beam-pipelines"):
+        exec(f"from beam_pipelines import {name}")  # noqa: S102 (as a user writes it)
+
+
+@pytest.mark.usefixtures("_reader_alone")
+@pytest.mark.parametrize(
+    ("wanted_by", "call"),
+    [
+        ("Dataset.head", lambda dataset: dataset.head()),
+        ("Dataset.head", lambda dataset: dataset.to_pandas()),
+        ("Dataset.statistics", lambda dataset: dataset.statistics),
+        ("bp.open of a URL", lambda _: bp.open("gs://bucket/folder")),
+    ],
+)
+def test_methods_of_a_dataset(tmp_path: Path, wanted_by, call):
+    """A method that needs the full package says so."""
+    dataset = bp.open(finish(write_dataset(tmp_path), columns={}))
+    with pytest.raises(ImportError, match=f"^{wanted_by}: found .*alone"):
+        call(dataset)
+    assert "head" in repr(dir(dataset))
+    assert dataset._repr_html_() is None
+
+
+def test_other_missing_packages_are_named(monkeypatch):
+    """A missing package of somebody else's keeps its own error."""
+    monkeypatch.delitem(sys.modules, "beam_pipelines.tfrecord.framing", raising=False)
+    monkeypatch.setitem(sys.modules, "google_crc32c", None)
+    with pytest.raises(ModuleNotFoundError, match="google_crc32c"):
+        full_package.import_module("tfrecord.framing", "this")
