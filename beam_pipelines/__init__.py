@@ -15,12 +15,12 @@ from beam_pipelines.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from beam_pipelines.core.errors import DataError as DataError
     from beam_pipelines.core.errors import RecipeError as RecipeError
-    from beam_pipelines.dataset.dataset import Dataset as Dataset
-    from beam_pipelines.dataset.dataset import open as open  # noqa: A004 - as ``bp.open``
     from beam_pipelines.dataset.info import Info as Info
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
     from beam_pipelines.encodings import register_encoding as register_encoding
+    from beam_pipelines.opening.dataset import Dataset as Dataset
+    from beam_pipelines.opening.dataset import open as open  # noqa: A004 - as ``bp.open``
     from beam_pipelines.pipeline.api import Description as Description
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Public name -> (module, name in it).
 _PLACE_OF_NAME = {
     "DataError": ("core.errors", "DataError"),
-    "Dataset": ("dataset.dataset", "Dataset"),
+    "Dataset": ("opening.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
     "Info": ("dataset.info", "Info"),
     "Plan": ("pipeline.plan", "Plan"),
@@ -53,7 +53,7 @@ _PLACE_OF_NAME = {
     "info": ("dataset.info", "info"),
     "inspect": ("pipeline.api", "inspect"),
     "load": ("dataset.loader", "load"),
-    "open": ("dataset.dataset", "open"),
+    "open": ("opening.dataset", "open"),
     "plan": ("pipeline.api", "plan"),
     "register_encoding": ("encodings", "register_encoding"),
     "register_format": ("sources", "register_format"),

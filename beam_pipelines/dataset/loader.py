@@ -26,7 +26,7 @@ from beam_pipelines.dataset.info import (
     is_local,
     steps_of,
 )
-from beam_pipelines.dataset.splits import Generations
+from beam_pipelines.opening.splits import Generations
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -18,7 +18,7 @@ from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import MANIFEST, inputs_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.version import __version__
-from beam_pipelines.dataset.manifest_reader import (
+from beam_pipelines.opening.manifest_reader import (
     FORMAT_VERSION,
     DatasetManifest,
     DescriptionManifest,

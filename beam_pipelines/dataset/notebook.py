@@ -7,9 +7,9 @@ import itertools
 from typing import Any
 
 from beam_pipelines.core.formatting import show_bytes
-from beam_pipelines.dataset.dataset import Dataset
 from beam_pipelines.dataset.inspect import lists_of, show_values
 from beam_pipelines.dataset.sequences import names_of_lists_of_lists
+from beam_pipelines.opening.dataset import Dataset
 
 _SHOWN_FEATURES = 20
 

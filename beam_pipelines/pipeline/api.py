@@ -22,9 +22,9 @@ from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.dataset_layout import anomalies_path
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.dataset.dataset import Dataset
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
+from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import output_folder, recipes
 from beam_pipelines.pipeline.disk_space import report_disk_space

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.manifest_reader import DatasetManifest
+from beam_pipelines.opening.manifest_reader import DatasetManifest
 from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
 from beam_pipelines.tfrecord.part_index import IndexedShard, read_index
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from beam_pipelines.core import full_package, regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.dataset.manifest_reader import DatasetManifest, parse_manifest
-from beam_pipelines.dataset.splits import Generations, indexed_split
+from beam_pipelines.opening.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.opening.splits import Generations, indexed_split
 from beam_pipelines.reader.columns import wanted_features
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader, ReadOptions

@@ -1,0 +1,1 @@
+"""Opens datasets: the manifest, and the object that ``bp.open`` returns."""
