@@ -53,7 +53,7 @@ def test_methods_of_a_dataset(tmp_path: Path, wanted_by, call):
 
 
 def test_other_missing_packages_are_named(monkeypatch):
-    """A missing package of somebody else's keeps its own error."""
+    """Another package that is missing keeps its own error."""
     monkeypatch.delitem(sys.modules, "beam_pipelines.tfrecord.framing", raising=False)
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
     with pytest.raises(ModuleNotFoundError, match="google_crc32c"):
