@@ -27,7 +27,7 @@ RAW_SCHEMA_FOLDER = "schema"
 RAW_SCHEMA = "schema/schema.pbtxt"
 
 TRANSFORM_GRAPH = "transform_graph"
-# Fitted encodings, as encodings/store.py writes them.
+# Fitted encodings, as transforms/encodings_store.py writes them.
 ENCODINGS = "transform_graph/encodings"
 ENCODED_SCHEMA = "transform_graph/transformed_metadata/schema.pbtxt"
 # A second file: tensorflow-transform reads ENCODED_SCHEMA and does not support feature lists.

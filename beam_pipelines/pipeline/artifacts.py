@@ -46,11 +46,11 @@ from beam_pipelines.dataset.manifest import (
 )
 from beam_pipelines.encodings.labels import label_files, vocabulary_labels
 from beam_pipelines.encodings.plan import with_fitted
-from beam_pipelines.encodings.store import load_encodings
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
 from beam_pipelines.storage import file_checksums, files
+from beam_pipelines.transforms.encodings_store import load_encodings
 from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
 from beam_pipelines.transforms.write import ShardInfo
 

@@ -25,7 +25,6 @@ from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.generations import remove_left_behind
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
-from beam_pipelines.encodings.preprocessing_fn import check_storage
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import (
     check_unchanged,
@@ -60,6 +59,7 @@ from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange
+from beam_pipelines.transforms.preprocessing_fn import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.shuffle import ScatterRows
 from beam_pipelines.transforms.spill import LoadChunks

@@ -23,12 +23,12 @@ from beam_pipelines.encodings.plan import without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.encodings.serving.job import GraphJob
 from beam_pipelines.encodings.serving.process import build_in_subprocess
-from beam_pipelines.encodings.store import load_fitted
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
+from beam_pipelines.transforms.encodings_store import load_fitted
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
@@ -64,7 +64,7 @@ class FittedFolders(NamedTuple):
     """The folders of fitted encodings.
 
     Attributes:
-      fitted: fitted encodings (``encodings.store``); empty: nothing is fitted.
+      fitted: fitted encodings (``encodings_store``); empty: nothing is fitted.
       analyzed: tensorflow-transform's analysis of the ``preprocessing_fn``; empty: there is none.
     """
 

@@ -17,7 +17,6 @@ from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import kept_labels
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import format_of
@@ -35,6 +34,7 @@ from beam_pipelines.transforms.group_plan import (
     plan_groups,
 )
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
+from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
 from beam_pipelines.transforms.reject import Checks
 from beam_pipelines.transforms.rename import Names, rename_schema, rename_sparse
 from beam_pipelines.transforms.select import SelectPlan, plan_select

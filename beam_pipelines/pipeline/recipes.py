@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe import json_schema, reader
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import FORMATS
 
+RECIPE_SUFFIXES = (".yaml", ".yml")
+
 
 def load(path: str) -> Recipe:
-    """Returns the recipe of a YAML file, or of a data file."""
-    return reader.load(path, FORMATS, ENCODING_FOR_KIND)
+    """Returns the recipe of a ``.yaml`` or ``.yml`` file.
+
+    Any other path gives the recipe that converts that file as it is.
+    """
+    is_recipe = path.lower().endswith(RECIPE_SUFFIXES)
+    return load_recipe(path) if is_recipe else reader.bare_recipe(path)
 
 
 def load_recipe(path: str) -> Recipe:
-    """Reads a recipe file."""
-    return reader.load_recipe(path, FORMATS, ENCODING_FOR_KIND)
+    """Reads a recipe file; the recipe's relative paths start in its folder.
+
+    Raises:
+      RecipeError: the file is not there or not a recipe; lists every problem.
+    """
+    # Imports Beam, which reading a recipe from text does not need.
+    from beam_pipelines.storage import files
+
+    try:
+        text = files.read_document(path).decode("utf-8-sig")
+    except DataError as error:
+        raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(
+            f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."
+        ) from error
+    return parse_recipe(text, path, os.path.dirname(path))
 
 
 def parse_recipe(

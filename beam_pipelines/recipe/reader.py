@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.recipe.checks import check_recipe, check_source
 from beam_pipelines.recipe.keys import read_keys
 from beam_pipelines.recipe.lines import Lines, explain
@@ -22,42 +21,8 @@ from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.values import NAME, Value, read_choice, read_text, read_texts
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml, plain
 
-RECIPE_SUFFIXES = (".yaml", ".yml")
-
 # The number of a shard and that of all shards, or wildcards in their places.
 _SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")
-
-
-def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe of a ``.yaml`` or ``.yml`` file.
-
-    Any other path gives the recipe that converts that file as it is.
-    """
-    return (
-        load_recipe(path, formats, encodings)
-        if path.lower().endswith(RECIPE_SUFFIXES)
-        else bare_recipe(path)
-    )
-
-
-def load_recipe(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
-    """Reads a recipe file; the recipe's relative paths start in its folder.
-
-    Raises:
-      RecipeError: the file is not there or not a recipe; lists every problem.
-    """
-    # Imports Beam, which reading a recipe from text does not need.
-    from beam_pipelines.storage import files
-
-    try:
-        text = files.read_document(path).decode("utf-8-sig")
-    except DataError as error:
-        raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(
-            f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."
-        ) from error
-    return parse_recipe(text, path, formats, encodings, os.path.dirname(path))
 
 
 def parse_recipe(

@@ -10,7 +10,7 @@ import apache_beam as beam
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.encodings.store import load_fitted
+from beam_pipelines.transforms.encodings_store import load_fitted
 
 
 @dataclasses.dataclass
@@ -21,7 +21,7 @@ class EncodeChunks(beam.PTransform):
 
     Attributes:
       plan: of the encodings.
-      fitted: folder of the fitted ones (``encodings.store``), complete when the first chunk
+      fitted: folder of the fitted ones (``encodings_store``), complete when the first chunk
         arrives; empty: nothing is fitted.
     """
 

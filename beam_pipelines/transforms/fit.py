@@ -37,9 +37,9 @@ from beam_pipelines.encodings.analyzers import (
 )
 from beam_pipelines.encodings.apply import Address, apply_step, apply_to, row_folds, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
-from beam_pipelines.encodings.store import load_encodings, load_fitted, save_encodings
 from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.encodings_store import load_encodings, load_fitted, save_encodings
 from beam_pipelines.transforms.exchange import (
     Exchange,
     Message,

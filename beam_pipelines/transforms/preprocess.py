@@ -38,9 +38,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-from beam_pipelines.encodings.preprocessing_fn import FUNCTION, Preprocessing
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
+from beam_pipelines.transforms.preprocessing_fn import FUNCTION, Preprocessing
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig

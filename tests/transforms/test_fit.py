@@ -21,11 +21,11 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import encode_batch, row_folds
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
-from beam_pipelines.encodings.store import load_encodings, load_fitted
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.model import Fit
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import fit
+from beam_pipelines.transforms.encodings_store import load_encodings, load_fitted
 from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.fit import (
     FitEncodings,
