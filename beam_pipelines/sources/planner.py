@@ -187,7 +187,7 @@ def _check_tensors(source: Source, format_name: str) -> list[Problem]:
             source,
             "types",
             f"column '{name}': expected another type than {type_}: a {format_name} file holds no "
-            "arrays.",
+            "arrays. 'derive' makes raw bytes of columns: {x: 'raw([a, b])'}.",
         )
         for name, type_ in source.types.items()
         if type_.startswith((columns.TENSOR, columns.RAW))

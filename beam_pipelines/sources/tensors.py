@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import by_length, byte_lengths, is_valid, offsets_of, varint
 from beam_pipelines.core.columns import RAW, TENSOR, TYPE_FOR_NAME, array_type
+from beam_pipelines.core.raw_numbers import cut, numbers_of, width_of
 from beam_pipelines.sources import shapes
 from beam_pipelines.sources.bfloat16 import to_bfloat16
 from beam_pipelines.sources.exact_cast import exact_cast
@@ -92,7 +93,11 @@ def serialize(array: pa.Array, name: str) -> pa.BinaryArray:
         if (dimensions[:, -1] != 2).any():
             raise pa.ArrowInvalid("a complex number that is no list of two numbers")
         dimensions = dimensions[:, :-1]
-    payloads = _texts(values, counts) if number == _BYTES else _numbers(values, counts)
+    payloads = (
+        _texts(values, counts)
+        if number == _BYTES
+        else cut(numbers_of(values), _ends(counts), width_of(values.type))
+    )
     tensors = payloads if kind == RAW else _with_heads(payloads, dimensions, number)
     if array.null_count:
         places = np.where(present, np.cumsum(present) - 1, -1)
@@ -150,29 +155,12 @@ def _head(number: int, shape: list[int]) -> bytes:
     return _DTYPE + varint(number) + _SHAPE + varint(len(dimensions)) + dimensions
 
 
-def _numbers(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
-    if pa.types.is_boolean(values.type):
-        values = values.cast(pa.uint8())
-    width = values.type.bit_width // 8
-    data = (
-        b""
-        if not len(values)
-        else values.buffers()[1].slice(values.offset * width, len(values) * width)
-    )
-    return _cut(data, _ends(counts) * width)
-
-
 def _texts(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
     heads = by_length(byte_lengths(values), lambda length: _STRING + varint(length))
     joined = pc.binary_join_element_wise(heads, values.cast(pa.binary()), b"")
     offsets = offsets_of(joined)
-    return _cut(joined.buffers()[2] or b"", offsets[_ends(counts)])
+    return cut(joined.buffers()[2] or pa.py_buffer(b""), offsets[_ends(counts)], 1)
 
 
 def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-
-
-def _cut(data: bytes | pa.Buffer, offsets: npt.NDArray[np.int64]) -> pa.BinaryArray:
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

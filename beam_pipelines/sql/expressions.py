@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import nearest
+from beam_pipelines.core.raw_numbers import raw_numbers
 
 if TYPE_CHECKING:
     import duckdb
@@ -273,12 +274,27 @@ def _connection() -> duckdb.DuckDBPyConnection:
             "python_enable_replacements = false",
             "preserve_insertion_order = true",
             "TimeZone = 'UTC'",
-            "lock_configuration = true",
         ):
             made.execute(f"SET {setting}")
+        _add_functions(made)
+        made.execute("SET lock_configuration = true")
         _LOCAL.connection = made
     connection: duckdb.DuckDBPyConnection = _LOCAL.connection
     return connection
+
+
+def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Adds ``raw(numbers)``, which has no equal in DuckDB."""
+
+    def raw(*arguments: pa.Array) -> pa.Array:
+        if len(arguments) != 1:
+            raise pa.ArrowInvalid(
+                f"raw() of {len(arguments)} values, expected one: a number, or a list such as "
+                "raw([a, b])"
+            )
+        return raw_numbers(columns.only_chunk(arguments[0]))
+
+    connection.create_function("raw", raw, None, "BLOB", type="arrow", null_handling="special")
 
 
 def _run(query: str, table: pa.Table) -> pa.Table:
@@ -316,6 +332,7 @@ def _registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _clean(message: str) -> str:
     """Returns DuckDB's message without the query around the expression."""
+    message = re.sub(r"Python exception occurred while executing the UDF: \w+: ", "", message)
     return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:", message)[0].split())
 
 

@@ -93,7 +93,8 @@ class Csv(TextFormat):
             if type_.startswith("list<"):
                 message = (
                     f"column '{name}': found {type_}, but a CSV cell is no list. Declare "
-                    "another type."
+                    "another type, or make a list with 'derive', as in "
+                    "{x: \"string_split(x_text, ' ')::DOUBLE[]\"}."
                 )
                 problems.append(problem(source, "types", message))
         return problems
