@@ -10,7 +10,7 @@ from beam_pipelines.core.binary_arrays import is_valid, offsets_of
 
 
 def raw_numbers(array: pa.Array) -> pa.BinaryArray:
-    """Returns the numbers of each value as bytes, in the type that they have.
+    """Returns the numbers of each value as bytes, in their own type.
 
     Args:
       array: n numbers or bools, or lists of them, of any depth. Null stays null; a bool is a byte.

@@ -24,7 +24,7 @@ TYPES = {
 
 
 def packed(value: Any, code: str) -> bytes:
-    """Returns the bytes that ``struct`` makes of a number, or of lists of them."""
+    """Returns the bytes that ``struct`` makes of numbers."""
     if isinstance(value, list):
         return b"".join(packed(item, code) for item in value)
     return struct.pack("<" + code, value)
@@ -32,7 +32,7 @@ def packed(value: Any, code: str) -> bytes:
 
 @given(st.data())
 def test_bytes_are_those_of_struct(data: st.DataObject) -> None:
-    """Of scalars, lists and lists of lists, with nulls, in whole arrays and slices."""
+    """Scalars and lists, with nulls, whole and sliced, become their bytes."""
     type_, (code, values) = data.draw(st.sampled_from(list(TYPES.items())))
     for _ in range(data.draw(st.integers(0, 2))):
         type_, values = pa.list_(type_), st.lists(values, max_size=3)
@@ -78,7 +78,7 @@ BATCH = pa.RecordBatch.from_pydict(
     ],
 )
 def test_the_function_raw(sql: str, expected: Any) -> None:
-    """SQL values become bytes in their own type; errors have no name of Python's."""
+    """SQL values become bytes; errors have no name of Python's."""
     expression = parse_expression("x", sql, BATCH.schema.names)
     rows = expected if isinstance(expected, list) else [expected] * 3
     for row, value in enumerate(rows):

@@ -13,10 +13,10 @@ from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 def recorded_anomalies(
     anomalies: anomalies_pb2.Anomalies, policy: ValidationPolicy
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields a word for the severity, the place and a text of each anomaly of a split.
+    """Yields severity, place and text of each anomaly of a split.
 
-    The whole split precedes its features, which are in order. The word is ``anomaly`` for an ERROR,
-    ``accepted`` for a WARNING that the policy accepts, and ``warning`` for any other.
+    The whole split precedes its features, which are in order. The severity is a word: ``anomaly``
+    for an ERROR, ``accepted`` for a WARNING that the policy accepts, ``warning`` for any other.
 
     Args:
       anomalies: of one split.
