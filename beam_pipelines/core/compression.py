@@ -13,6 +13,11 @@ SUFFIX_FOR_COMPRESSION: dict[Compression, str] = {
 }
 
 
+def is_whole_name(name: str | None) -> bool:
+    """Whether a name ends in the suffix of a shard file."""
+    return name is not None and name.endswith(tuple(SUFFIX_FOR_COMPRESSION.values()))
+
+
 def compression_of(path: str) -> Compression:
     """Returns the compression for a file's suffix."""
     if path.endswith(".gz"):

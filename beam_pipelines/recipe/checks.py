@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, is_whole_name
 from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def check_sequence(value: Value, _: Sequences) -> None:
 
 
 def check_output(value: Value, output: Output) -> None:
-    """Notes two numbers of shards, and a level without compression."""
+    """Notes numbers, names and levels of shards that contradict each other."""
     if {"num_shards", "shard_size"} <= value.keys:
         value.wrong("found both 'num_shards' and 'shard_size', expected one of them.")
     if output.num_shards is not None and output.num_shards % output.shards_multiple_of:
@@ -53,9 +54,28 @@ def check_output(value: Value, output: Output) -> None:
             f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
             f"{output.shards_multiple_of}', expected a multiple of it."
         )
+    if is_whole_name(output.shard_name):
+        _check_whole_name(value, output)
     if output.compression == "none" and "level" in value.keys:
         value.wrong(
             "found a level with 'compression: none', expected gzip or zlib with it.", "level"
+        )
+
+
+def _check_whole_name(value: Value, output: Output) -> None:
+    suffix = SUFFIX_FOR_COMPRESSION[output.compression]
+    name = output.shard_name or ""
+    if output.num_shards != 1:
+        value.wrong(
+            f"found the whole name of a file, '{name}', expected 'num_shards: 1' with it. Or leave "
+            "the suffix out, and each shard gets its number.",
+            "shard_name",
+        )
+    if not name.endswith(suffix):
+        value.wrong(
+            f"found '{name}' with 'compression: {output.compression}', expected the suffix "
+            f"'{suffix}', or another compression.",
+            "shard_name",
         )
 
 
@@ -82,6 +102,12 @@ def _check_append(value: Value, recipe: Recipe) -> None:
         value.wrong(
             f"found it with 'key' of the source '{base.name}': that a key is unique is not known "
             "of files that are not read again. Leave one of them out.",
+            "append",
+        )
+    if is_whole_name(recipe.output.shard_name):
+        value.wrong(
+            f"found it with 'shard_name: {recipe.output.shard_name}', the name of one file, where "
+            "each run adds a shard. Leave the suffix out.",
             "append",
         )
     if any(

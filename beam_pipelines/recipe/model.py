@@ -222,7 +222,10 @@ class Output:
         read_integer(1, MOST_SHARDS), 1, "1", "Rounds the number of shards up to a multiple."
     )
     shard_name: str | None = recipe_key(
-        read_shard_name, None, "`name`", "First part of the shards' names; {split} and {date}."
+        read_shard_name,
+        None,
+        "`name`",
+        "Start of the shards' names; {split} and {date}.",
     )
     compression: Compression = recipe_key(
         read_choice(get_args(Compression)), "gzip", "`gzip`", "Compression of shard files."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core.chunks import ChunkCounts
-from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
+from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression, is_whole_name
 from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
@@ -25,6 +26,8 @@ from beam_pipelines.storage import files
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
 # that a writer's memory depends on neither the shard's size nor how well it compresses.
 PARTITION_BYTES = 16 << 20
+
+_NUMBER = re.compile(r"-(\d+)-of-\d+\.tfrecord")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,13 +244,17 @@ def shard_name(recipe: Recipe, generation: int) -> str:
 def shard_path(name: str, split: str, number: int, count: int, compression: Compression) -> str:
     """Returns a shard's path within the dataset.
 
-    It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say.
+    It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say. A name with a suffix is
+    that of the only shard.
     """
     suffix = SUFFIX_FOR_COMPRESSION[compression]
     name = name.replace("{split}", split)
+    if is_whole_name(name):
+        return f"{split_folder(EXAMPLES, split)}/{name}"
     return f"{split_folder(EXAMPLES, split)}/{name}-{number:05d}-of-{count:05d}{suffix}"
 
 
 def shard_number(path: str) -> int:
-    """Returns a shard's number within its split, from its path."""
-    return int(path.rpartition("-of-")[0].rpartition("-")[2])
+    """Returns a shard's number within its split; 0 for an only shard."""
+    found = _NUMBER.search(path)
+    return 0 if found is None else int(found[1])

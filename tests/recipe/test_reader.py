@@ -466,6 +466,12 @@ def test_all_problems_at_once() -> None:
         (OUTPUT + "{shard_name: a/b}", "3: output.shard_name", "letters, digits"),
         (OUTPUT + "{shard_name: '{span}'}", "3: output.shard_name", "expected {date}"),
         (OUTPUT + "{shard_name: '{name}'}", "3: output.shard_name", "placeholders"),
+        (OUTPUT + "{shard_name: d.tfrecord.gz}", "3: output.shard_name", "'num_shards: 1'"),
+        (
+            OUTPUT + "{shard_name: d.tfrecord, num_shards: 1}",
+            "3: output.shard_name",
+            "'compression: gzip', expected the suffix '.tfrecord.gz'",
+        ),
         (with_split("{train: {buckets: 0}}"), "3: split.train.buckets", "from 1 to"),
         (with_split("{train: {buckets: 1}, eval: 0.5}"), "3: split", "several kinds"),
         (with_split("{train: {buckets: 1}, by: [a, b]}"), "3: split.by", "one column"),

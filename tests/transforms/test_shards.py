@@ -22,6 +22,7 @@ from beam_pipelines.transforms.shards import (
     plan_shards,
     save_shard_plan,
     shard_name,
+    shard_number,
     shard_path,
 )
 
@@ -129,15 +130,17 @@ def test_a_stored_plan_is_the_plan(
         (None, 2, "ctr-g2-00000-of-00001.tfrecord.gz"),
         ("{split}_ctr_{date}", 1, "train_ctr_2026-11-21-00000-of-00001.tfrecord.gz"),
         ("{date:%Y%m%d}.{split}", 3, "20261121.train-g3-00000-of-00001.tfrecord.gz"),
+        ("{split}_ctr_{date}.tfrecord.gz", 1, "train_ctr_2026-11-21.tfrecord.gz"),
     ],
 )
 def test_shards_are_named_by_a_template(
     template: str | None, generation: int, expected: str
 ) -> None:
-    """Split and date stand for themselves; the number and the suffix stay."""
+    """Split and date stand for themselves; number and suffix follow."""
     recipe = Recipe("ctr", {}, output=Output(shard_name=template), date=datetime.date(2026, 11, 21))
     path = shard_path(shard_name(recipe, generation), "train", 0, 1, "gzip")
     assert path == f"examples/Split-train/{expected}"
+    assert shard_number(path) == 0
 
 
 def test_a_name_with_a_date_needs_one() -> None:
