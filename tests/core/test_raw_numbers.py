@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.expressions import ExpressionError, evaluate, parse_expression
 from beam_pipelines.core.raw_numbers import raw_numbers
+from beam_pipelines.sql.expressions import ExpressionError, evaluate, parse_expression
 
 TYPES = {
     pa.float64(): ("d", st.floats()),
