@@ -21,11 +21,11 @@ from beam_pipelines.core.schema_features import flattened, without_features, wit
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
 from beam_pipelines.encodings.plan import without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
-from beam_pipelines.encodings.serving.job import GraphJob
-from beam_pipelines.encodings.serving.process import build_in_subprocess
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.serving.job import GraphJob
+from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.encodings_store import load_fitted

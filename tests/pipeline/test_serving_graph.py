@@ -73,7 +73,7 @@ def builders(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process(process.pid).children(recursive=True)
-        if "beam_pipelines.encodings.serving" in child.cmdline()
+        if "beam_pipelines.serving" in child.cmdline()
     ]
 
 
@@ -137,7 +137,7 @@ def test_a_builder_loads_only_what_it_needs() -> None:
     Each would take a second; Keras is lazy.
     """
     program = (
-        "import sys\nfrom beam_pipelines.encodings.serving import __main__ as "
+        "import sys\nfrom beam_pipelines.serving import __main__ as "
         "builder\nbuilder.load_tensorflow()\n"
         "print([name for name in ('apache_beam', 'keras', 'tensorflow_transform') if name in "
         "sys.modules])\n"

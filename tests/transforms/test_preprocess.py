@@ -18,11 +18,11 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.encodings.serving.job import GraphJob
-from beam_pipelines.encodings.serving.process import build_in_subprocess
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
+from beam_pipelines.serving.job import GraphJob
+from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing

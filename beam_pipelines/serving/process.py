@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.serving.job import MARK, GraphJob
+from beam_pipelines.serving.job import MARK, GraphJob
 from beam_pipelines.storage import files
 
 # CPU only, no start-up messages, and one thread per operation, so that sums have one order.
@@ -49,7 +49,7 @@ class GraphBuilder:
             [
                 sys.executable,
                 "-m",
-                "beam_pipelines.encodings.serving",
+                "beam_pipelines.serving",
                 self._local,
                 str(os.getpid()),
             ],

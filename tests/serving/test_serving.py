@@ -23,11 +23,11 @@ from beam_pipelines.core.schema_features import schema_type
 from beam_pipelines.encodings.apply import encode_batch, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.schema import encoded_schema
-from beam_pipelines.encodings.serving.job import GraphJob
-from beam_pipelines.encodings.serving.process import build_in_subprocess
-from beam_pipelines.encodings.serving.signatures import argument_names
-from beam_pipelines.encodings.serving.write import write_transform_graph
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.serving.job import GraphJob
+from beam_pipelines.serving.process import build_in_subprocess
+from beam_pipelines.serving.signatures import argument_names
+from beam_pipelines.serving.write import write_transform_graph
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.fit import fit_batch
 
@@ -414,7 +414,7 @@ def test_any_plan_gives_what_the_shards_hold(
     import tensorflow as tf
     from tensorflow_transform.tf_metadata import schema_utils
 
-    from beam_pipelines.encodings.serving.ragged import encode_tensors, from_ragged
+    from beam_pipelines.serving.ragged import encode_tensors, from_ragged
 
     plan = fitted_plan("\n  " + "\n  ".join(chosen) + "\n")
     spec = schema_utils.schema_as_feature_spec(encoded_schema(raw_schema(), plan)).feature_spec

@@ -18,22 +18,22 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.encodings.serving.cut import cut
-from beam_pipelines.encodings.serving.ragged import (
+from beam_pipelines.encodings.vocabulary_asset import file_name
+from beam_pipelines.serving.cut import cut
+from beam_pipelines.serving.ragged import (
     encode_tensors,
     from_ragged,
     needed_columns,
     to_ragged,
 )
-from beam_pipelines.encodings.serving.signatures import make_signatures, to_dense
-from beam_pipelines.encodings.serving.sparse import (
+from beam_pipelines.serving.signatures import make_signatures, to_dense
+from beam_pipelines.serving.sparse import (
     assemble_sparse,
     sparse_specs,
     split_sparse,
     without_sparse_features,
 )
-from beam_pipelines.encodings.serving.specs import feature_spec, ragged_spec, type_spec
-from beam_pipelines.encodings.vocabulary_asset import file_name
+from beam_pipelines.serving.specs import feature_spec, ragged_spec, type_spec
 
 if TYPE_CHECKING:
     import tensorflow as tf

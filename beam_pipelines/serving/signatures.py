@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_pipelines.encodings.ragged import to_matrix
-from beam_pipelines.encodings.serving.ragged import to_ragged
+from beam_pipelines.serving.ragged import to_ragged
 
 if TYPE_CHECKING:
     import tensorflow as tf

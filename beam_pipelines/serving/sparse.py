@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.encodings.serving.ragged import to_ragged
-from beam_pipelines.encodings.serving.specs import feature_spec
+from beam_pipelines.serving.ragged import to_ragged
+from beam_pipelines.serving.specs import feature_spec
 
 if TYPE_CHECKING:
     import tensorflow as tf

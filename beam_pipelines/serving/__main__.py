@@ -16,8 +16,8 @@ import time
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.encodings.serving.job import MARK, GraphJob
-from beam_pipelines.encodings.serving.write import write_transform_graph
+from beam_pipelines.serving.job import MARK, GraphJob
+from beam_pipelines.serving.write import write_transform_graph
 
 _POLL_SECS = 0.1
 
