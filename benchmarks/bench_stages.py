@@ -37,13 +37,13 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.model import Output, Recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.transforms import read, select, shuffle, size_sample, split
-from beam_pipelines.transforms.deflate import Stream, compress_part
+from beam_pipelines.transforms.deflate import Stream, compress_parts
 from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
@@ -369,21 +369,24 @@ CODECS: tuple[tuple[str, Compression, int], ...] = (
 @stages.add(*((f"compress: {name}", compression, level) for name, compression, level in CODECS))
 def compress(clicks: Clicks, compression: Compression, level: int) -> Work:
     """Shards as files."""
-    size = sum(data.size for data in clicks.records)
+    size = sum(data_of(records).size for records in clicks.records)
     return Work(
         lambda: compressed(clicks.records, compression, level), clicks.rows, size, ratio_to(size)
     )
 
 
-def compressed(contents: Sequence[pa.Buffer], compression: Compression, level: int) -> list[bytes]:
-    """Compresses each content as one stream."""
-    streams = [(Stream(compression), data) for data in contents]
-    for stream, data in streams:
-        stream.add(data)
-    return [
-        stream.start() + bytes(compress_part(compression, level, data)) + stream.end()
-        for stream, data in streams
-    ]
+def compressed(
+    shards: Sequence[pa.LargeBinaryArray], compression: Compression, level: int
+) -> list[bytes]:
+    """Compresses the records of each shard as one stream."""
+    files = []
+    for records in shards:
+        stream = Stream(compression)
+        parts = compress_parts(compression, level, records, Output().part_size)
+        stream.add(parts)
+        data = data_of(parts.column("data")).to_pybytes()
+        files.append(stream.start() + data + stream.end())
+    return files
 
 
 @stages.add(("verify: decompress, check CRCs",))

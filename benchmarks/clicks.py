@@ -12,7 +12,6 @@ import pyarrow.csv as pa_csv
 import criteo_like
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
@@ -112,9 +111,9 @@ class Clicks:
         ]
 
     @functools.cached_property
-    def records(self) -> list[pa.Buffer]:
-        """The bytes of each shard, shuffled and not compressed."""
-        return [data_of(records) for records in self.write()]
+    def records(self) -> list[pa.LargeBinaryArray]:
+        """The framed records of each shard, shuffled and not compressed."""
+        return self.write()
 
     @functools.cached_property
     def schema(self) -> bytes:

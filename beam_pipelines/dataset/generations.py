@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core.dataset_layout import ACCUMULATORS, EXAMPLES, INPUTS, REJECTED
+from beam_pipelines.core.dataset_layout import ACCUMULATORS, EXAMPLES, INDEX, INPUTS, REJECTED
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.storage import file_changes, files
 
 # A generation's own files, other than its shards, are in folders g2, g3 and so on of these.
-_FOLDERS = (ACCUMULATORS, REJECTED, INPUTS)
+_FOLDERS = (ACCUMULATORS, INDEX, REJECTED, INPUTS)
 _SHARD = re.compile(r"-g(\d+)-\d+-of-\d+\.tfrecord")
 _FOLDER = re.compile(r"g(\d+)")
 

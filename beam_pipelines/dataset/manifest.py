@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core.columns import column_type, parse_type, type_name
-from beam_pipelines.core.dataset_layout import MANIFEST, inputs_path
+from beam_pipelines.core.dataset_layout import MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.opening.manifest_reader import (
@@ -124,6 +124,7 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
     splits = {
         name: {key: split[key] for key in ("rows", "bytes", "framed_bytes")}
         | {"shards": len(split["shards"])}
+        | ({"index": index_path(name, number)} if split["shards"] else {})
         for name, split in manifest["splits"].items()
     }
     sources = {

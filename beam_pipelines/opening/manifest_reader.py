@@ -117,12 +117,13 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GenerationSplit:
-    """Numbers that a generation added to a split."""
+    """Numbers that a generation added to a split, and its index."""
 
     rows: int
     bytes: int
     framed_bytes: int
     shards: int = 0
+    index: InnerPath | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

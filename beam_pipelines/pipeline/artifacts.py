@@ -35,6 +35,7 @@ from beam_pipelines.core.dataset_layout import (
     TRANSFORM_GRAPH,
     anomalies_path,
     generation_folder,
+    index_path,
     inputs_path,
 )
 from beam_pipelines.dataset.generations import with_generation
@@ -50,8 +51,10 @@ from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
 from beam_pipelines.storage import file_checksums, files
+from beam_pipelines.tfrecord.part_index import write_index
 from beam_pipelines.transforms.encodings_store import load_encodings
 from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
+from beam_pipelines.transforms.shard_index import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 
 
@@ -115,6 +118,34 @@ def write_files(
     write(REPORT, render_report(_report(plan, result, manifest, statistics)))
     write(manifest_name, manifest_to_text(manifest))
     return written
+
+
+def write_indexes(
+    plan: Plan, shards: Sequence[ShardInfo], folder: str, place: Callable[[str], str]
+) -> list[str]:
+    """Writes the index of each split's shards.
+
+    Args:
+      plan, shards: as in ``commit``.
+      folder: where the shards' own indexes are.
+      place: as in ``write_files``.
+
+    Returns:
+      Paths within the dataset, in order.
+    """
+    written, compression = [], plan.recipe.output.compression
+    for split in dict.fromkeys(shard.split for shard in shards):
+        own = sorted((shard for shard in shards if shard.split == split), key=_by_path)
+        index = join_indexes([shard.indexed() for shard in own], compression, folder)
+        path = index_path(split, plan.generation)
+        with files.replace(place(path)) as file:
+            write_index(file, index)
+        written.append(path)
+    return written
+
+
+def _by_path(shard: ShardInfo) -> str:
+    return shard.path
 
 
 def _rejected(

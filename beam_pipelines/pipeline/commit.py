@@ -16,6 +16,7 @@ from beam_pipelines.core.dataset_layout import (
     ANOMALIES,
     DESCRIPTION,
     EXAMPLES,
+    INDEX,
     INPUTS,
     LABELS,
     LABELS_FOLDER,
@@ -30,7 +31,7 @@ from beam_pipelines.core.dataset_layout import (
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
-from beam_pipelines.pipeline.artifacts import Earlier, write_files
+from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import (
@@ -46,6 +47,7 @@ from beam_pipelines.transforms.write import ShardInfo
 
 PARTS = (
     EXAMPLES,
+    INDEX,
     RAW_SCHEMA_FOLDER,
     STATISTICS,
     ACCUMULATORS,
@@ -57,7 +59,9 @@ PARTS = (
     LABELS,
     LABELS_FOLDER,
 )
-PARTS_OF_DESCRIPTION = tuple(part for part in PARTS if part not in (EXAMPLES, TRANSFORM_GRAPH))
+PARTS_OF_DESCRIPTION = tuple(
+    part for part in PARTS if part not in (EXAMPLES, INDEX, TRANSFORM_GRAPH)
+)
 # In the temporary folder: what is to be moved, but for what stages have written; the list of all of
 # it; and what it takes the place of.
 STAGED = "staged"
@@ -117,13 +121,14 @@ def _write_staged(
     """
     temporary = files.join(folder, TEMPORARY)
     earlier = None if plan.append is None else _earlier(plan, folder)
-    written = write_files(
-        plan, result, shards, partial(_stage, temporary), MANIFEST, started, earlier
-    )
+    place = partial(_stage, temporary)
+    indexes = write_indexes(plan, shards, temporary, place)
+    written = write_files(plan, result, shards, place, MANIFEST, started, earlier)
     graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
     moved = [
         *(shard.path for shard in shards),
         *(files.relative(file.path, temporary) for file in graph),
+        *indexes,
         *written,
     ]
     paths = list(dict.fromkeys(moved))

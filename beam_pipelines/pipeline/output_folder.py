@@ -22,7 +22,7 @@ from beam_pipelines.storage import file_changes, files
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(
-    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|finished|staged|replaced"
+    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|index|finished|staged|replaced"
 )
 
 

@@ -37,6 +37,7 @@ _NOT_OF_RECORDS = (
     "num_shards",
     "shards_multiple_of",
     "level",
+    "part_size",
     "shuffle",
     "shuffle_seed",
 )

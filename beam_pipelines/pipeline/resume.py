@@ -13,18 +13,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beam_pipelines.core.dataset_layout import EXAMPLES
+from beam_pipelines.core.compression import compression_of
+from beam_pipelines.core.dataset_layout import EXAMPLES, INDEX
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.storage import file_changes, file_checksums, files
+from beam_pipelines.transforms.shard_index import read_own_index
 from beam_pipelines.transforms.write import ShardInfo
 
-# Names in the temporary folder: the notes, and also their shards.
+# Names in the temporary folder: the notes, and also their shards with the indexes of these.
 FINISHED = "finished"
-KEPT = (FINISHED, EXAMPLES)
+KEPT = (FINISHED, EXAMPLES, INDEX)
 
 
 def run_key(plan: Plan, result: FirstPassResult) -> str:
@@ -88,9 +90,10 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
 
 
 def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
-    """Yields a shard if its file, read again, matches its note."""
+    """Yields a shard if its file matches its note and its index."""
     path = files.within(temporary, shard.path)
     try:
+        read_own_index(shard.indexed(), compression_of(shard.path), temporary)
         is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (
             shard.bytes,
             shard.crc32c,

@@ -236,6 +236,9 @@ class Output:
         "1",
         "Compression level: 0-3 by isal, 4-9 by zlib-ng, slower and smaller.",
     )
+    part_size: int = recipe_key(
+        read_bytes, MIB // 4, "`256 KiB`", "Bytes of records that are compressed alone."
+    )
     shuffle: bool = recipe_key(read_flag, True, "true", "Global shuffle; false keeps source order.")
     shuffle_seed: int = recipe_key(
         read_integer(0, (1 << 63) - 1), 0, "0", "Seed of the shuffle and of nothing else."

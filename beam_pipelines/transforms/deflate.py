@@ -1,8 +1,9 @@
-"""Compresses the parts of a gzip or zlib stream in several threads.
+"""Compresses the parts of a gzip or zlib stream independently.
 
-Each part is a raw deflate stream that ends in a flush at a whole byte, not in a last block. A
-header, the parts, an empty last block and a checksum are one stream with one member, as pigz writes
-it. Parts are compressed independently, which costs hardly any size at several MiB.
+A part has whole records. It is a raw deflate stream that ends in a flush at a whole byte, not in a
+last block. A header, the parts, an empty last block and a checksum are one stream with one member,
+as pigz writes it. So a reader of the stream needs no index, and a reader with one
+(``part_index.py``) reads any part alone.
 
 Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
 """
@@ -10,14 +11,27 @@ Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
+from beam_pipelines.core.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.compression import Compression
 
+# Neighbouring parts of a stream: records, their size before compression, checksums of it (Adler-32
+# for zlib only), and the compressed bytes.
+PARTS = pa.schema(
+    [
+        ("rows", pa.int32()),
+        ("framed_bytes", pa.int64()),
+        ("crc32", pa.uint32()),
+        ("adler32", pa.uint32()),
+        ("data", pa.large_binary()),
+    ]
+)
 # isal has levels up to 3; zlib-ng does the others, in two thirds of zlib's time for the same size
 # (docs/decisions.md).
 MAX_ISAL_LEVEL = 3
@@ -30,20 +44,6 @@ _START = {"gzip": 0, "zlib": 1, "none": 0}
 # An empty last block of fixed codes.
 _LAST_BLOCK = b"\x03\x00"
 _ADLER_MODULUS = 65_521
-
-
-class Part(NamedTuple):
-    """A part of a stream.
-
-    Attributes:
-      data: compressed bytes.
-      size: number of uncompressed bytes.
-      checksum: of the uncompressed bytes: CRC-32 for gzip, Adler-32 for zlib, else 0.
-    """
-
-    data: bytes | pa.Buffer
-    size: int
-    checksum: int
 
 
 class Stream:
@@ -61,13 +61,17 @@ class Stream:
         """Returns the bytes before the first part."""
         return _HEADER[self._compression]
 
-    def add(self, part: Part) -> None:
-        """Adds a part, in the order of the parts."""
-        self.size += part.size
-        if self._compression == "gzip":
-            self._checksum = isal_zlib.crc32_combine(self._checksum, part.checksum, part.size)
-        elif self._compression == "zlib":
-            self._checksum = combine_adler32(self._checksum, part.checksum, part.size)
+    def add(self, parts: pa.RecordBatch) -> None:
+        """Adds parts, a batch of ``PARTS``, in their order."""
+        sizes = parts.column("framed_bytes").to_pylist()
+        self.size += sum(sizes)
+        if self._compression == "none":
+            return
+        is_gzip = self._compression == "gzip"
+        combine = isal_zlib.crc32_combine if is_gzip else combine_adler32
+        checksums = parts.column("crc32" if is_gzip else "adler32").to_pylist()
+        for checksum, size in zip(checksums, sizes, strict=True):
+            self._checksum = combine(self._checksum, checksum, size)
 
     def end(self) -> bytes:
         """Returns the bytes after the last part."""
@@ -90,15 +94,57 @@ def combine_adler32(first: int, second: int, second_size: int) -> int:
     return sums << 16 | (ones + more_ones - 1) % _ADLER_MODULUS
 
 
-def compress_part(compression: Compression, level: int, data: pa.Buffer) -> Part:
-    """Compresses one part of a stream.
+def compress_parts(
+    compression: Compression, level: int, records: pa.LargeBinaryArray, part_size: int
+) -> pa.RecordBatch:
+    """Compresses framed records in parts of a stream.
 
-    Without compression or data, the part is ``data`` itself. Levels 0 to 3 are isal's, 4 to 9
-    zlib-ng's. Equal data give equal bytes on processors of one kind.
+    Levels 0 to 3 are isal's, 4 to 9 zlib-ng's. Equal records give equal bytes on processors of one
+    kind.
+
+    Args:
+      compression, level: of the stream.
+      records: without nulls.
+      part_size: most bytes of a part's records; a longer record is a part of its own.
+
+    Returns:
+      A batch of ``PARTS``.
     """
-    if compression == "none" or not data.size:
-        return Part(data, data.size, _START[compression])
-    checksum = isal_zlib.crc32(data) if compression == "gzip" else isal_zlib.adler32(data)
+    data, edges = data_of(records), part_edges(records, part_size)
+    starts = offsets_of(records)[edges]
+    starts -= starts[0]
+    framed = [data.slice(*bounds) for bounds in zip(starts[:-1], np.diff(starts), strict=True)]
+    if compression == "none":
+        stored, ends = data, starts
+    else:
+        compressed = [_compress(level, part) for part in framed]
+        stored = pa.py_buffer(b"".join(compressed))
+        ends = np.cumsum([0, *map(len, compressed)], dtype=np.int64)
+    adler32s = [isal_zlib.adler32(part) if compression == "zlib" else 0 for part in framed]
+    columns = [
+        np.diff(edges),
+        np.diff(starts),
+        np.array([isal_zlib.crc32(part) for part in framed], np.uint32),
+        np.array(adler32s, np.uint32),
+    ]
+    arrays = [pa.array(own, field.type) for own, field in zip(columns, PARTS, strict=False)]
+    bounds = pa.py_buffer(np.ascontiguousarray(ends))
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(framed), [None, bounds, stored])
+    return pa.record_batch([*arrays, array], schema=PARTS)
+
+
+def part_edges(records: pa.LargeBinaryArray, part_size: int) -> npt.NDArray[np.int64]:
+    """Returns the first record of each part, and the number of records."""
+    offsets, edges = offsets_of(records), [0]
+    while edges[-1] < len(records):
+        start = edges[-1]
+        end = int(np.searchsorted(offsets, offsets[start] + part_size, side="right")) - 1
+        edges.append(max(end, start + 1))
+    return np.array(edges, np.int64)
+
+
+def _compress(level: int, data: pa.Buffer) -> bytes:
     compressor = isal_zlib if level <= MAX_ISAL_LEVEL else zlib_ng
     part = compressor.compressobj(level, compressor.DEFLATED, _RAW_BITS)
-    return Part(part.compress(data) + part.flush(compressor.Z_SYNC_FLUSH), data.size, checksum)
+    compressed: bytes = part.compress(data) + part.flush(compressor.Z_SYNC_FLUSH)
+    return compressed

@@ -21,7 +21,7 @@ from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.records import framed_records
-from beam_pipelines.transforms.deflate import compress_part
+from beam_pipelines.transforms.deflate import compress_parts
 from beam_pipelines.transforms.shuffle import permutation
 
 # Bytes on disk that are sampled of the base source. The compression ratio of 4 MiB of shuffled rows
@@ -109,13 +109,13 @@ def estimate_row_bytes(
         return 0.0, 0.0
     rows = permutation((output.shuffle_seed,), batch.num_rows) if output.shuffle else None
     records = framed_records(batch, rows, output.record, lists)
-    data = data_of(records)
-    compressed = len(compress_part(output.compression, output.level, data).data)
+    parts = compress_parts(output.compression, output.level, records, output.part_size)
+    compressed, size = data_of(parts.column("data")).size, data_of(records).size
     if (weights == weights[0]).all():
-        return compressed / len(records), data.size / len(records)
+        return compressed / len(records), size / len(records)
     weights = weights if rows is None else weights[rows]
     framed = float(np.average(pc.binary_length(records).to_numpy(), weights=weights))
-    return framed * compressed / data.size, framed
+    return framed * compressed / size, framed
 
 
 @dataclasses.dataclass

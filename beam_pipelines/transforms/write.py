@@ -14,14 +14,17 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.storage import file_checksums, files
+from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.tfrecord.records import framed_records
-from beam_pipelines.transforms.deflate import Part, Stream, compress_part
+from beam_pipelines.transforms.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.transforms.exchange import (
     Address,
     Received,
@@ -29,6 +32,7 @@ from beam_pipelines.transforms.exchange import (
     new_attempt,
     payload_size,
 )
+from beam_pipelines.transforms.shard_index import write_own_index
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path
 from beam_pipelines.transforms.shuffle import (
     block_bounds,
@@ -75,6 +79,10 @@ class ShardInfo(NamedTuple):
     framed_bytes: int
     crc32c: int
 
+    def indexed(self) -> IndexedShard:
+        """Returns the shard as its index names it."""
+        return IndexedShard(self.path, self.rows, self.bytes, f"{self.crc32c:08x}")
+
 
 def write_shard(
     received: Received,
@@ -84,7 +92,7 @@ def write_shard(
     folder: str,
     lists: tuple[str, ...] = (),
 ) -> ShardInfo:
-    """Writes one shard into ``folder`` and reads the file back.
+    """Writes one shard and its index, and reads the shard back.
 
     A retry is safe: the same payloads give the same bytes, an existing file is replaced, and the
     new file appears only when it is complete.
@@ -98,82 +106,77 @@ def write_shard(
 
 
 def _write_parts(
-    parts: Iterable[tuple[int, Part]],
+    batches: Iterable[pa.RecordBatch],
     plan: ShardPlan,
     shard: int,
     name: str,
     output: Output,
     folder: str,
 ) -> ShardInfo:
-    """Writes a shard from its parts, in order.
+    """Writes a shard and its index from batches of parts, in order.
 
-    Each part comes with its number of rows. Other arguments and errors are those of
-    ``write_shard``.
+    Other arguments and errors are those of ``write_shard``.
     """
     give_back_memory()
     split, number = plan.locate(shard)
     path = shard_path(name, split.name, number, split.num_shards, output.compression)
-    stream = Stream(output.compression)
-    rows = 0
+    stream, written = Stream(output.compression), []
     with files.replace(files.within(folder, path)) as file:
-        size, crc = _append(file, stream.start(), 0, 0)
-        for part_rows, part in parts:
-            rows += part_rows
-            stream.add(part)
-            size, crc = _append(file, part.data, size, crc)
+        size, crc = start, _ = _append(file, stream.start(), 0, 0)
+        for batch in batches:
+            stream.add(batch)
+            data = batch.column("data")
+            size, crc = _append(file, data_of(data), size, crc)
+            written.append(batch.set_column(len(PARTS) - 1, "bytes", pa.array(byte_lengths(data))))
         size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.within(folder, path), size, crc)
+    rows = sum(pc.sum(batch.column("rows")).as_py() or 0 for batch in written)
+    info = ShardInfo(split.name, path, rows, size, stream.size, crc)
+    write_own_index(info.indexed(), output.compression, start, written, folder)
     give_back_memory()  # after the last shard, the commit needs it
-    return ShardInfo(split.name, path, rows, size, stream.size, crc)
+    return info
 
 
-class StoredPart(NamedTuple):
-    """A compressed part of a shard, in a file of its own.
-
-    Attributes:
-      partition: of the shard.
-      rows: in it.
-      size, checksum: as in ``Part``.
-      path: of the file.
-    """
+class StoredParts(NamedTuple):
+    """The parts of a shard's partition, in a file of their own."""
 
     partition: int
-    rows: int
-    size: int
-    checksum: int
     path: str
 
 
-def store_part(
+def store_parts(
     received: Received, output: Output, folder: str, lists: tuple[str, ...] = ()
-) -> tuple[int, StoredPart]:
+) -> tuple[int, StoredParts]:
     """Serializes and compresses one partition of a shard into a new file.
 
     Returns:
-      The shard's number, and the part.
+      The shard's number, and where its parts are.
     """
     shard, partition = received.partition
     blocks = [_Block(content, 0, payload_size(content)) for content in received.contents]
-    rows, part = _make_part(blocks, output, shard, partition, lists)
+    parts = _make_parts(blocks, output, shard, partition, lists)
     path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
     with files.replace(path) as file:
-        file.write(part.data)
-    return shard, StoredPart(partition, rows, part.size, part.checksum, path)
+        file.write(batches_to_bytes([parts]))
+    return shard, StoredParts(partition, path)
 
 
 def assemble_shard(
-    group: tuple[int, Iterable[StoredPart]], plan: ShardPlan, name: str, output: Output, folder: str
+    group: tuple[int, Iterable[StoredParts]],
+    plan: ShardPlan,
+    name: str,
+    output: Output,
+    folder: str,
 ) -> ShardInfo:
     """Writes one shard from its stored parts.
 
     Bytes, arguments and errors are those of ``write_shard``.
     """
     shard, stored = group
-    parts = (
-        (own.rows, Part(files.read_bytes(own.path), own.size, own.checksum))
-        for own in sorted(stored)
+    batches = (
+        batch for own in sorted(stored) for batch in bytes_to_batches(files.read_bytes(own.path))
     )
-    return _write_parts(parts, plan, shard, name, output, folder)
+    return _write_parts(batches, plan, shard, name, output, folder)
 
 
 class _Block(NamedTuple):
@@ -186,11 +189,8 @@ class _Block(NamedTuple):
 
 def _partitions(
     received: Received, partitions: int, output: Output, lists: tuple[str, ...]
-) -> Iterator[Callable[[], tuple[int, Part]]]:
-    """Yields for each partition, in order, a function that makes its part.
-
-    The function returns the number of rows, and the part of the stream.
-    """
+) -> Iterator[Callable[[], pa.RecordBatch]]:
+    """Yields for each partition, in order, a function that makes its parts."""
     bounds = [
         (content, _block_bounds(content, partitions))
         for content in received.contents
@@ -201,32 +201,33 @@ def _partitions(
             _Block(content, int(found[partition]), int(found[partition + 1]))
             for content, found in bounds
         ]
-        yield partial(_make_part, blocks, output, received.partition, partition, lists)
+        yield partial(_make_parts, blocks, output, received.partition, partition, lists)
 
 
 def _block_bounds(content: bytes | Address, partitions: int) -> npt.NDArray[np.int64]:
     return block_bounds(load_payload(content, payload_size(content) - index_bytes(partitions)))
 
 
-def _make_part(
+def _make_parts(
     blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
-) -> tuple[int, Part]:
-    rows, data = _frame(blocks, output, shard, partition, lists)
-    return rows, compress_part(output.compression, output.level, data)
+) -> pa.RecordBatch:
+    """Returns a partition's parts, a batch of ``PARTS``."""
+    records = _frame(blocks, output, shard, partition, lists)
+    return compress_parts(output.compression, output.level, records, output.part_size)
 
 
 def _frame(
     blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
-) -> tuple[int, pa.Buffer]:
-    """Returns a partition's number of rows and framed records.
+) -> pa.LargeBinaryArray:
+    """Returns a partition's framed records.
 
     The rows themselves are freed before compression.
     """
     batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
     if batch is None:
-        return 0, pa.py_buffer(b"")
+        return pa.array([], pa.large_binary())
     rows = written_order(output, shard, partition, batch.num_rows)
-    return batch.num_rows, data_of(framed_records(batch, rows, output.record, lists))
+    return framed_records(batch, rows, output.record, lists)
 
 
 def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
@@ -282,7 +283,7 @@ class WriteShardFiles(beam.PTransform):
         if self.parts is not None:
             return (
                 all_received
-                | "StorePart" >> beam.Map(store_part, self.output, self.parts, self.lists)
+                | "StoreParts" >> beam.Map(store_parts, self.output, self.parts, self.lists)
                 | "PartsOfShard" >> beam.GroupByKey()
                 | "Assemble"
                 >> beam.Map(

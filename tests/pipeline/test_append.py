@@ -175,7 +175,7 @@ def test_generations_are_one_dataset(history: Path) -> None:
     }
     for earlier, later in (("one", "two"), ("two", "three")):
         before, after = digests(history / earlier), digests(history / later)
-        parts = ("examples", "transform_graph", "accumulators", "rejected")
+        parts = ("examples", "index", "transform_graph", "accumulators", "rejected")
         assert {
             path: digest for path, digest in before.items() if path.startswith(parts)
         }.items() <= after.items()

@@ -47,10 +47,10 @@ def converted(data: Path, output: Path, seed: int = 1, resume: bool = False) -> 
 
 
 def shards_of(output: Path) -> dict[str, bytes]:
-    """Returns path -> content of each shard."""
+    """Returns path -> content of each shard and each index."""
     return {
         str(path.relative_to(output)): path.read_bytes()
-        for path in sorted(output.glob("examples/*/*"))
+        for path in sorted((*output.glob("examples/*/*"), *output.glob("index/*")))
     }
 
 
@@ -100,12 +100,16 @@ def broken_off(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_finished_shards_stay(broken_off: Path) -> None:
-    """A failed run leaves finished shards and their notes.
+    """A failed run leaves finished shards, their indexes and notes.
 
     It leaves no dataset.
     """
     assert {path.name for path in broken_off.iterdir()} == {"_temporary"}
-    assert {path.name for path in (broken_off / "_temporary").iterdir()} == {"finished", "examples"}
+    assert {path.name for path in (broken_off / "_temporary").iterdir()} == {
+        "finished",
+        "examples",
+        "index",
+    }
 
 
 def keep_all(output: Path) -> None:
@@ -136,6 +140,17 @@ def flip_bit(output: Path) -> None:
     shard.write_bytes(content)
 
 
+def lose_index(output: Path) -> None:
+    """Removes the index of a shard."""
+    next(output.glob("_temporary/index/*/*")).unlink()
+
+
+def swap_indexes(output: Path) -> None:
+    """Gives one shard the index of another."""
+    one, other = sorted(output.glob("_temporary/index/Split-train/*"))[:2]
+    shutil.copyfile(one, other)
+
+
 def lose_split(output: Path) -> None:
     """Removes the notes about a whole split."""
     for note in output.glob("_temporary/finished/*.eval.json"):
@@ -150,6 +165,8 @@ def lose_split(output: Path) -> None:
         pytest.param(cut_note, SHARDS - 1, id="with-a-note-cut-short"),
         pytest.param(lose_shard, SHARDS - 1, id="without-a-shard"),
         pytest.param(flip_bit, SHARDS - 1, id="with-a-damaged-shard"),
+        pytest.param(lose_index, SHARDS - 1, id="without-an-index"),
+        pytest.param(swap_indexes, SHARDS - 1, id="with-another-shards-index"),
         pytest.param(lose_split, SHARDS // 2, id="without-a-split"),
     ],
 )

@@ -48,9 +48,10 @@ def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes
     stream = deflate.Stream(compression)
     data = stream.start()
     for part in parts:
-        compressed = deflate.compress_part(compression, level, pa.py_buffer(part))
+        records = pa.array([part], pa.large_binary())
+        compressed = deflate.compress_parts(compression, level, records, 1)
         stream.add(compressed)
-        data += bytes(compressed.data)
+        data += data_of(compressed.column("data")).to_pybytes()
     return data + stream.end()
 
 

@@ -1,0 +1,105 @@
+"""Indexes of single shards, and of all shards of a split.
+
+The worker that writes a shard writes the index of its parts into a file of its own, which the
+commit joins to those of the other shards. So no element that crosses an engine grows with a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.dataset_layout import EXAMPLES, INDEX, INDEX_SUFFIX
+from beam_pipelines.storage import files
+from beam_pipelines.tfrecord.part_index import (
+    IndexedShard,
+    PartColumns,
+    PartIndex,
+    make_index,
+    parse_index,
+    write_index,
+)
+
+# Requests to an object store at once.
+_THREADS = 16
+
+
+def own_index_path(shard: str) -> str:
+    """Returns the path of one shard's index in the temporary folder.
+
+    It is ``index/Split-train/flights-00000-of-00008.tfrecord.gz.arrow``, say.
+    """
+    return f"{INDEX}{shard.removeprefix(EXAMPLES)}{INDEX_SUFFIX}"
+
+
+def write_own_index(
+    shard: IndexedShard,
+    compression: Compression,
+    start: int,
+    parts: Sequence[pa.RecordBatch],
+    folder: str,
+) -> None:
+    """Writes the index of one shard.
+
+    Args:
+      shard, compression: of the file.
+      start: the first byte of the first part in the file.
+      parts: batches of ``compression.PARTS`` without their data, but with ``bytes``.
+      folder: of the shards and their indexes.
+    """
+
+    def joined(name: str, type_: type) -> np.ndarray:
+        values = [batch.column(name).to_numpy() for batch in parts]
+        return np.concatenate([*values, np.empty(0, type_)]).astype(type_)
+
+    sizes = joined("bytes", np.int64)
+    columns = PartColumns(
+        np.zeros(len(sizes), np.int32),
+        start + np.cumsum(sizes) - sizes,
+        sizes,
+        joined("framed_bytes", np.int64),
+        joined("rows", np.int32),
+        joined("crc32", np.uint32),
+    )
+    with files.replace(files.within(folder, own_index_path(shard.name))) as file:
+        write_index(file, make_index(compression, [shard], columns))
+
+
+def read_own_index(shard: IndexedShard, compression: Compression, folder: str) -> PartIndex:
+    """Returns the index of one shard.
+
+    Raises:
+      DataError: it is missing, damaged, or of other bytes than the shard's.
+    """
+    path = files.within(folder, own_index_path(shard.name))
+    return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, [shard])
+
+
+def join_indexes(
+    shards: Sequence[IndexedShard], compression: Compression, folder: str
+) -> PartIndex:
+    """Returns the index of a split's shards.
+
+    Args:
+      shards: in the manifest's order.
+      compression: of all.
+      folder: where the shards' own indexes are.
+
+    Raises:
+      DataError: one is missing, damaged, or of other bytes than its shard's.
+    """
+    read = partial(read_own_index, compression=compression, folder=folder)
+    with ThreadPoolExecutor(_THREADS) as executor:
+        indexes = list(executor.map(read, shards))
+    counts = [len(index) for index in indexes]
+    numbers = np.repeat(np.arange(len(shards), dtype=np.int32), counts)
+    joined = [
+        np.concatenate(columns)
+        for columns in zip(*(index.columns for index in indexes), strict=True)
+    ]
+    return make_index(compression, shards, PartColumns(numbers, *joined[1:]))
