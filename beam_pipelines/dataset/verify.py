@@ -19,6 +19,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
 from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.verify_index import ShardParts, check_parts, indexes_of
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.framing import read_record_blocks
@@ -49,7 +50,8 @@ def verify_dataset(folder: str) -> Verification:
 
     Checks that the files of the manifest are there and no others, each file's size and CRC-32C,
     the CRCs of every record, the number of records, and that every record parses by the dataset's
-    schema, with every required feature (raw records are not parsed).
+    schema, with every required feature (raw records are not parsed). Each part is read again by its
+    index.
 
     Raises:
       DataError: lists everything that is wrong, by file.
@@ -61,6 +63,12 @@ def verify_dataset(folder: str) -> Verification:
         read_schema(files.within(folder, RAW_SCHEMA))
     behind = tuple(left_behind(folder, manifest))
     problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
+    parts: dict[str, ShardParts] = {}
+    for index, paths in indexes_of(folder, manifest):
+        if isinstance(index, DataError):
+            problems.append(str(index))
+        else:
+            parts |= {path: ShardParts(index, number) for number, path in enumerate(paths)}
     rows = size = count = 0
     for split in manifest["splits"].values():
         for shard in split["shards"]:
@@ -69,6 +77,8 @@ def verify_dataset(folder: str) -> Verification:
                 rows += _verify_shard(
                     path, shard, manifest["compression"], schema, manifest["record"]
                 )
+                if shard["path"] in parts:
+                    check_parts(path, parts[shard["path"]])
             except DataError as error:
                 problems.append(str(error))
             size, count = size + shard["bytes"], count + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import pathlib
 import random
@@ -19,6 +20,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
+from beam_pipelines.tfrecord.part_index import PartIndex, make_index, read_index, write_index
 
 ROWS = 4
 
@@ -237,3 +239,63 @@ def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib
         assert str(path) in complaint(out)
         path.write_bytes(before)
     verify_dataset(str(out))
+
+
+def index_of(dataset: pathlib.Path) -> PartIndex:
+    """Reads the index of a dataset, of whatever shards."""
+    manifest = json.loads((dataset / "dataset.json").read_text())
+    return read_index(str(dataset / "index" / "Split-train.arrow"), manifest["compression"])
+
+
+@pytest.fixture
+def copy(dataset: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy of the dataset."""
+    return pathlib.Path(shutil.copytree(dataset, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize(
+    ("column", "part", "value"),
+    [("offset", 0, -1), ("crc32", 1, 5), ("rows", 0, -1), ("framed_bytes", 1, 1)],
+)
+def test_an_index_that_is_wrong(copy: pathlib.Path, column: str, part: int, value: int) -> None:
+    """An index with a wrong number is found and named."""
+    index = index_of(copy)
+    changed = getattr(index.columns, column).copy()
+    changed[part] += value
+    columns = index.columns._replace(**{column: changed})
+    path = copy / "index" / "Split-train.arrow"
+    changed_file = io.BytesIO()
+    write_index(changed_file, make_index(index.compression, index.shards, columns))
+    path.unlink()  # the index is mapped into memory
+    path.write_bytes(changed_file.getvalue())
+    message = complaint(copy)
+    assert str(path) in message
+    assert "beam-pipelines index" in message
+
+
+def test_every_damage_of_an_index(copy: pathlib.Path) -> None:
+    """A damaged, truncated, missing or foreign index is found and named."""
+    path = copy / "index" / "Split-train.arrow"
+    good, index = path.read_bytes(), index_of(copy)
+    other = [shard._replace(crc32c="00000000") for shard in index.shards]
+    foreign = io.BytesIO()
+    write_index(foreign, make_index(index.compression, other, index.columns))
+    place = good.index(index.columns.crc32.tobytes())
+    flipped = good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :]
+    for bad in (b"", good[: len(good) // 2], flipped, foreign.getvalue()):
+        path.unlink()
+        path.write_bytes(bad)
+        assert str(path) in complaint(copy)
+    path.unlink()
+    assert f"{path}: the index is missing" in complaint(copy)
+
+
+def test_a_dataset_without_an_index_is_whole(copy: pathlib.Path) -> None:
+    """A dataset whose manifest lists no index needs none."""
+    manifest = json.loads((copy / "dataset.json").read_text())
+    for generation in manifest["generations"]:
+        for split in generation["splits"].values():
+            del split["index"]
+    (copy / "dataset.json").write_text(json.dumps(manifest))
+    shutil.rmtree(copy / "index")
+    assert verify_dataset(str(copy)).rows == ROWS

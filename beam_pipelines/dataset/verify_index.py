@@ -1,0 +1,95 @@
+"""Verifies the indexes of a dataset against its shards."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.dataset_layout import index_path
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.generations import count_generations, shards_of
+from beam_pipelines.dataset.manifest import Manifest
+from beam_pipelines.storage import files
+from beam_pipelines.tfrecord.framing import read_record_blocks
+from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
+from beam_pipelines.tfrecord.parts import inflate_part
+
+_CURE = "Make the index again with 'beam-pipelines index'."
+
+
+class ShardParts(NamedTuple):
+    """An index, and a shard's number in it."""
+
+    parts: PartIndex
+    number: int
+
+
+def indexes_of(
+    folder: str, manifest: Manifest
+) -> Iterator[tuple[PartIndex | DataError, list[str]]]:
+    """Yields each index of a dataset with its shards' paths.
+
+    If an index is wrong, its error takes its place. A dataset of an earlier version has none.
+    """
+    for generation in range(1, max(1, count_generations(manifest)) + 1):
+        for name, split in manifest["splits"].items():
+            shards = [
+                IndexedShard(shard["path"], shard["rows"], shard["bytes"], shard["crc32c"])
+                for shard in shards_of(split["shards"], generation)
+            ]
+            path = files.within(folder, index_path(name, generation))
+            if files.exists(path):
+                yield _opened(path, manifest["compression"], shards), [s.name for s in shards]
+            elif _is_listed(manifest, generation, name):
+                yield _missing(path), []
+
+
+def _opened(
+    path: str, compression: Compression, shards: list[IndexedShard]
+) -> PartIndex | DataError:
+    try:
+        if files.is_local(path):
+            return read_index(path, compression, shards)
+        return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, shards)
+    except DataError as error:
+        return error
+
+
+def _is_listed(manifest: Manifest, number: int, split: str) -> bool:
+    return any(
+        "index" in generation["splits"].get(split, ())
+        for generation in manifest.get("generations", ())
+        if generation["number"] == number
+    )
+
+
+def _missing(path: str) -> DataError:
+    return DataError(f"{path}: the index is missing, but the manifest lists it. {_CURE}")
+
+
+def check_parts(path: str, shard: ShardParts) -> None:
+    """Reads each part of a shard by the index, and checks it.
+
+    Raises:
+      DataError: a part has other bytes or records than the index says.
+    """
+    index, columns = shard.parts, shard.parts.columns
+    with files.open_read(path) as file:
+        for part in index.parts_of_shard(shard.number):
+            file.seek(int(columns.offset[part]))
+            data = file.read(int(columns.bytes[part]))
+            where = f"{index.path}, part {part} of {path}"
+            try:
+                records = inflate_part(index, part, data)
+            except ValueError as error:
+                raise DataError(f"{where}: {error}. {_CURE}") from error
+            blocks = read_record_blocks(io.BytesIO(records), where, "none")
+            found = sum(map(len, blocks))
+            if found != columns.rows[part]:
+                raise DataError(
+                    f"{where}: found {found:,} records, expected {columns.rows[part]:,}. {_CURE}"
+                )
