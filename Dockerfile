@@ -14,14 +14,15 @@ FROM ${BEAM_IMAGE} AS build
 # The compiler is for the native functions; without one the wheel would be built without them.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
-COPY pyproject.toml setup.py README.md LICENSE constraints.txt ./
+COPY pyproject.toml MANIFEST.in README.md LICENSE constraints.txt ./
 COPY beam_pipelines beam_pipelines
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+COPY reader reader
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./reader .
 
 FROM ${BEAM_IMAGE}
 COPY --from=build /wheels /wheels
 COPY constraints.txt /wheels/constraints.txt
-RUN wheel="$(ls /wheels/*.whl)" && pip install --no-cache-dir --constraint /wheels/constraints.txt "${wheel}[s3]" && rm -rf /wheels
+RUN wheel="$(ls /wheels/beam_pipelines-*.whl)" && pip install --no-cache-dir --constraint /wheels/constraints.txt /wheels/beam_pipelines_reader-*.whl "${wheel}[s3]" && rm -rf /wheels
 
 # The launcher of Flex Templates runs this file with the template's parameters as flags.
 COPY --from=launcher /opt/google/dataflow/python_template_launcher /opt/google/dataflow/python_template_launcher

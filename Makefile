@@ -131,15 +131,16 @@ api: .venv/installed-dev ## Write docs/api.md from the docstrings
 	$(BIN)/python -m tests.support.api_page
 
 .PHONY: dist
-dist: .venv/installed-dev ## Build the sdist and the wheel with the kernels into dist/ (needs a C++ compiler)
+dist: .venv/installed-dev ## Build sdists and wheels of both packages into dist/ (the reader has the kernels: needs a C++ compiler)
 	rm -rf dist build
-	$(BIN)/python -m build --outdir dist/built .
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist/built ./reader
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
 	mv dist/built/*.tar.gz dist
 	rm -rf dist/built build
 
 .PHONY: test-dist
-test-dist: dist ## Install both in fresh environments, with each Python 3.10 to 3.13 that is here, and convert
+test-dist: dist ## Install them in fresh environments, with each Python that is here: convert, and test the reader alone
 	$(BIN)/python -m pytest tests/test_dist.py -m dist $(PYTEST_OPTIONS)
 
 .PHONY: bench
@@ -151,7 +152,7 @@ check: lint types imports test test-end-to-end ## Style, types, imports, tests: 
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-tfx .demo out build dist *.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
+	rm -rf .venv .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -174,32 +175,32 @@ clean: ## Remove what make made: environment, demo data and output, caches
 # On Python 3.10 two releases that we need contradict each other (constraints.txt says which), so that the list is installed as it stands.
 define install
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 11))'; then \
-		$(PIP) --no-deps --requirement constraints.txt && $(PIP) --no-deps --editable .; \
+		$(PIP) --no-deps --requirement constraints.txt && $(PIP) --no-deps --editable ./reader --editable .; \
 	else \
-		$(PIP) --constraint constraints.txt --editable '.[$(1)]'; \
+		$(PIP) --constraint constraints.txt --editable ./reader --editable '.[$(1)]'; \
 	fi
 	@$(BIN)/python -m compileall -q beam_pipelines
 	@touch $@
 endef
 
 # What the extension is built from: an editable install builds it in place.
-NATIVE := setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipelines/core/_native/*.h)
+NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipelines/core/_native/*.h)
 
-.venv/installed-demo: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+.venv/installed-demo: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo)
 
-.venv/installed-dev: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+.venv/installed-dev: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)test)
 
-.venv/installed-fuzz: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+.venv/installed-fuzz: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
 
 # TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits. What another system's compiler makes of the
 # kernels would lie where ours does, and not load here; the one dependency that has to be compiled is, here.
-.venv-tfx/installed: pyproject.toml constraints-tfx.txt
+.venv-tfx/installed: pyproject.toml reader/pyproject.toml constraints-tfx.txt
 	@$(TFX_ENTER) $(PYTHON) -c 'import os, sys; found = os.confstr("CS_GNU_LIBC_VERSION"); \
 		sys.exit(None if tuple(map(int, found.split()[1].split("."))) >= (2, 39) else f"TFX needs glibc 2.39 or later, found {found}. See docs/tfx.md: TFX_ENTER.")'
 	$(TFX_ENTER) $(PYTHON) -m venv .venv-tfx
 	$(if $(TFX_ENTER),$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --constraint constraints-tfx.txt --wheel-dir .venv-tfx/wheels pyfarmhash)
-	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable '.[demo,test,tfx]'
+	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable ./reader --editable '.[demo,test,tfx]'
 	@touch $@

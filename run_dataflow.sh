@@ -12,10 +12,10 @@ Usage: run_dataflow.sh RECIPE --output gs://BUCKET/PATH --project PROJECT --temp
   --project NAME     the Google Cloud project that runs the job, and pays for it
   --temp URL         for temporary files
 
-What the workers run (without either: Beam's own image, and the wheel is built here and installed by each worker when it starts):
+What the workers run (without either: Beam's own image, and both wheels are built here and installed by each worker when it starts):
   --image IMAGE      a container image with beam-pipelines in it
   --build            build IMAGE from the Dockerfile and push it first
-  --wheel FILE       install this wheel instead of one built here
+  --wheel FILE       install this wheel instead of those built here; give it twice, beam-pipelines-reader first
 
 Options, with their defaults:
   --region REGION    us-central1, or what CLOUDSDK_COMPUTE_REGION says
@@ -40,10 +40,11 @@ fail() {
 }
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-recipe="" output="" project="" temp="" image="" wheel="" staging="" job_name=""
+recipe="" output="" project="" temp="" image="" staging="" job_name=""
 region="${CLOUDSDK_COMPUTE_REGION:-us-central1}" machine="n2-standard-4" max_workers="20" labels="tool=beam-pipelines"
 build=false flexrs=false overwrite=false no_wait=false dry_run=false print_only=false
 data=()
+wheels=()
 
 while [[ $# -gt 0 ]]; do
   case "$1" in
@@ -58,7 +59,11 @@ while [[ $# -gt 0 ]]; do
     --output | --project | --temp | --image | --wheel | --region | --staging | --job_name | --machine | --max_workers | --labels | --data)
       [[ $# -ge 2 ]] || fail "$1: expected a value behind it."
       [[ "$2" != --* && -n "$2" ]] || fail "$1: found '$2', expected a value."
-      if [[ "$1" == --data ]]; then data+=("$2"); else printf -v "${1#--}" '%s' "$2"; fi
+      case "$1" in
+        --data) data+=("$2") ;;
+        --wheel) wheels+=("$2") ;;
+        *) printf -v "${1#--}" '%s' "$2" ;;
+      esac
       shift 2
       ;;
     -*) fail "found the unknown option '$1'. Options for Beam go behind a '--'." ;;
@@ -87,8 +92,15 @@ done
 [[ "$region" =~ ^[a-z]+-[a-z]+[0-9]+$ ]] || fail "--region: found '$region', expected a region such as us-central1, no zone."
 [[ "$machine" =~ ^[a-z][a-z0-9]*-[-a-z0-9]+$ ]] || fail "--machine: found '$machine', expected a machine type such as n2-standard-4."
 [[ "$max_workers" =~ ^[1-9][0-9]*$ ]] || fail "--max_workers: found '$max_workers', expected a number above 0."
-[[ -z "$wheel" || -z "$image" ]] || fail "found --wheel and --image, expected one of them: the image has a wheel in it."
-[[ -z "$wheel" || ( -f "$wheel" && "$wheel" == *.whl ) ]] || fail "--wheel: found '$wheel', expected a .whl file that is there."
+if [[ ${#wheels[@]} -gt 0 ]]; then
+  [[ -z "$image" ]] || fail "found --wheel and --image, expected one of them: the image has the wheels in it."
+  for wheel in "${wheels[@]}"; do
+    [[ -f "$wheel" && "$wheel" == *.whl ]] || fail "--wheel: found '$wheel', expected a .whl file that is there."
+  done
+  # A worker installs one after the other, and finds the reader, which the other needs, in no index.
+  [[ ${#wheels[@]} -eq 2 && "${wheels[0]##*/}" == beam_pipelines_reader-* && "${wheels[1]##*/}" == beam_pipelines-* ]] ||
+    fail "--wheel: found ${wheels[*]}, expected two: of beam-pipelines-reader, then of beam-pipelines."
+fi
 if $build; then [[ -n "$image" ]] || fail "found --build without --image, expected the name to push it under."; fi
 if ! $dry_run; then [[ ${#data[@]} -eq 0 ]] || fail "found --data without --dry-run, expected both or neither."; fi
 
@@ -127,11 +139,13 @@ elif $build; then
   echo "# In a dry run the image is not built:"
   show docker build --tag "$image" --build-arg "IMAGE=$image" "$here"
 fi
-if [[ -z "$image" && -z "$wheel" ]]; then
+if [[ -z "$image" && ${#wheels[@]} -eq 0 ]]; then
   version="$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$here/beam_pipelines/core/version.py")"
-  perform "$python" -m pip wheel --quiet --no-deps --wheel-dir "$here/dist" "$here"
-  wheels=("$here/dist/beam_pipelines-$version"-*.whl)
-  wheel="${wheels[-1]}"
+  perform "$python" -m pip wheel --quiet --no-deps --wheel-dir "$here/dist" "$here/reader" "$here"
+  for name in beam_pipelines_reader beam_pipelines; do
+    built=("$here/dist/$name-$version"-*.whl)
+    wheels+=("${built[-1]}")
+  done
 fi
 
 command=(
@@ -152,7 +166,7 @@ command=(
 if [[ -n "$image" ]]; then
   command+=("--sdk_container_image=$image" --sdk_location=container)
 else
-  command+=("--extra_package=$wheel")
+  for wheel in "${wheels[@]}"; do command+=("--extra_package=$wheel"); done
 fi
 for pair in "${pairs[@]}"; do command+=("--labels=$pair"); done
 if $flexrs; then command+=(--flexrs_goal=COST_OPTIMIZED); fi

@@ -1,4 +1,4 @@
-"""The wheel and the sdist of ``make dist`` install and convert."""
+"""The wheels and sdists of ``make dist`` install, convert and read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_distributions import modules
+
 pytestmark = pytest.mark.dist
-DIST = Path(__file__).resolve().parent.parent / "dist"
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+FULL_WHEEL, READER_WHEEL = "beam_pipelines-*.whl", "beam_pipelines_reader-*.whl"
 CHECK = """
 import sys
 import beam_pipelines as bp
@@ -21,11 +25,25 @@ from beam_pipelines.core import _native
 assert bp.__file__.startswith(sys.prefix), bp.__file__
 assert _native.KERNELS_AVAILABLE
 """
+READ = f"""{CHECK}
+with bp.open(sys.argv[1]).batches("train", batch_size=10, fill={{"x": 0.0}}) as batches:
+    found = sorted(float(x) for batch in batches for x in batch["x"])
+assert found == list(range(99)), found
+try:
+    bp.convert
+except ImportError as error:
+    assert "Install beam-pipelines " in str(error), error
+else:
+    raise AssertionError("bp.convert is there")
+print(*sorted(name for name in sys.modules if "." not in name))
+"""
+# Packages that a training image is to be free of.
+UNWANTED = {"apache_beam", "duckdb", "tensorflow", "tensorflow_transform", "tfx_bsl", "zlib_ng"}
 
 
-def interpreters() -> list[str]:
-    """Returns the paths of the supported Pythons on this machine."""
-    found = (shutil.which(f"python3.{minor}") for minor in range(10, 14))
+def interpreters(newest: int) -> list[str]:
+    """Returns the paths of the Pythons from 3.10 on that are on this machine."""
+    found = (shutil.which(f"python3.{minor}") for minor in range(10, newest + 1))
     # A version manager's command may be there without the version.
     return [
         path
@@ -41,62 +59,132 @@ def one(pattern: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("python", interpreters())
-def test_the_wheel_converts(python: str, tmp_path: Path) -> None:
-    """The wheel converts after its installation alone.
+def make_environment(python: str, folder: Path) -> Path:
+    """Makes an environment, and returns its Python."""
+    subprocess.run([python, "-m", "venv", folder], check=True)
+    return folder / "bin" / "python"
 
-    It uses this environment's packages if they are for the same Python.
+
+def pip(own: Path, *arguments: object) -> None:
+    """Runs an environment's pip."""
+    command = [own, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    subprocess.run(command, check=True)
+
+
+def run(own: Path, folder: Path, *arguments: object) -> str:
+    """Runs an environment's Python in a folder, and returns its output."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(
+        [own, *arguments],
+        check=True,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+
+
+def write_recipe(folder: Path, encode: str = "") -> Path:
+    """Writes 99 rows, and a recipe for them."""
+    rows = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(99))
+    (folder / "rows.csv").write_text(f"x,t\n{rows}")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(f"name: rows\nsources: {{rows: rows.csv}}\n{encode}")
+    return recipe
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory) -> Path:
+    """A dataset that this environment makes."""
+    folder = tmp_path_factory.mktemp("dataset")
+    types = "types: {x: float32}"
+    recipe = write_recipe(folder)
+    recipe.write_text(f"name: rows\nsources: {{rows: {{path: rows.csv, {types}}}}}\n")
+    run(
+        Path(sys.executable),
+        ROOT,
+        "-m",
+        "beam_pipelines",
+        "convert",
+        recipe,
+        "--output",
+        folder / "out",
+    )
+    return folder / "out"
+
+
+@pytest.mark.parametrize("python", interpreters(13))
+def test_the_wheels_convert(python: str, tmp_path: Path) -> None:
+    """The wheels convert after their installation alone.
+
+    They use this environment's packages if they are for the same Python.
     """
-    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
-    own = tmp_path / "venv" / "bin" / "python"
-    options = ["--quiet", "--disable-pip-version-check"]
-    wheel = str(one("*.whl"))
-    version = "import sys; print(sys.version_info[:2])"
-    if subprocess.check_output([own, "-c", version]) == subprocess.check_output(
-        [sys.executable, "-c", version]
-    ):
-        command = [own, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-        site = Path(subprocess.check_output(command, text=True).strip())
+    own = make_environment(python, tmp_path / "venv")
+    version = ("-c", "import sys; print(sys.version_info[:2])")
+    if run(own, tmp_path, *version) == run(Path(sys.executable), tmp_path, *version):
+        site = run(own, tmp_path, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
         ours = [path for path in sys.path if path.endswith("site-packages")]
-        (site / "packages.pth").write_text("\n".join(ours))
-        options.append("--no-deps")
+        (Path(site.strip()) / "packages.pth").write_text("\n".join(ours))
     else:
         # The list as it stands: on Python 3.10 pip finds no solution of its own (constraints.txt).
-        listed = ["--no-deps", "--requirement", DIST.parent / "constraints.txt"]
-        subprocess.run([own, "-m", "pip", "install", *options, *listed], check=True)
-        options.append("--no-deps")
-    subprocess.run([own, "-m", "pip", "install", *options, wheel], check=True)
-    (tmp_path / "rows.csv").write_text("x,t\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(99)))
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(
-        "name: rows\nsources: {rows: rows.csv}\nencode: {x: z_score, t: vocabulary}\n"
-    )
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    subprocess.run([own, "-c", CHECK], check=True, cwd=tmp_path, env=environment)
+        pip(own, "install", "--no-deps", "--requirement", ROOT / "constraints.txt")
+    pip(own, "install", "--no-deps", one(READER_WHEEL), one(FULL_WHEEL))
+    recipe = write_recipe(tmp_path, "encode: {x: z_score, t: vocabulary}\n")
+    run(own, tmp_path, "-c", CHECK)
     for arguments in (["convert", recipe, "--output", "out"], ["verify", "out"]):
-        program = own.with_name("beam-pipelines")
-        subprocess.run([program, *arguments], check=True, cwd=tmp_path, env=environment)
+        run(own, tmp_path, own.with_name("beam-pipelines"), *arguments)
 
 
-def test_the_wheel_is_for_every_python_and_many_systems() -> None:
-    """The wheel is abi3 for CPython 3.10 and later.
+@pytest.mark.parametrize("python", interpreters(14))
+def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> None:
+    """The reader's wheel reads a dataset, and passes its own tests.
 
-    It has a manylinux tag, and no tests in it.
+    It does so with its own dependencies only, and after the full package came and went.
     """
-    wheel = one("*.whl")
-    assert "-cp310-abi3-manylinux" in wheel.name
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"beam_pipelines"}
-    assert "beam_pipelines/py.typed" in names
-    assert "beam_pipelines/integrations/beam/providers.yaml" in names
+    own = make_environment(python, tmp_path / "venv")
+    pip(own, "install", f"{one(READER_WHEEL)}[test]")
+    assert UNWANTED & set(run(own, tmp_path, "-c", READ, dataset).split()) == set()
+    shutil.copytree(
+        ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.devnull]
+    options += ["--rootdir", ".", "-o", "pythonpath=."]
+    print(run(own, tmp_path, "-m", "pytest", *options, "tests/reader"))
+    pip(own, "install", "--no-deps", one(FULL_WHEEL))
+    assert run(own, tmp_path, "-c", "import beam_pipelines.cli.start as one; print(one.main)")
+    pip(own, "uninstall", "--yes", "beam-pipelines")
+    run(own, tmp_path, "-c", READ, dataset)
 
 
-def test_the_sdist_builds_the_kernels() -> None:
-    """The sdist has the C++ sources and the files that build them."""
-    with tarfile.open(one("*.tar.gz")) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"setup.py", "pyproject.toml", "LICENSE", "README.md"} <= names
-    native = DIST.parent / "beam_pipelines" / "core" / "_native"
+def test_the_wheels_divide_the_package() -> None:
+    """Each module is in one wheel.
+
+    The reader's is abi3 for CPython 3.10 and later, with a manylinux tag; the other is for any
+    system. No tests are in them.
+    """
+    assert "-cp310-abi3-manylinux" in one(READER_WHEEL).name
+    assert one(FULL_WHEEL).name.endswith("-py3-none-any.whl")
+    listed = [
+        [name for name in zipfile.ZipFile(one(wheel)).namelist() if ".dist-info" not in name]
+        for wheel in (READER_WHEEL, FULL_WHEEL)
+    ]
+    reader, full = listed
+    assert set(reader) & set(full) == set()
+    names = {name for name in reader + full if name.endswith(".py")}
+    assert names == {path.as_posix() for path in modules()}
+    assert "beam_pipelines/py.typed" in reader
+    assert "beam_pipelines/integrations/beam/providers.yaml" in full
+
+
+def test_the_sdists_are_complete() -> None:
+    """The reader's sdist has the C++ sources and the files that build them."""
+    found = []
+    for pattern in ("beam_pipelines_reader-*.tar.gz", "beam_pipelines-*.tar.gz"):
+        with tarfile.open(one(pattern)) as archive:
+            found.append({name.partition("/")[2] for name in archive.getnames()})
+        assert {"pyproject.toml", "LICENSE", "README.md"} <= found[-1]
+    native = ROOT / "beam_pipelines" / "core" / "_native"
     sources = {f"beam_pipelines/core/_native/{path.name}" for path in native.glob("*.[ch]*")}
     assert sources
-    assert sources <= names
+    assert sources | {"setup.py"} <= found[0]
+    assert "beam_pipelines/core/version.py" in found[1]

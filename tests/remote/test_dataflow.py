@@ -185,9 +185,9 @@ def test_a_template_is_written_instead_of_a_job(cloud, capsys):
 
 
 def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
-    """`run_dataflow.sh --dry-run` builds the wheel, submits and prints the job.
+    """`run_dataflow.sh --dry-run` builds the wheels, submits and prints the job.
 
-    The wheel is staged under its name.
+    The wheels are staged under their names.
     """
     (tmp_path / "sample").mkdir()
     (tmp_path / "sample" / "a.csv").write_text("id,x\n1,2\n3,4\n")
@@ -217,9 +217,8 @@ def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
     assert "job beam-pipelines-recipe, JOB_TYPE_BATCH, in us-central1" in lines
     assert "scheduling FLEXRS_COST_OPTIMIZED" in lines
     assert "labels tool=beam-pipelines" in lines
-    assert [
-        line for line in lines if line.startswith("staged beam_pipelines-") and ".whl, " in line
-    ]
+    for name in ("beam_pipelines_reader", "beam_pipelines"):
+        assert [line for line in lines if line.startswith(f"staged {name}-") and ".whl, " in line]
     assert [line for line in lines if line.startswith("experiments ") and "use_runner_v2" in line]
 
 

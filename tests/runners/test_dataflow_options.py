@@ -112,17 +112,20 @@ def test_script_takes_the_region_of_the_environment():
     assert "--region=asia-east1" in run.stdout
 
 
-def test_script_builds_an_image_or_a_wheel():
+def test_script_builds_an_image_or_wheels():
     """With --build the script builds and pushes the image before the job.
 
-    Without an image it builds and ships the wheel.
+    Without an image it builds and ships both wheels, the reader's first: workers install them in
+    this order.
     """
     lines = run_dataflow(*NEEDED, *IMAGE, "--build", "--print").stdout.splitlines()
     assert [line.split()[:2] for line in lines[:2]] == [["docker", "build"], ["docker", "push"]]
     assert f"--build-arg IMAGE={IMAGE[1]}" in lines[0]
     lines = run_dataflow(*NEEDED, "--print").stdout.splitlines()
     assert "-m pip wheel" in lines[0]
-    assert "--extra_package=" in lines[1]
+    assert lines[0].split()[-2:] == [str(ROOT / "reader"), str(ROOT)]
+    shipped = re.findall(r"--extra_package=\S*/(beam_pipelines\w*)-", lines[1])
+    assert shipped == ["beam_pipelines_reader", "beam_pipelines"]
     assert "sdk_container_image" not in lines[1]
 
 
@@ -149,7 +152,7 @@ def test_script_builds_an_image_or_a_wheel():
         ([*NEEDED, "--regoin", "x"], "unknown option '--regoin'"),
         ([*NEEDED, "--wheel", "absent.whl"], "expected a .whl file"),
         ([*NEEDED, "--build"], "found --build without --image"),
-        ([*NEEDED, *IMAGE, "--wheel", "setup.py"], "expected one of them"),
+        ([*NEEDED, *IMAGE, "--wheel", "README.md"], "expected one of them"),
         ([*NEEDED, "--data", "gs://b/x=examples"], "found --data without --dry-run"),
     ],
 )
@@ -162,6 +165,24 @@ def test_script_refuses_what_would_fail_an_hour_later(arguments, message):
     assert run.returncode == 2
     assert message in run.stderr
     assert run.stdout == ""
+
+
+def test_script_takes_two_wheels(tmp_path):
+    """Wheels that are given go to the workers as they are; one alone is refused."""
+    reader, full = (
+        tmp_path / f"{name}-1.0-py3-none-any.whl"
+        for name in ("beam_pipelines_reader", "beam_pipelines")
+    )
+    reader.touch()
+    full.touch()
+    run = run_dataflow(*NEEDED, "--wheel", str(reader), "--wheel", str(full), "--print")
+    assert f"--extra_package={reader} --extra_package={full}" in run.stdout
+    assert "pip wheel" not in run.stdout
+    for wheels in ([full], [reader], [full, reader]):
+        given = [part for wheel in wheels for part in ("--wheel", str(wheel))]
+        run = run_dataflow(*NEEDED, *given, "--print")
+        assert run.returncode == 2
+        assert "expected two: of beam-pipelines-reader, then of beam-pipelines" in run.stderr
 
 
 def test_script_has_no_faults_that_shellcheck_knows():
@@ -250,8 +271,8 @@ def test_image_has_the_versions_of_the_project():
     assert re.search(r"python3\.11 ", (ROOT / "Makefile").read_text())
 
 
-def test_image_has_the_wheel_and_both_entries():
-    """The image is Beam's with our wheel by the project's constraints.
+def test_image_has_the_wheels_and_both_entries():
+    """The image is Beam's with our wheels by the project's constraints.
 
     It keeps Beam's entry and names the template's.
     """
@@ -261,7 +282,7 @@ def test_image_has_the_wheel_and_both_entries():
     assert last[0] == ("FROM", "${BEAM_IMAGE}")
     install = next(value for name, value in last if name == "RUN" and "pip install" in value)
     assert "--constraint /wheels/constraints.txt" in install
-    assert '"${wheel}[s3]"' in install
+    assert '/wheels/beam_pipelines_reader-*.whl "${wheel}[s3]"' in install
     assert ("COPY", "--from=build /wheels /wheels") in last
     assert last[-1] == ("ENTRYPOINT", '["/opt/apache/beam/boot"]')
     variables = dict(value.split("=", 1) for name, value in last if name == "ENV")
@@ -284,7 +305,7 @@ def test_image_is_built_of_files_that_are_there():
         if name == "COPY" and "--from" not in value
         for source in value.split()[:-1]
     ]
-    assert {"beam_pipelines", "setup.py", "constraints.txt", "dataflow/launch.py"} <= set(sources)
+    assert {"beam_pipelines", "reader", "constraints.txt", "dataflow/launch.py"} <= set(sources)
     assert [
         source for source in sources if not (ROOT / source).exists() or source not in allowed
     ] == []

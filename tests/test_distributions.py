@@ -1,0 +1,120 @@
+"""beam-pipelines-reader and beam-pipelines divide the package, folder by folder."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import beam_pipelines
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+READER, FULL = (
+    tomllib.loads((ROOT / path).read_text()) for path in ("reader/pyproject.toml", "pyproject.toml")
+)
+# Distributions whose modules have other names.
+MODULE_OF = {
+    "google-crc32c": "google_crc32c",
+    "protobuf": "google",
+    "pyyaml": "yaml",
+    "tensorflow-metadata": "tensorflow_metadata",
+    "typing-extensions": "typing_extensions",
+}
+# A function may import these, which its caller has: an array's own package, or TensorFlow for the
+# encodings' part of the serving graph.
+IN_FUNCTIONS = {"pandas", "tensorflow", "torch"}
+
+
+def folders_of(project: dict) -> list[str]:
+    """Returns the patterns of a distribution's packages."""
+    return project["tool"]["setuptools"]["packages"]["find"]["include"]
+
+
+def modules() -> list[Path]:
+    """Returns the package's Python files, relative to the repository."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "beam_pipelines"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [Path(name) for name in listed.splitlines() if name.endswith(".py")]
+
+
+def is_in(path: Path, project: dict) -> bool:
+    """Whether a file's package is one of a distribution's."""
+    package = ".".join(path.parent.parts)
+    return any(fnmatch.fnmatchcase(package, pattern) for pattern in folders_of(project))
+
+
+def imports(tree: ast.AST, is_function: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yields each imported top-level module, and whether a function imports it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((name.name.partition(".")[0], is_function) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0], is_function
+        yield from imports(node, is_function or isinstance(node, ast.FunctionDef))
+
+
+def test_each_module_is_in_one_distribution():
+    """No module is in both distributions, and none in neither."""
+    owners = {path: [is_in(path, READER), is_in(path, FULL)] for path in modules()}
+    assert {path for path, found in owners.items() if sum(found) != 1} == set()
+    assert owners[Path("beam_pipelines/__init__.py")] == [True, False]
+
+
+def test_contract_names_the_same_folders():
+    """The contract of import-linter is about the folders of the distributions."""
+    (contract,) = (
+        one for one in FULL["tool"]["importlinter"]["contracts"] if "is complete" in one["name"]
+    )
+    for project, key in ((READER, "source_modules"), (FULL, "forbidden_modules")):
+        wanted = {folder.removesuffix("*") for folder in folders_of(project)}
+        assert set(contract[key]) - {"beam_pipelines.__main__"} == wanted - {"beam_pipelines"}
+
+
+def test_the_reader_imports_its_dependencies_alone():
+    """The reader's modules import the declared packages, and all of them.
+
+    Some functions import a package that their caller has.
+    """
+    names = [re.split(r"[<>=]", one)[0].lower() for one in READER["project"]["dependencies"]]
+    allowed = {MODULE_OF.get(name, name) for name in names}
+    found: dict[str, set[str]] = {}
+    for path in modules():
+        if is_in(path, READER):
+            for module, is_function in imports(ast.parse((ROOT / path).read_text())):
+                if module not in sys.stdlib_module_names | {"beam_pipelines"} and not (
+                    is_function and module in IN_FUNCTIONS
+                ):
+                    found.setdefault(module, set()).add(path.as_posix())
+    assert {name: paths for name, paths in found.items() if name not in allowed} == {}
+    assert set(found) == allowed
+
+
+def test_both_have_one_version():
+    """The full package asks for the reader of its own version."""
+    wanted = f"beam-pipelines-reader=={beam_pipelines.__version__}"
+    assert wanted in FULL["project"]["dependencies"]
+    versions = [project["tool"]["setuptools"]["dynamic"]["version"] for project in (READER, FULL)]
+    assert versions[0] == versions[1] == {"attr": "beam_pipelines.core.version.__version__"}
+
+
+@pytest.mark.parametrize("name", ["google-crc32c", "isal", "numpy", "pyarrow", "PyYAML"])
+def test_lower_bounds_agree(name):
+    """Both distributions have the same lower bounds."""
+    bounds = []
+    for project in (READER, FULL):
+        (found,) = (one for one in project["project"]["dependencies"] if one.startswith(name))
+        bounds.append(re.search(r">=([\d.]+)", found)[1])
+    assert bounds[0] == bounds[1]
