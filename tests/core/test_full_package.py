@@ -9,8 +9,8 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core import full_package
-from tests.dataset.test_loader import write_dataset
 from tests.reader.test_reader import finish
+from tests.support.small_dataset import write_dataset
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -21,76 +20,7 @@ from tensorflow_transform.tf_metadata import schema_utils
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import info, loader
-
-SCHEMA = """
-feature { name: "id" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
-feature { name: "half" type: FLOAT presence { min_count: 1 } value_count { min: 1 max: 1 } }
-feature { name: "words" type: BYTES presence { min_count: 1 } }
-feature { name: "odd" type: INT bool_domain {} presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
-"""
-SUFFIX = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
-
-
-def example(number: int) -> bytes:
-    """A row: number, half, words and parity.
-
-    Half is there if the number is even; the last digit is the number of words.
-    """
-    made = tf.train.Example()
-    feature = made.features.feature
-    feature["id"].int64_list.value.append(number)
-    feature["odd"].int64_list.value.append(number % 2)
-    feature["words"].bytes_list.value.extend([b"w%d" % number] * (number % 10))
-    if number % 2 == 0:
-        feature["half"].float_list.value.append(number / 2)
-    return bytes(made.SerializeToString())
-
-
-def write_dataset(
-    folder: Path,
-    shards: Sequence[int] = (7, 0, 30, 13),
-    compression: str = "gzip",
-    label: str | None = "odd",
-    schema: str = SCHEMA,
-    labels: dict[str, list[str]] | None = None,
-) -> str:
-    """Writes a dataset with a split ``train`` and an empty ``eval``.
-
-    ``train`` has so many rows a shard, numbered through.
-    """
-    (folder / "examples" / "Split-train").mkdir(parents=True)
-    (folder / "schema.pbtxt").write_text(schema)
-    number, entries, framed = 0, [], 0
-    for index, rows in enumerate(shards):
-        path = f"examples/Split-train/t-{index:05}-of-{len(shards):05}{SUFFIX[compression]}"
-        with tf.io.TFRecordWriter(
-            str(folder / path), {"none": ""}.get(compression, compression.upper())
-        ) as writer:
-            for _ in range(rows):
-                record = example(number)
-                writer.write(record)
-                number, framed = number + 1, framed + len(record) + 16
-        entries.append({"path": path, "rows": rows, "bytes": (folder / path).stat().st_size})
-    empty = f"t-00000-of-00001{SUFFIX[compression]}"
-    with tf.io.TFRecordWriter(
-        str(folder / empty), {"none": ""}.get(compression, compression.upper())
-    ):
-        pass
-    without = [{"path": empty, "rows": 0, "bytes": (folder / empty).stat().st_size}]
-    splits = {
-        "train": {"rows": number, "framed_bytes": framed, "shards": entries},
-        "eval": {"rows": 0, "framed_bytes": 0, "shards": without},
-    }
-    text = {
-        "format_version": 1,
-        "schema": "schema.pbtxt",
-        "label": label,
-        "compression": compression,
-        "splits": splits,
-    }
-    text["labels"] = labels or {}
-    (folder / "dataset.json").write_text(json.dumps(text))
-    return str(folder)
+from tests.support.small_dataset import write_dataset
 
 
 @pytest.fixture(scope="module")

@@ -41,8 +41,9 @@ from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import file_changes
-from tests.dataset.test_loader import ids, write_dataset
+from tests.dataset.test_loader import ids
 from tests.support.image_files import write_digits
+from tests.support.small_dataset import write_dataset
 
 pytestmark = pytest.mark.end_to_end
 

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartColumns, make_index, write_index
-from beam_pipelines.transforms.deflate import Stream, compress_part
 
+# Before the parts of a stream.
+HEADS = {"gzip": b"\x1f\x8b\x08" + bytes(6) + b"\xff", "zlib": b"\x78\x01", "none": b""}
 TYPES = np.int32, np.int64, np.int64, np.int64, np.int32, np.uint32
+
+
+def compressed(framed: bytes, compression: Compression) -> bytes:
+    """Returns a part of a stream: raw deflate that ends at a whole byte."""
+    if compression == "none" or not framed:
+        return framed
+    part = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
+    return part.compress(framed) + part.flush(isal_zlib.Z_SYNC_FLUSH)
+
+
+def tail(data: bytes, compression: Compression) -> bytes:
+    """Returns the bytes behind the parts of a stream: a last block, and checksums."""
+    if compression == "gzip":
+        return b"\x03\x00" + struct.pack("<II", zlib.crc32(data), len(data))
+    return b"\x03\x00" + struct.pack(">I", zlib.adler32(data)) if compression == "zlib" else b""
 
 
 def write_parts(path: Path, compression: Compression, part_rows: int) -> list[tuple[int, ...]]:
@@ -36,18 +53,17 @@ def write_parts(path: Path, compression: Compression, part_rows: int) -> list[tu
             for size in np.diff(block.starts).tolist()
         ]
     data, edges = b"".join(blocks), np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
-    stream, parts = Stream(compression), []
+    parts = []
     with path.open("wb") as file:
-        file.write(stream.start())
+        file.write(HEADS[compression])
         for start in range(0, len(sizes), part_rows):
             end = min(len(sizes), start + part_rows)
             framed = data[edges[start] : edges[end]]
-            part = compress_part(compression, 1, pa.py_buffer(framed))
+            part = compressed(framed, compression)
             crc32 = isal_zlib.crc32(framed)
-            parts.append((file.tell(), len(part.data), len(framed), end - start, crc32))
-            stream.add(part)
-            file.write(part.data)
-        file.write(stream.end())
+            parts.append((file.tell(), len(part), len(framed), end - start, crc32))
+            file.write(part)
+        file.write(tail(data, compression))
     return parts
 
 
