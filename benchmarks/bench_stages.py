@@ -30,7 +30,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBat
 import criteo_like
 import processes
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.analysis.statistics.table import is_text
+from beam_pipelines.analysis.statistics.column import is_text
 from beam_pipelines.core import hashing
 from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.chunks import Chunk

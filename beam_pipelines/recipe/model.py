@@ -20,6 +20,7 @@ from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, reci
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.splits import Split
+from beam_pipelines.recipe.statistics import Statistics
 from beam_pipelines.recipe.values import (
     read_any_texts,
     read_budget,
@@ -314,19 +315,6 @@ class Fit:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Statistics:
-    """Statistics beyond those of all rows, or of some columns only."""
-
-    weight: str | None = recipe_key(read_text, None, "none", "Column with the weight of each row.")
-    slice_by: tuple[str, ...] = recipe_key(
-        read_texts, (), "none", "Columns, each of whose values gets statistics of its own."
-    )
-    features: tuple[str, ...] = recipe_key(
-        read_texts, (), "all", "Columns whose values are counted; of others, only their presence."
-    )
-
-
 # core/ knows no recipe, so the keys of its Limits are declared here.
 declare(
     Limits,
@@ -428,7 +416,7 @@ class Recipe:
         section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
         Statistics(),
         "none",
-        "Weights, slices and columns of the statistics.",
+        "Weights, slices, columns and a sample of the statistics.",
     )
     on_error: OnError = recipe_key(
         section(OnError, "a mapping such as {reject: 0.1%}"),

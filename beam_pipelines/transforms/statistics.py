@@ -128,9 +128,8 @@ class _Accumulate(beam.DoFn):
             yield from self._flush()
             self._range_number = chunk.range_number
         if chunk.batch.num_rows:
-            part = Node(
-                (chunk.range_number, chunk.part), TableStatistics.of(chunk.batch, self._plan)
-            )
+            address = (chunk.range_number, chunk.part)
+            part = Node(address, TableStatistics.of(chunk.batch, self._plan, address))
             self._trees.setdefault(chunk.split, Tree()).add(part)
 
     def finish_bundle(self) -> Iterator[Any]:

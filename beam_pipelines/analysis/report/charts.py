@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.analysis.statistics.table import ColumnStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import show_share, show_value

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies.rules.distances import jensen_shannon
 from beam_pipelines.analysis.report.charts import FEW_VALUES, SMALL, bar_shares, common_axis
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.core.columns import value_type
 

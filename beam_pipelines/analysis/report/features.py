@@ -21,8 +21,8 @@ from beam_pipelines.analysis.report.charts import (
 )
 from beam_pipelines.analysis.report.drift import Drift, measure_drift
 from beam_pipelines.analysis.report.values import Report
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
-from beam_pipelines.analysis.statistics.table import ColumnStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import LARGE_BYTES
 from beam_pipelines.core.columns import type_name, value_type
@@ -262,6 +262,9 @@ def _summary(columns: _Columns) -> _Lines:
             [Cell(f"{column.min_values:,} – {column.max_values:,}") for column in stats],
         )
         yield "Mean values in a row", [Cell(show_number(column.average_values)) for column in stats]
+    sampled = [column.sampled for column in stats if column.sampled is not None]
+    if sampled:
+        yield "Rows sampled for all below", [Cell(f"{number:,}") for number in sampled]
     yield "Distinct", [_distinct(column) for column in stats]
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
     if numbers:

@@ -27,6 +27,7 @@ class StatisticsPlan(PickledOnce):
       lists: list columns that are feature lists: each value is a step, and may be null.
       features: columns whose values are counted; empty: all. Of others only their presence and
         number of values are.
+      sample: share of the rows whose values are counted; ``None``: all.
       composites: sparse and weighted features of the recipe's schema, whose rows are counted.
     """
 
@@ -36,6 +37,7 @@ class StatisticsPlan(PickledOnce):
     lists: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     composites: tuple[Composite, ...] = ()
+    sample: float | None = None
 
     def counts(self, column: str) -> bool:
         """Whether the values of a column are counted."""
@@ -90,6 +92,7 @@ def plan_statistics(
         lists,
         wanted.features,
         composites_in(expected),
+        wanted.sample,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
+from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
 from beam_pipelines.analysis.statistics.composites import custom_statistics
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
 from beam_pipelines.analysis.statistics.histograms import (
@@ -17,12 +18,7 @@ from beam_pipelines.analysis.statistics.histograms import (
     standard_histogram,
 )
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
-from beam_pipelines.analysis.statistics.table import (
-    ColumnStatistics,
-    StepValues,
-    TableStatistics,
-    WeightedPresence,
-)
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
 from beam_pipelines.core.columns import value_type
@@ -39,6 +35,8 @@ _DATASET = "All Examples"
 _LOWEST_WEIGHT = 1.0
 # Name of the custom statistic that says which statistics are sketched.
 SKETCHED = "sketched"
+# Name of the custom statistic with the number of rows whose values were counted.
+SAMPLED = "sampled_rows"
 
 _Feature = statistics_pb2.FeatureNameStatistics
 
@@ -139,6 +137,8 @@ def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameS
     else:
         feature.num_stats.CopyFrom(_numeric(texts))
         feature.num_stats.common_stats.CopyFrom(common)
+    if column.sampled is not None:
+        feature.custom_stats.add(name=SAMPLED, num=column.sampled)
     sketched = "; ".join(_sketched(texts, column.lengths))
     if sketched:
         feature.custom_stats.add(name=SKETCHED, str=sketched)

@@ -16,6 +16,13 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.analysis.statistics.column import (
+    ColumnStatistics,
+    StepValues,
+    Values,
+    WeightedPresence,
+    is_text,
+)
 from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
 from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
@@ -23,14 +30,7 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics, Weighte
 from beam_pipelines.analysis.statistics.packing import pack, unpack
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.slices import DataSlice
-from beam_pipelines.analysis.statistics.table import (
-    ColumnStatistics,
-    StepValues,
-    TableStatistics,
-    Values,
-    WeightedPresence,
-    is_text,
-)
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
 from beam_pipelines.core.columns import parse_type, type_name
@@ -73,7 +73,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "composites"):
+    for name in ("features", "composites", "sample"):
         if not stored[name]:
             del stored[name]
     metadata = {
@@ -214,6 +214,8 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
         "null_steps": column.null_steps,
         **({} if column.is_counted else {"is_counted": False}),
     }
+    if column.sampled is not None:
+        facts["sampled"] = column.sampled
     if column.step_values is not None:
         facts["step_values"] = column.step_values
     return facts, arrays
@@ -243,6 +245,7 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
         null_steps=facts["null_steps"],
         is_counted=facts.get("is_counted", True),
         step_values=step_values,
+        sampled=facts.get("sampled"),
         **{name: facts[name] for name in _COLUMN_COUNTS},
     )
 
@@ -255,6 +258,7 @@ def _plan(facts: Facts) -> StatisticsPlan:
         tuple(facts["lists"]),
         tuple(facts.get("features", ())),
         tuple(map(_composite, facts.get("composites", ()))),
+        facts.get("sample"),
     )
 
 

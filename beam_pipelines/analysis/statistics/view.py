@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.composites import custom_statistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.analysis.statistics.proto import feature_type, to_proto
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.proto import SAMPLED, feature_type, to_proto
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.core.schema_features import SEQUENCE
 
@@ -84,6 +85,8 @@ class FeatureView:
         steps and their values.
       is_counted: whether the values were counted; else only presence, type and numbers of values
         are known.
+      counted: number of values that were counted, about, if only those of a sample of the rows
+        were; else ``None``.
     """
 
     type: int
@@ -98,6 +101,12 @@ class FeatureView:
     has_values_between_0_and_1: bool = False
     is_feature_list: bool = False
     is_counted: bool = True
+    counted: int | None = None
+
+    @property
+    def counted_values(self) -> int:
+        """Number of counted values, of all rows or of a sample."""
+        return self.num_values if self.counted is None else self.counted
 
     @property
     def strings(self) -> Texts | None:
@@ -140,7 +149,7 @@ def view_of(statistics: Statistics) -> DatasetView:
             {name: _of_column(column) for name, column in statistics.columns.items()},
         )
     features = {
-        feature_name(feature): _of_proto(feature)
+        feature_name(feature): _of_proto(feature, int(statistics.num_examples))
         for feature in statistics.features
         if feature.WhichOneof("stats") and list(feature.path.step) != [SEQUENCE]
     }
@@ -189,6 +198,7 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
         _num_values(column),
         is_feature_list=column.null_steps is not None,
         is_counted=column.is_counted,
+        counted=None if column.sampled is None else _counted(column.values),
     )
     if not column.is_counted:
         return view
@@ -204,6 +214,10 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
             texts=None if column.categories is None else _texts(column.categories),
         )
     return dataclasses.replace(view, texts=_texts(values)) if view.type == _Feature.STRING else view
+
+
+def _counted(values: NumberStatistics | TextStatistics) -> int:
+    return values.count + (values.nans if isinstance(values, NumberStatistics) else 0)
 
 
 def _num_values(column: ColumnStatistics) -> int:
@@ -229,7 +243,7 @@ def _texts(values: TextStatistics) -> Texts:
     return Texts(values.values, values.counts, values.exact, values.distinct)
 
 
-def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
+def _of_proto(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> FeatureView:
     stats = getattr(feature, feature.WhichOneof("stats"))
     common = stats.common_stats
     nested = [
@@ -252,6 +266,7 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
         tuple(nested) or (flat,),
         num_values,
         is_feature_list=is_feature_list(feature),
+        counted=_sampled_values(feature, num_values, rows),
     )
     if feature.HasField("num_stats"):
         return _with_numbers(view, feature.num_stats)
@@ -262,6 +277,14 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
     return dataclasses.replace(
         view, texts=texts, minimum=min(numbers, default=None), maximum=max(numbers, default=None)
     )
+
+
+def _sampled_values(
+    feature: statistics_pb2.FeatureNameStatistics, num_values: int, rows: int
+) -> int | None:
+    """Returns about how many values of sampled rows were counted."""
+    sampled = [custom.num for custom in feature.custom_stats if custom.name == SAMPLED]
+    return round(num_values * sampled[0] / rows) if sampled and rows else None
 
 
 def _values_in_rows(steps: int, filled: int, values: int) -> int:
@@ -275,7 +298,9 @@ def _values_in_rows(steps: int, filled: int, values: int) -> int:
 
 def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) -> FeatureView:
     nans = max((int(histogram.num_nan) for histogram in stats.histograms), default=0)
-    if nans and nans >= view.num_values:
+    if not any(histogram.buckets for histogram in stats.histograms) and (
+        nans or view.counted is not None
+    ):
         return dataclasses.replace(view, nans=nans)
     number = int if view.type == _Feature.INT else float
     buckets = [

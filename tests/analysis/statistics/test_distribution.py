@@ -112,7 +112,7 @@ def test_half_a_percent_after_a_thousand_parts(stream: str) -> None:
 
 
 def _column(values: np.ndarray) -> object:
-    from beam_pipelines.analysis.statistics.table import ColumnStatistics
+    from beam_pipelines.analysis.statistics.column import ColumnStatistics
 
     return ColumnStatistics.of(pa.array(values))
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, to_proto
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
-from beam_pipelines.analysis.statistics.table import ColumnStatistics
 from tests.analysis.statistics.tfdv import feature_of, flat
 
 BATCH = pa.record_batch(

@@ -14,10 +14,11 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import describe, find_anomalies
 from beam_pipelines.analysis.schema import infer_schema
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import feature_name
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset.verify import verify_dataset

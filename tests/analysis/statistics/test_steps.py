@@ -15,10 +15,11 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import find_anomalies
 from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.view import view_of
 from beam_pipelines.core.schema_features import feature_lists_of
 from tests.analysis.statistics.support import three_ways

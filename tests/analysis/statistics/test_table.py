@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from tests.analysis.statistics.support import arrays, three_ways
 
 

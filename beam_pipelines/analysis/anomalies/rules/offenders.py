@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies.rules.domains import domain_values, in_domain, truth_values
 from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.anomalies.rules.texts import Mask, are_floats, are_integers, floats
-from beam_pipelines.analysis.statistics.table import as_numbers, is_text
+from beam_pipelines.analysis.statistics.column import as_numbers, is_text
 from beam_pipelines.core.columns import has_lists_as_steps
 from beam_pipelines.core.schema_features import Domains
 
