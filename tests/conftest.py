@@ -6,12 +6,15 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
 from beam_pipelines.core import _native
+from beam_pipelines.serving import process
+from tests.support.graph_server import GraphServer
 
 # In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes
 # on looking.
@@ -48,6 +51,25 @@ def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
     _native.KERNELS_AVAILABLE = request.param
     yield
     _native.KERNELS_AVAILABLE = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _graph_server() -> Iterator[None]:
+    """Forks the processes that build serving graphs, where each would load TensorFlow."""
+    server = GraphServer()
+    forks = types.SimpleNamespace(
+        Popen=server.start, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "subprocess", forks)
+        yield
+    server.close()
+
+
+@pytest.fixture
+def own_graph_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds serving graphs as commands do, each in an interpreter of its own."""
+    monkeypatch.setattr(process, "subprocess", subprocess)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

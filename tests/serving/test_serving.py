@@ -323,12 +323,13 @@ def test_vocabularies_are_found_by_the_name_of_their_feature(
     assert output.vocabulary_file_by_name("delay") is None
 
 
+@pytest.mark.usefixtures("own_graph_process")
 def test_graph_is_the_same_wherever_and_whenever_it_is_built(
     built: tuple[EncodePlan, Path], tmp_path: Path
 ) -> None:
     """A graph rebuilt from a refitted plan has the same bytes.
 
-    It is in another folder.
+    It is in another folder, and of an interpreter of its own, not of a fork.
     """
     plan = fitted_plan(ENCODE)
     build_in_subprocess(
@@ -365,6 +366,7 @@ def test_schema_of_other_features_is_refused(tmp_path: Path) -> None:
         write_transform_graph(plan, raw_schema(), schema_pb2.Schema(), str(tmp_path))
 
 
+@pytest.mark.usefixtures("own_graph_process")
 def test_failure_is_one_line(tmp_path: Path) -> None:
     """Errors of the process are raised by its parent, without a traceback."""
     job = GraphJob(fitted_plan("\n  delay: z_score\n"), b"no schema", b"")
