@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from beam_pipelines.encodings import register_encoding as register_encoding
     from beam_pipelines.opening.dataset import Dataset as Dataset
     from beam_pipelines.opening.dataset import open as open  # noqa: A004 - as ``bp.open``
+    from beam_pipelines.opening.encoder import Encoder as Encoder
     from beam_pipelines.pipeline.api import Description as Description
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
@@ -41,6 +42,7 @@ _PLACE_OF_NAME = {
     "DataError": ("core.errors", "DataError"),
     "Dataset": ("opening.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
+    "Encoder": ("opening.encoder", "Encoder"),
     "Info": ("dataset.info", "Info"),
     "Plan": ("pipeline.plan", "Plan"),
     "PolicyOptions": ("pipeline.policy", "PolicyOptions"),

@@ -141,6 +141,21 @@ output: {num_shards: 2}
         path.write_text("\n".join(["user,page,seconds", *lines]) + "\n")
 
 
+def make_served(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """Clicks, and the recipe that the page shows."""
+    make_clicks(folder, flights_data)
+    (folder / "recipe.yaml").write_text("""\
+name: clicks
+sources: {clicks: clicks.csv}
+derive: {bought: cost > 600}
+encode:
+  user: {hash_bucket: 1000}
+  ad: {vocabulary: {num_oov: 1}}
+  cost: [log1p, z_score]
+label: bought
+""")
+
+
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "flights": make_flights,
     "clicks": make_clicks,
@@ -148,6 +163,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "anomalies": make_anomalies,
     "criteo": make_criteo,
     "visits": make_visits,
+    "served": make_served,
 }
 
 

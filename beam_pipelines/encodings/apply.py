@@ -48,7 +48,7 @@ def encode_batch(
     """
     features = {
         name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'")
-        for name, convert in _conversions(plan).items()
+        for name, convert in conversions(plan).items()
     }
     for chain in plan.chains:
         arrays = tuple(features[name] for name in chain.inputs)
@@ -56,7 +56,7 @@ def encode_batch(
     return pa.RecordBatch.from_arrays([features[name] for name in plan.written], list(plan.written))
 
 
-def _conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
+def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
     """Returns column -> its conversion to a feature, for used columns."""
     convert = to_feature if plan.floats == "round" else to_exact_feature
     encoded = {name for chain in plan.chains for name in chain.inputs}
@@ -103,7 +103,7 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
     """
     features = {
         name: _try_convert(name, convert, (batch.column(name),))
-        for name, convert in _conversions(plan).items()
+        for name, convert in conversions(plan).items()
     }
     for chain in plan.chains:
         arrays: tuple[pa.Array, ...] | None = None

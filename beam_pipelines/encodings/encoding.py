@@ -16,8 +16,8 @@ looks like an empty one. So an encoding must treat null and empty lists alike.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,10 @@ from beam_pipelines.encodings.feature import Feature
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+# One value of each input -> one value: int, a float that a float32 equals, str, bytes, a numpy
+# array of a vector, ``None`` for null.
+RowFunction: TypeAlias = Callable[..., Any]
 
 
 class Encoding(abc.ABC):
@@ -123,6 +127,22 @@ class Fitted(abc.ABC):
         Raises:
           pa.ArrowInvalid: a value has no encoding; says why, without the value.
         """
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Returns ``apply`` as a function of the values of one row.
+
+        It is for a server that encodes single rows: an Arrow array of one value costs a hundred
+        times as much as the value. It must give what ``apply`` gives. Where ``apply`` raises an
+        error, it raises any exception: the caller then uses ``apply``, whose message it shows.
+
+        Args:
+          features: the inputs; lists only for an encoding with ``inputs``, which gets them as numpy
+            arrays.
+
+        Returns:
+          ``None`` if there is no such function: then ``apply`` encodes arrays of one value.
+        """
+        return None
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
         """Encodes rows that it was fitted on, each without its fold.

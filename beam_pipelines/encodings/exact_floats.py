@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.encodings.formula import checked
+from beam_pipelines.encodings.values import narrow
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -33,6 +34,17 @@ def exact_float32(array: pa.Array, name: str = "") -> pa.Array:
     if not is_equal.all():
         raise pa.ArrowInvalid(_rounded(name))
     return narrow
+
+
+def exact_float(number: int) -> float:
+    """Returns one integer as ``exact_float32`` does.
+
+    Raises:
+      ValueError: no float32 equals it.
+    """
+    if narrow(number) != number:
+        raise ValueError(_rounded(""))
+    return float(number)
 
 
 def exact_float32_tensor(values: tf.Tensor, name: str = "") -> tf.Tensor:

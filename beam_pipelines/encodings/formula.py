@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import dataclasses
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.encodings.encoding import Fitted
+from beam_pipelines.encodings.encoding import Fitted, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import check
-from beam_pipelines.encodings.values import SMALLEST_NORMAL, map_numbers, need_numbers
+from beam_pipelines.encodings.values import (
+    SMALLEST_NORMAL,
+    elementwise,
+    map_numbers,
+    narrow,
+    need_numbers,
+    widened,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -55,6 +64,16 @@ NUMPY = Library(
     floor=np.floor,
     sin=np.sin,
     cos=np.cos,
+)
+
+
+# For single numbers, float64. numpy's functions have the same bits for one number as for many, and
+# raise nothing.
+PYTHON = dataclasses.replace(
+    NUMPY,
+    where=lambda condition, then, other: then if condition else other,
+    place=bisect.bisect_right,
+    take=operator.getitem,
 )
 
 
@@ -105,6 +124,11 @@ class Formula(Fitted):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Computes the numbers of scalars, or the items of lists."""
         return map_numbers(arrays[0], lambda x: self.formula(x, NUMPY), np.float32)
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Computes one number."""
+        wide = widened(features[0])
+        return elementwise(lambda x: narrow(self.formula(wide(x), PYTHON)))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes the flat values."""

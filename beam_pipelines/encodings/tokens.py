@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,6 +97,18 @@ def as_tokens(values: pa.Array) -> pa.Array:
     if pa.types.is_integer(values.type):
         values = pc.cast(values, pa.string())
     return values.cast(pa.binary())
+
+
+def token_function(feature: Feature) -> Callable[[Any], bytes]:
+    """Returns ``as_tokens`` for single values of a feature that are not null."""
+    if pa.types.is_integer(feature.type):
+        return lambda value: str(value).encode()
+    return str.encode if pa.types.is_string(feature.type) else bytes
+
+
+def places_of(vocabulary: pa.Array) -> dict[bytes, int]:
+    """Returns the place of each token, to look single values up."""
+    return dict(zip(vocabulary.to_pylist(), range(len(vocabulary)), strict=True))
 
 
 def tensor_tokens(values: tf.Tensor) -> tf.Tensor:

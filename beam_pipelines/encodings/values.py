@@ -130,6 +130,33 @@ def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray
     return map_values(array, convert_array)
 
 
+def elementwise(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the function for values that may be null.
+
+    Null stays null.
+    """
+
+    def convert(value: Any) -> Any:
+        return None if value is None else function(value)
+
+    return convert
+
+
+def narrow(number: float) -> float:
+    """Returns the float32 that is nearest to a float64."""
+    return float(np.float32(number))
+
+
+def without_subnormal(number: float) -> float:
+    """Returns a float32 as ``to_float64`` does: 0 for a subnormal one."""
+    return 0.0 if -SMALLEST_NORMAL < number < SMALLEST_NORMAL else number
+
+
+def widened(feature: Feature) -> Callable[[Any], float]:
+    """Returns ``to_float64`` for single values of a feature of numbers."""
+    return float if pa.types.is_integer(feature.type) else without_subnormal
+
+
 def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
     """Returns a parameter that must be a text.
 

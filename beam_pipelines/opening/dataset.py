@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+    from beam_pipelines.opening.encoder import Encoder
+
 _SHOWN_ROWS = 5
 
 
@@ -195,12 +197,7 @@ class Dataset:
                 f"{self.folder}: found a URL, expected a local folder. Copy the dataset to this "
                 "machine, and read the copy."
             )
-        if self._fields.record != "example":
-            kind = {"raw": "raw records"}.get(self._fields.record, "tf.SequenceExamples")
-            raise DataError(
-                f"{self.folder}: found {kind}, expected tf.Examples, which is all that batches() "
-                "reads. Load it with bp.load."
-            )
+        self._need_examples("batches()", "Load it with bp.load.")
         stream = Stream(indexed_split(self.folder, self._fields, split, generations), seed, shuffle)
         return Reader(
             [stream],
@@ -208,6 +205,45 @@ class Dataset:
             wanted_features(self.folder, self.schema, columns, fill),
             ReadOptions(batch_size, as_, *find_rank(rank, world_size), epochs, remainder),
         )
+
+    def encoder(self, columns: Iterable[str] | None = None) -> Encoder:
+        """Returns the dataset's encodings as a function of raw rows.
+
+        It is for a model that serves. ``encoder(rows)`` gives the features that the shards would
+        have, with the code that writes shards. Imports neither TensorFlow nor Beam. See
+        ``Encoder``.
+
+        Args:
+          columns: names of the features to make; default: all but the label.
+
+        Raises:
+          DataError: the dataset has no tf.Examples, or a ``preprocessing_fn``, which needs
+            TensorFlow; or a file is missing or damaged.
+          ValueError: there is no such feature.
+        """
+        from beam_pipelines.opening.encoder import open_encoder
+
+        self._need_examples("encoder()", "Take the serving graph, transform_graph/transform_fn.")
+        names = (
+            [feature.name for feature in self.schema.feature if feature.name != self.label]
+            if columns is None
+            else columns
+        )
+        return open_encoder(
+            lambda path: _read(_join(self.folder, path)),
+            self.folder,
+            self.manifest,
+            wanted_features(self.folder, self.schema, names, None),
+        )
+
+    def _need_examples(self, reader: str, remedy: str) -> None:
+        """Raises ``DataError`` unless the records are tf.Examples."""
+        if self._fields.record != "example":
+            kind = {"raw": "raw records"}.get(self._fields.record, "tf.SequenceExamples")
+            raise DataError(
+                f"{self.folder}: found {kind}, expected tf.Examples, which is all that {reader} "
+                f"takes. {remedy}"
+            )
 
     def _split_name(self, split: str | None) -> str:
         split = next(iter(self.splits)) if split is None else split

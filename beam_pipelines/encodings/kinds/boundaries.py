@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 from collections.abc import Mapping
@@ -11,10 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.encoding import Fixed, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import tensor_to_float64
-from beam_pipelines.encodings.values import check_parameters, map_numbers, need_number, need_numbers
+from beam_pipelines.encodings.values import (
+    check_parameters,
+    elementwise,
+    map_numbers,
+    need_number,
+    need_numbers,
+    widened,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -65,6 +73,12 @@ class Boundaries(Fixed):
         return map_numbers(
             arrays[0], lambda x: np.searchsorted(boundaries, x, side="right"), np.int64
         )
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Finds the bucket of one number."""
+        wide = widened(features[0])
+        boundaries = self._for(pa.types.is_integer(features[0].type)).tolist()
+        return elementwise(lambda x: bisect.bisect_right(boundaries, wide(x)))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds the buckets of the flat values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Quantiles
-from beam_pipelines.encodings.encoding import Encoding
+from beam_pipelines.encodings.encoding import Encoding, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import tensor_to_float64
 from beam_pipelines.encodings.kinds.boundaries import Boundaries
 from beam_pipelines.encodings.values import (
     MOST_PLACES,
     check_parameters,
+    elementwise,
     map_numbers,
+    narrow,
     need_numbers,
     need_whole,
+    widened,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +88,12 @@ class TftBoundaries(Boundaries):
             lambda x: np.searchsorted(boundaries, x.astype(np.float32), side="right"),
             np.int64,
         )
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Finds the bucket of one number."""
+        wide = widened(features[0])
+        boundaries = np.array(self.boundaries, np.float32).tolist()
+        return elementwise(lambda x: bisect.bisect_right(boundaries, narrow(wide(x))))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds the buckets of the flat values."""

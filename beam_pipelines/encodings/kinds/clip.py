@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.encoding import Fixed, RowFunction
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import check_parameters, map_exact, need_number, need_numbers
+from beam_pipelines.encodings.formula import PYTHON
+from beam_pipelines.encodings.values import (
+    check_parameters,
+    elementwise,
+    map_exact,
+    narrow,
+    need_number,
+    need_numbers,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -62,18 +70,25 @@ class Clip(Fixed):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Clips numbers, or the items of lists."""
-        return map_exact(arrays[0], lambda x: self._clipped(x, np.where))
+        return map_exact(arrays[0], lambda x: self._clipped(x, np.where, x.dtype.type))
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Clips one number."""
+        kind = int if pa.types.is_integer(features[0].type) else narrow
+        return elementwise(lambda x: self._clipped(x, PYTHON.where, kind))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Clips the flat values."""
         import tensorflow as tf
 
         (x,) = features
-        return x.with_flat_values(self._clipped(x.flat_values, tf.where))
+        return x.with_flat_values(self._clipped(x.flat_values, tf.where, x.dtype.as_numpy_dtype))
 
-    def _clipped(self, x: Any, where: Any) -> Any:
-        """Compares: the minimum of numpy and TensorFlow differ for NaN and -0.0."""
-        kind = np.float32 if x.dtype in (np.float32, "float32") else np.int64
+    def _clipped(self, x: Any, where: Any, kind: Any) -> Any:
+        """Compares: the minimum of numpy and TensorFlow differ for NaN and -0.0.
+
+        ``kind`` makes a bound a number of the feature's type.
+        """
         if self.low is not None:
             low = kind(self.low)
             x = where(x < low, low, x)

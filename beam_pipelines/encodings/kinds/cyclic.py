@@ -11,13 +11,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.encoding import Fixed, RowFunction
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import NUMPY, Library, tensor_to_float64, tensorflow_library
+from beam_pipelines.encodings.formula import (
+    NUMPY,
+    PYTHON,
+    Library,
+    tensor_to_float64,
+    tensorflow_library,
+)
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import (
     as_lists,
@@ -25,6 +32,7 @@ from beam_pipelines.encodings.values import (
     need_number,
     need_numbers,
     to_float64,
+    widened,
 )
 
 if TYPE_CHECKING:
@@ -97,6 +105,15 @@ class Cyclic(Fixed):
         if array.null_count:
             pairs[~is_valid(array)] = 0
         return as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Computes sine and cosine of one number."""
+        wide = widened(features[0])
+
+        def point(x: Any) -> npt.NDArray[np.float32]:
+            return np.array((0, 0) if x is None else self._point(wide(x), PYTHON), np.float32)
+
+        return point
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes sines and cosines, and puts zeros where a row is empty."""

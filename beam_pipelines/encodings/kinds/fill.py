@@ -14,8 +14,12 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
-from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
-from beam_pipelines.encodings.exact_floats import exact_float32, exact_float32_tensor
+from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed, RowFunction
+from beam_pipelines.encodings.exact_floats import (
+    exact_float,
+    exact_float32,
+    exact_float32_tensor,
+)
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
@@ -58,6 +62,10 @@ class Missing(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Finds nulls."""
         return _is_unknown(arrays[0]).cast(pa.int64())
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Finds a null or NaN."""
+        return lambda x: int(x is None or x != x)  # noqa: PLR0124 - NaN
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds empty rows."""
@@ -136,6 +144,13 @@ class FillValue(Fixed):
                 float(self.value) if pa.types.is_floating(array.type) else self.value, array.type
             )
         return pc.if_else(_is_unknown(array), value, array)
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Fills one value."""
+        filled = self.apply(pa.nulls(1, features[0].type))[0].as_py()
+        if self.to_float and pa.types.is_integer(features[0].type):
+            return lambda x: filled if x is None else exact_float(x)
+        return lambda x: filled if x is None or x != x else x  # noqa: PLR0124 - NaN
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Fills empty rows."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Quantiles
@@ -143,16 +145,8 @@ class FittedQuantileNormal(Formula):
 
     def formula(self, x: Any, library: Library) -> Any:
         """Interpolates the share and takes its quantile."""
-        values, lower, upper = (
-            column.to_numpy() for column in (self.values, self.lower, self.upper)
-        )
-        # Interval k starts at value k - 1; the outermost two have one end, and width 1.
+        values, start, width, share, rise, own = self._intervals
         place = library.place(values, x)
-        start = np.concatenate([[values[0] - 1], values])
-        width = np.concatenate([[1.0], np.diff(values), [1.0]])
-        share = np.concatenate([[0.0], upper])
-        rise = np.concatenate([[0.0], lower[1:] - upper[:-1], [0.0]])
-        own = np.concatenate([[0.0], (lower + upper) / 2])
         left = library.take(start, place)
         between = library.take(share, place) + (x - left) * (
             library.take(rise, place) / library.take(width, place)
@@ -168,3 +162,22 @@ class FittedQuantileNormal(Formula):
             library.where(p > 1 - _MARGIN, np.float64(1 - _MARGIN), p),
         )
         return normal_quantile(p, library)
+
+    @functools.cached_property
+    def _intervals(self) -> tuple[npt.NDArray[np.float64], ...]:
+        """The values, and five numbers of each interval between them.
+
+        These are start, width, share, rise, and the share of the start's own value. Interval k
+        starts at value k - 1; the outermost two have one end, and width 1.
+        """
+        values, lower, upper = (
+            column.to_numpy() for column in (self.values, self.lower, self.upper)
+        )
+        return (
+            values,
+            np.concatenate([[values[0] - 1], values]),
+            np.concatenate([[1.0], np.diff(values), [1.0]]),
+            np.concatenate([[0.0], upper]),
+            np.concatenate([[0.0], lower[1:] - upper[:-1], [0.0]]),
+            np.concatenate([[0.0], (lower + upper) / 2]),
+        )

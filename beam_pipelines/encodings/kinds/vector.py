@@ -12,8 +12,12 @@ import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import byte_lengths
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.encoding import Fixed
-from beam_pipelines.encodings.exact_floats import exact_float32, exact_float32_tensor
+from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.exact_floats import (
+    exact_float,
+    exact_float32,
+    exact_float32_tensor,
+)
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked
 from beam_pipelines.encodings.ragged import from_matrix
@@ -147,6 +151,37 @@ class Vector(Fixed):
         return pa.BinaryArray.from_buffers(
             pa.binary(), len(matrix), [None, offsets.buffers()[1], pa.py_buffer(matrix)]
         )
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Concatenates the values of one row."""
+        is_integer = all(pa.types.is_integer(feature.value_type) for feature in features)
+        dtype = np.dtype("<i8" if is_integer else "<f4")
+        if any(
+            feature.is_list and pa.types.is_integer(feature.value_type) != is_integer
+            for feature in features
+        ):
+            return None
+        converts = [
+            exact_float if pa.types.is_integer(feature.type) and not is_integer else None
+            for feature in features
+        ]
+        columns = list(zip(self.lengths, converts, strict=True))
+
+        def vector(*values: Any) -> Any:
+            row: list[Any] = []
+            for value, (length, convert) in zip(values, columns, strict=True):
+                if isinstance(value, np.ndarray):
+                    if len(value) != length:
+                        raise ValueError(f"found {len(value)} values, expected {length}")
+                    row += value.tolist()
+                else:
+                    row.append(value if convert is None else convert(value))
+            if None in row:
+                raise ValueError("found null, expected a value")
+            array = np.array(row, dtype)
+            return array.tobytes() if self.as_bytes else array
+
+        return vector
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Concatenates the rows."""

@@ -10,16 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import is_valid
-from beam_pipelines.encodings.encoding import Encoding, Fitted
+from beam_pipelines.encodings.encoding import Encoding, Fitted, RowFunction
+from beam_pipelines.encodings.farmhash import fingerprint
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     NO_TOKENS,
+    UNSEEN,
     TokenCounts,
     buckets_of,
     find_tokens,
     need_amount,
     need_tokens,
+    places_of,
     tensor_tokens,
+    token_function,
 )
 from beam_pipelines.encodings.values import (
     MOST_IDS,
@@ -125,6 +129,20 @@ class FittedVocabulary(Fitted):
             unseen = np.flatnonzero((ids < 0) & valid)
             ids[unseen] = len(self.tokens) + buckets_of(values.take(pa.array(unseen)), self.num_oov)
         return pa.array(ids, mask=~valid if values.null_count else None)
+
+    def row_function(self, *features: Feature) -> RowFunction | None:
+        """Looks one value up."""
+        token, places = token_function(features[0]), places_of(self.tokens)
+        size, num_oov = len(self.tokens), self.num_oov
+
+        def place(value: Any) -> int | None:
+            if value is None:
+                return None
+            text = token(value)
+            found = places.get(text, UNSEEN)
+            return size + fingerprint(text) % num_oov if num_oov and found < 0 else found
+
+        return place
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks the flat values up in a table.

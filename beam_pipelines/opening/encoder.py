@@ -1,0 +1,369 @@
+"""Encodes raw rows by a dataset's encodings, for models outside of TensorFlow.
+
+Opening an encoder and encoding rows load neither TensorFlow nor Beam nor tfx-bsl.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
+from beam_pipelines.core.columns import parse_type, type_name, with_shape
+from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.encodings.apply import encode_batch, needed
+from beam_pipelines.encodings.feature import Feature as RawFeature
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
+from beam_pipelines.encodings.schema import raw_features
+from beam_pipelines.encodings.single_rows import EncodeRow, row_encoder
+from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
+from beam_pipelines.opening.raw_rows import to_batch
+from beam_pipelines.reader.columns import Feature, Ragged
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.normal_form import from_normalised
+
+# Up to this number of dictionaries are encoded one by one, by the functions for single rows. With
+# more rows arrays are faster; measured with 40 columns.
+_SINGLE_ROWS = 64
+
+Encoded = dict[str, Any]
+
+
+class Encoder:
+    r"""A dataset's fitted encodings as a function of raw rows: ``encoder(rows)``.
+
+    Several threads may call it at once.
+
+    Args:
+      rows: n rows, with the columns of the dataset before encoding: a dictionary (one row), a list
+        of dictionaries, an Arrow table or batch, or a pandas DataFrame. Other columns are ignored.
+        Values of dictionaries are bool, int, float, str, bytes, ``datetime.date``, ``time`` and
+        ``datetime`` (UTC), lists, numpy's numbers, and ``None`` for null.
+
+    Returns:
+      Feature -> values, as ``Dataset.batches`` gives them: an array [n] or [n, \*shape] of int64,
+      float32 or bytes objects for a feature that the schema never lacks and gives a shape, a
+      ``Ragged`` for any other.
+
+    Raises:
+      DataError: a column is missing, a value is of another type or has no encoding, or a row lacks
+        a value that every row of the dataset has.
+      TypeError: the rows are something else.
+
+    Attributes:
+      columns: column -> type, as recipes name it: what a raw row must have.
+      features: names of the features that it gives.
+    """
+
+    def __init__(
+        self,
+        plan: EncodePlan,
+        raw: Mapping[str, RawFeature],
+        features: Sequence[Feature],
+        origins: Mapping[str, str],
+    ) -> None:
+        """Takes what ``open_encoder`` has read.
+
+        Args:
+          plan: of the wanted features and the columns that they need; fitted.
+          raw: features of the columns before encoding.
+          features: the wanted ones, as the schema has them.
+          origins: column -> how the recipe makes it, for messages.
+        """
+        self._plan, self._raw, self._features, self._origins = plan, raw, features, origins
+        self.columns = {field.name: type_name(field.type) for field in plan.columns}
+        self.features = tuple(feature.name for feature in features)
+        self._lock = threading.Lock()
+
+    def __call__(self, rows: Any) -> Encoded:
+        """Encodes raw rows; see the class."""
+        single = [rows] if isinstance(rows, dict) else rows
+        if isinstance(single, list) and 0 < len(single) <= _SINGLE_ROWS:
+            try:
+                with np.errstate(all="ignore"):
+                    found = _arrays([self._encode_row(row) for row in single], self._groups)
+                return {name: found[name] for name in self.features}
+            except Exception:  # noqa: BLE001, S110 - encoded as arrays, whose errors say where and why
+                pass
+        batch = to_batch(rows, self._plan.columns, self._origins)
+        for name, feature in self._raw.items():
+            if feature.required:
+                _check(batch.column(name), f"column '{name}'", feature.length or 1)
+        encoded = encode_batch(self._plan, batch, "rows")
+        return {
+            feature.name: _from_arrow(encoded.column(feature.name), feature)
+            for feature in self._features
+        }
+
+    @property
+    def _encode_row(self) -> EncodeRow:
+        with self._lock:
+            return self._row_encoder
+
+    @functools.cached_property
+    def _row_encoder(self) -> EncodeRow:
+        return row_encoder(self._plan, self._raw)
+
+    @functools.cached_property
+    def _groups(self) -> _Groups:
+        return _Groups.of(self._features, self._plan.features(self._raw))
+
+    def __repr__(self) -> str:
+        return f"Encoder({len(self.columns)} columns -> {len(self.features)} features)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._plan, self._raw, self._features, self._origins)
+
+
+class _Groups(NamedTuple):
+    """Features whose values become arrays in the same way.
+
+    Attributes:
+      dense: dtype -> names of features with one value a row; of texts the dtype is ``object``.
+      ragged: dtype -> names of features with one value a row, or none.
+      vectors: name, number of values and dtype of features of numbers with several values a row.
+      others: the other features.
+    """
+
+    dense: Mapping[Any, list[str]]
+    ragged: Mapping[Any, list[str]]
+    vectors: Sequence[tuple[Feature, int, Any]]
+    others: Sequence[tuple[Feature, int | None]]
+
+    @classmethod
+    def of(cls, features: Sequence[Feature], made: Mapping[str, RawFeature]) -> _Groups:
+        """Sorts features into groups."""
+        dense: dict[Any, list[str]] = {}
+        ragged: dict[Any, list[str]] = {}
+        vectors, others = [], []
+        for feature in features:
+            size = None if feature.shape is None else math.prod(feature.shape)
+            is_number = not pa.types.is_large_binary(feature.type)
+            dtype = feature.type.to_pandas_dtype() if is_number else object
+            if not made[feature.name].is_list and feature.shape in ((), None):
+                group = ragged if size is None else dense
+                group.setdefault(dtype, []).append(feature.name)
+            elif is_number and size is not None:
+                vectors.append((feature, size, dtype))
+            else:
+                others.append((feature, size))
+        return cls(dense, ragged, vectors, others)
+
+
+def _arrays(rows: Sequence[Mapping[str, Any]], groups: _Groups) -> Encoded:
+    """Returns the features of n single rows as arrays.
+
+    Raises:
+      Exception: a row lacks a value that the schema promises.
+    """
+    result: Encoded = {}
+    for dtype, names in groups.dense.items():
+        values = np.array(_cells(rows, names, dtype), dtype)
+        if dtype is object and None in values:
+            raise ValueError("found null, expected a text in every row")
+        result.update(zip(names, values, strict=True))
+    for dtype, names in groups.ragged.items():
+        cells = np.array(_cells(rows, names, dtype), object)
+        is_present = cells != np.array(None)
+        offsets = np.zeros((len(names), len(rows) + 1), np.int64)
+        np.cumsum(is_present, axis=1, out=offsets[:, 1:])
+        known = cells[is_present].astype(dtype)
+        ends = [0, *np.cumsum(offsets[:, -1]).tolist()]
+        parts = [known[start:end] for start, end in itertools.pairwise(ends)]
+        result.update(zip(names, map(Ragged, parts, offsets, is_present), strict=True))
+    for feature, size, dtype in groups.vectors:
+        matrix = np.array([row[feature.name] for row in rows], dtype)
+        # A row of another length has raised an error.
+        result[feature.name] = matrix.reshape(len(rows), *(feature.shape or ()))
+        if matrix.size != size * len(rows):
+            raise ValueError(f"feature '{feature.name}': found another number of values")
+    for feature, number in groups.others:
+        result[feature.name] = _from_values([row[feature.name] for row in rows], feature, number)
+    return result
+
+
+def _cells(rows: Sequence[Mapping[str, Any]], names: Sequence[str], dtype: Any) -> list[Any]:
+    """Returns the values of each feature, texts as bytes."""
+    read = operator.itemgetter(*names, names[0])  # of one name it would give no tuple
+    cells = list(zip(*map(read, rows), strict=True))[:-1]
+    if dtype is object:
+        return [[text.encode() if type(text) is str else text for text in own] for own in cells]
+    return cells
+
+
+def _from_values(values: Sequence[Any], feature: Feature, size: int | None) -> Any:
+    """Returns texts, lists of several lengths, and ``None`` as arrays."""
+    lists = [
+        () if row is None else row if isinstance(row, list | np.ndarray) else (row,)
+        for row in values
+    ]
+    flat = [value for row in lists for value in row]
+    array: npt.NDArray[Any]
+    if pa.types.is_large_binary(feature.type):
+        array = np.empty(len(flat), object)
+        array[:] = [text.encode() if isinstance(text, str) else text for text in flat]
+    else:
+        array = np.array(flat, feature.type.to_pandas_dtype())
+    lengths = [len(row) for row in lists]
+    if size is None:
+        offsets = np.array([0, *itertools.accumulate(lengths)], np.int64)
+        return Ragged(array, offsets, np.array([row is not None for row in values]))
+    if any(length != size for length in lengths):
+        raise ValueError(f"feature '{feature.name}': found another number of values")
+    return array.reshape(len(values), *(feature.shape or ()))
+
+
+def _from_arrow(array: pa.Array, feature: Feature) -> Any:
+    """Returns the values of a feature of n rows.
+
+    Raises:
+      DataError: a row lacks a value that the schema promises.
+    """
+    is_list = pa.types.is_list(array.type)
+    flat = array.flatten() if is_list else array.drop_null()
+    if pa.types.is_large_binary(feature.type):
+        flat = flat.cast(pa.binary())
+    values = flat.to_numpy(zero_copy_only=False)
+    values = values if values.flags.writeable else values.copy()
+    if feature.shape is not None:
+        size = int(np.prod(feature.shape, dtype=np.int64))
+        _check(array, f"feature '{feature.name}'", size)
+        return values.reshape(len(array), *feature.shape)
+    is_present = is_valid(array)
+    lengths = byte_lengths(array) if is_list else is_present.astype(np.int64)
+    return Ragged(values, _offsets(lengths), is_present)
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def _check(array: pa.Array, what: str, size: int) -> None:
+    """Raises ``DataError`` at a row with another number of values."""
+    is_wrong = ~is_valid(array)
+    if pa.types.is_list(array.type):
+        is_wrong |= byte_lengths(array) != size
+    wrong = np.flatnonzero(is_wrong)
+    if len(wrong):
+        found = array[int(wrong[0])].as_py()
+        raise DataError(
+            f"row {wrong[0]}, {what}: found "
+            f"{'null' if found is None else f'{len(found):,} values'}, expected "
+            f"{f'{size:,} values' if size > 1 else 'a value'}, as every row of the dataset has."
+        )
+
+
+def open_encoder(
+    read: Callable[[str], bytes],
+    folder: str,
+    manifest: Mapping[str, Any],
+    features: Sequence[Feature],
+) -> Encoder:
+    """Opens the encoder of a dataset.
+
+    Args:
+      read: reads a file of the dataset by its path in it.
+      folder: of the dataset, for messages.
+      manifest: of the dataset.
+      features: the wanted ones, as its schema has them.
+
+    Raises:
+      DataError: the dataset is none of tf.Examples, has a ``preprocessing_fn``, or its manifest or
+        encodings are damaged.
+    """
+    recipe = _recipe(folder, manifest)
+    if recipe.preprocessing_fn is not None:
+        raise DataError(
+            f"{folder}: found a preprocessing_fn, which needs TensorFlow. Take the serving graph, "
+            "transform_graph/transform_fn."
+        )
+    raw_schema = text_format.Parse(read(RAW_SCHEMA).decode(), schema_pb2.Schema())
+    columns = _columns(manifest, raw_schema)
+    try:
+        plan = plan_encode(recipe, columns, _sizes(manifest, recipe))
+        if not plan.is_fitted:
+            fitted = decode_encodings(
+                lambda name: read(f"{ENCODINGS}/{name}"), f"{folder}/{ENCODINGS}/{FILE_NAME}"
+            )
+            plan = with_fitted(plan, fitted)
+    except (RecipeProblems, KeyError) as error:
+        raise DataError(
+            f"{folder}: found encodings that this version does not make from the recipe in "
+            f"{MANIFEST} ({error}). Convert again with --overwrite."
+        ) from error
+    names = [feature.name for feature in features]
+    chains, used = needed(plan, names)
+    plan = dataclasses.replace(
+        plan,
+        columns=pa.schema([field for field in columns if field.name in used]),
+        chains=tuple(chains),
+        written=tuple(names),
+    )
+    raw = raw_features(raw_schema, plan.columns)
+    return Encoder(plan, raw, features, _origins(manifest, recipe))
+
+
+def _recipe(folder: str, manifest: Mapping[str, Any]) -> Recipe:
+    try:
+        return from_normalised(manifest["recipe"], manifest["directory"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{folder}/{MANIFEST}: found no recipe that this version reads ({error!r}). Convert "
+            "again with --overwrite."
+        ) from error
+
+
+def _columns(manifest: Mapping[str, Any], schema: schema_pb2.Schema) -> pa.Schema:
+    """Returns the columns before encoding; lists have the schema's shapes."""
+    shapes = {feature.name: feature.shape.dim for feature in schema.feature}
+    fields = []
+    for name, type_ in manifest["columns"].items():
+        field = pa.field(name, parse_type(type_))
+        if pa.types.is_list(field.type) and (shape := shapes.get(name)):
+            field = with_shape(field, tuple(dim.size for dim in shape))
+        fields.append(field)
+    return pa.schema(fields)
+
+
+def _sizes(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, int]:
+    """Returns the number of ids of columns whose source names the classes."""
+    sizes = {}
+    prefixes = {recipe.base: ("",)} | {
+        name: tuple(join.prefix or "" for join in recipe.join if join.source == name)
+        for name in recipe.sources
+        if name != recipe.base
+    }
+    for name, source in manifest["sources"].items():
+        for column, labels in source["labels"].items():
+            for prefix in prefixes.get(name, ()):
+                sizes[recipe.rename.get(prefix + column, prefix + column)] = len(labels)
+    return sizes
+
+
+def _origins(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, str]:
+    """Returns where columns come from that the base source lacks."""
+    names = {new: old for old, new in recipe.rename.items()}
+    base = manifest["sources"][recipe.base]["columns"]
+    origins = {}
+    for name in manifest["columns"]:
+        old = names.get(name, name)
+        if name in recipe.derive:
+            origins[name] = f", derived in the recipe as {recipe.derive[name]}"
+        elif name in names:
+            origins[name] = f", renamed in the recipe from '{old}'"
+        elif old not in base:
+            origins[name] = ", of a joined source"
+    return origins

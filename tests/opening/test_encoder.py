@@ -1,0 +1,321 @@
+"""An encoder gives what shards and serving graph have."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import beam_pipelines as bp
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.apply import to_feature
+from beam_pipelines.opening import encoder as encoder_module
+from beam_pipelines.reader.columns import Ragged
+from beam_pipelines.tfrecord.example import serialize_batch
+from tests.support import encoder_dataset
+from tests.support.encoder_dataset import COLUMNS
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A dataset with an encoding of every kind."""
+    return encoder_dataset.convert(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def encoder(folder):
+    """The encoder of all features but the label."""
+    return bp.open(folder).encoder()
+
+
+def raw_table(folder: str) -> pa.Table:
+    """The rows that were converted."""
+    return pq.read_table(Path(folder).parent / "rows.parquet")
+
+
+def rows_of(values: Any, count: int) -> list[Any]:
+    """Each row's value, with which rows are compared to the bit."""
+    if isinstance(values, Ragged):
+        return [
+            [_bits(item) for item in values.values[start:end].tolist()] if is_present else None
+            for start, end, is_present in zip(
+                values.offsets[:-1], values.offsets[1:], values.is_present, strict=True
+            )
+        ]
+    assert len(values) == count
+    return [_bits(item) for item in values.tolist()]
+
+
+def _bits(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_bits(item) for item in value]
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else (value, math.copysign(1, value))
+    return value
+
+
+def assert_same(got: dict[str, Any], expected: dict[str, Any], count: int) -> None:
+    """Compares all features to the bit, and their types."""
+    assert got.keys() == expected.keys()
+    for name, values in expected.items():
+        assert type(got[name]) is type(values), name
+        first, second = (
+            (found.values if isinstance(found, Ragged) else found) for found in (got[name], values)
+        )
+        assert first.dtype == second.dtype, name
+        assert first.shape[1:] == second.shape[1:], name
+        assert rows_of(got[name], count) == rows_of(values, count), name
+
+
+def test_raw_rows_become_what_the_shards_have(folder, encoder):
+    """Rows of every form give the examples of the split eval.
+
+    Nothing was fitted on it.
+    """
+    [expected] = bp.open(folder).batches("eval", 10_000, shuffle=False)
+    ids = expected["id"]
+    table = raw_table(folder).take(pa.array(ids))
+    dictionaries = table.to_pylist()
+    del expected["y"]
+    count = len(ids)
+    assert count > 50
+    assert set(encoder.features) == set(expected)
+    assert_same(encoder(table), expected, count)
+    assert_same(encoder(table.to_batches()[0]), expected, count)
+    assert_same(encoder(dictionaries), expected, count)
+    single = [encoder(row) for row in dictionaries]
+    for name, values in expected.items():
+        got = [rows_of(row[name], 1)[0] for row in single]
+        assert got == rows_of(values, count), name
+
+
+def test_single_rows_take_the_fast_path(folder, encoder, monkeypatch):
+    """Dictionaries of ordinary values are encoded without batches."""
+    monkeypatch.setattr(encoder_module, "to_batch", None)
+    for row in raw_table(folder).slice(0, 50).to_pylist():
+        encoder(row)
+
+
+def test_missing_values_of_a_frame_are_null(folder, encoder):
+    """Missing values of a DataFrame are encoded as None is."""
+    table = raw_table(folder).slice(0, 100)
+    column = table["f"]
+    without_nan = table.set_column(
+        1, "f", pc.if_else(pc.is_nan(column), pa.scalar(None, pa.float64()), column)
+    )
+    frame = without_nan.to_pandas()
+    assert frame["n"].dtype == np.float64  # which pandas makes of integers with nulls
+    assert_same(encoder(frame), encoder(without_nan), 100)
+    assert_same(encoder(frame.iloc[:0]), encoder(without_nan.slice(0, 0)), 0)
+    assert isinstance(frame, pd.DataFrame)
+
+
+TEXTS = st.sampled_from(["", "to be", "  Or\tÉ", "new", "a\nb"]) | st.text(
+    st.characters(codec="utf-8"), max_size=6
+)
+INTS = st.integers(-10, 40) | st.integers(-(2**24), 2**24)
+FLOATS = (
+    st.sampled_from([0.0, -0.0, 1e-42, math.nan, math.inf, -math.inf, 3.4e38])
+    | st.floats(-10, 10)
+    | st.floats(width=32)
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "id": INTS,
+        "f": st.none() | FLOATS,
+        "g": st.none() | st.floats(-1, 9, width=32),
+        "n": st.none() | INTS,
+        "m": INTS,
+        "t": st.none() | TEXTS,
+        "u": st.sampled_from("abcz") | TEXTS,
+        "b": st.binary(max_size=4),
+        "d": st.none() | st.dates(),
+        "ts": st.datetimes(),
+        "flag": st.none() | st.booleans(),
+        "words": st.none() | st.lists(TEXTS, max_size=4),
+        "v": st.lists(st.floats(width=32), min_size=3, max_size=3),
+        "y": st.booleans(),
+    }
+)
+
+
+def test_encoder_and_serving_graph_give_the_same(folder, encoder):
+    """Integers and bytes are equal, floats within one last place."""
+    import tensorflow as tf
+
+    graph = tf.saved_model.load(f"{folder}/transform_graph/transform_fn")
+    serve = graph.signatures["serving_default"]
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(ROWS, min_size=1, max_size=5))
+    def check(rows: list[dict[str, Any]]) -> None:
+        batch = pa.RecordBatch.from_pylist(rows, COLUMNS)
+        features = [to_feature(column) for column in batch.columns]
+        examples = serialize_batch(pa.RecordBatch.from_arrays(features, COLUMNS.names))
+        served = {
+            name: tensor.numpy()
+            for name, tensor in serve(examples=tf.constant(examples.to_pylist())).items()
+        }
+        encoded = encoder(rows)
+        assert_same(encoder(batch), encoded, len(rows))
+        for name, values in encoded.items():
+            expected = served[name]
+            if isinstance(values, Ragged):
+                lengths = served[f"{name}_row_lengths"]
+                assert np.diff(values.offsets).tolist() == lengths.tolist(), name
+                expected = np.concatenate(
+                    [row[:length] for row, length in zip(expected, lengths, strict=True)]
+                )
+                values = values.values  # noqa: PLW2901
+            _assert_near(values.reshape(-1), expected.reshape(-1), name)
+
+    check()
+
+
+def _assert_near(got: np.ndarray, expected: np.ndarray, name: str) -> None:
+    if got.dtype != np.float32:
+        assert got.tolist() == expected.tolist(), name
+        return
+    with np.errstate(all="ignore"):
+        last_place = np.maximum(np.spacing(np.abs(expected)), np.finfo(np.float32).tiny)
+        is_close = np.abs(got.astype(np.float64) - expected) <= last_place
+    assert (is_close | (got == expected) | (np.isnan(got) & np.isnan(expected))).all(), name
+
+
+def test_columns_choose_features(folder):
+    """Only the wanted features are made; the label is one too."""
+    encoder = bp.open(folder).encoder(["numbers", "y"])
+    assert encoder.columns == {"n": "int64", "m": "int64", "ts": "timestamp", "y": "bool"}
+    row = {"n": None, "m": 1, "ts": datetime.datetime(1970, 1, 1, 6), "y": True}  # noqa: DTZ001
+    encoded = encoder(row)
+    assert list(encoded) == ["numbers", "y"]
+    assert encoded["numbers"].dtype == np.float32
+    assert encoded["numbers"][0, [0, 2, 3]].tolist() == [1, 1, 0]
+    assert encoded["y"].tolist() == [1]
+    assert_same(pickle.loads(pickle.dumps(encoder))(row), encoded, 1)  # noqa: S301
+    with pytest.raises(ValueError, match="Did you mean 'numbers'"):
+        bp.open(folder).encoder(["number"])
+
+
+def test_numbers_of_numpy_and_other_types_are_taken(folder, encoder):
+    """Values that are equal have equal features, whatever their types."""
+    row = raw_table(folder).slice(3, 1).to_pylist()[0] | {"f": 2.0, "n": 7, "flag": True}
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    local = row["ts"].replace(tzinfo=datetime.timezone.utc).astimezone(zone)
+    others = [
+        {"f": np.float32(2), "n": np.int32(7), "m": np.int64(row["m"]), "flag": np.bool_(True)},
+        {"f": 2, "ts": local, "v": np.array(row["v"], np.float32), "other": object()},
+        {"ts": pd.Timestamp(row["ts"])},
+    ]
+    for other in others:
+        assert_same(encoder(row | other), encoder(row), 1)
+    assert_same(encoder([row | other for other in others]), encoder([row] * 3), 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"m": None}, r"row 1, column 'm': found null, expected a value, as every row"),
+        ({"v": [1.0]}, r"row 1, column 'v': found 1 values, expected 3 values"),
+        ({"v": [1.0, None, 2.0]}, r"column 'v': found \[1.0, None, 2.0\].*holds a null"),
+        ({"m": "x"}, r"row 1, column 'm': found 'x', expected int64"),
+        ({"m": 1.5}, r"row 1, column 'm': found 1.5, expected int64"),
+        ({"m": 2**63}, r"row 1, column 'm': found 9223372036854775808, expected int64"),
+        ({"t": 5}, r"row 1, column 't': found 5, expected text"),
+        ({"d": "2020-01-01"}, r"row 1, column 'd': found '2020-01-01', expected date"),
+        ({"f": 1e300}, r"column 'f': found 1e\+300 .*beyond the range of float32"),
+        ({"g": 1e300}, r"column 'g': found 1e\+300 .*beyond the range of float32"),
+        ({"m": 2**24 + 1}, r"feature 'raw': found 16777217 .*no float32 equals"),
+    ],
+)
+def test_bad_values_are_explained(folder, encoder, change, message):
+    """A wrong value is an error with row, column, found, expected."""
+    rows = raw_table(folder).slice(0, 2).to_pylist()
+    rows[1] |= change
+    with pytest.raises(DataError, match=message):
+        encoder(rows)
+    with pytest.raises(DataError, match=message.replace("row 1", "row 0")):
+        encoder(rows[1])
+
+
+def test_missing_columns_are_explained(folder, encoder):
+    """A missing column is an error with type and nearest name."""
+    row = raw_table(folder).slice(0, 1).to_pylist()[0]
+    row["flags"] = row.pop("flag")
+    message = "found no column 'flag', expected one of type bool.*Did you mean 'flags'"
+    with pytest.raises(DataError, match=f"row 0: {message}"):
+        encoder(row)
+    with pytest.raises(DataError, match=f"rows: {message}"):
+        encoder(pa.Table.from_pylist([row]))
+    with pytest.raises(DataError, match=f"rows: {message}"):
+        encoder(pd.DataFrame([row]))
+    table = raw_table(folder)
+    wrong = table.set_column(4, "m", table["m"].cast(pa.string()))
+    with pytest.raises(DataError, match="column 'm': found text, expected int64"):
+        encoder(wrong)
+    for rows in (5, [5], "text", None):
+        with pytest.raises(TypeError, match="expected a dictionary, a list of dictionaries"):
+            encoder(rows)
+
+
+def test_no_rows_have_no_values(encoder):
+    """An empty list gives arrays of no rows."""
+    encoded = encoder([])
+    assert all(rows_of(values, 0) == [] for values in encoded.values())
+    assert encoded["numbers"].shape == (0, 4)
+
+
+WITHOUT = """
+import sys
+import beam_pipelines as bp
+encoder = bp.open(sys.argv[1]).encoder(["m_normal", "t"])
+print(encoder({"m": 1, "t": "to"})["t"].values.dtype)
+print([name for name in ("tensorflow", "apache_beam", "tfx_bsl", "duckdb") if name in sys.modules])
+"""
+
+
+def test_encoding_loads_neither_tensorflow_nor_beam(folder):
+    """A serving process loads no TensorFlow, Beam, tfx-bsl and DuckDB."""
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT, folder], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["int64", "[]"]
+
+
+def test_damaged_datasets_are_explained(folder, tmp_path):
+    """Damaged encodings and other records are errors with a remedy."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    encodings = copy / "transform_graph" / "encodings" / "encodings.json"
+    content = encodings.read_text()
+    encodings.write_text(content[:100])
+    with pytest.raises(DataError, match="found no fitted encodings"):
+        bp.open(copy).encoder()
+    encodings.unlink()
+    with pytest.raises(DataError, match=r"encodings\.json: found no file"):
+        bp.open(copy).encoder()
+    manifest = json.loads((copy / "dataset.json").read_text())
+    (copy / "dataset.json").write_text(json.dumps(manifest | {"record": "sequence_example"}))
+    with pytest.raises(DataError, match=r"found tf\.SequenceExamples, expected tf\.Examples"):
+        bp.open(copy).encoder()
+    (copy / "dataset.json").write_text(json.dumps(manifest | {"recipe": {"encode": 5}}))
+    with pytest.raises(DataError, match="found no recipe that this version reads"):
+        bp.open(copy).encoder()
