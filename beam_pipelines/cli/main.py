@@ -380,6 +380,22 @@ def verify(path: str) -> None:
         )
 
 
+@cli.command()
+@click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
+@click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
+@verbose
+def index(paths: tuple[str, ...], dali: bool) -> None:
+    """Make the index of a dataset's shards, or of TFRecord files of other writers."""
+    from beam_pipelines.dataset.make_index import make_indexes
+
+    for path in paths:
+        for made in make_indexes(path, dali):
+            say(
+                f"{made.path}: {made.parts:,} parts of {made.files:,} file(s) with {made.rows:,} "
+                "records."
+            )
+
+
 @cli.command(cls=StorageCommand)
 @click.argument("data", nargs=-1, required=True)
 @click.option(

@@ -77,6 +77,15 @@ def index_path(split: str, generation: int) -> str:
     return f"{split_folder(generation_folder(INDEX, generation), split)}{INDEX_SUFFIX}"
 
 
+def file_index_path(path: str, suffix: str = INDEX_SUFFIX) -> str:
+    """Returns the path of the index of another writer's file.
+
+    Patterns match no name that begins with an underscore.
+    """
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}_{INDEX}/{name}{suffix}"
+
+
 def inputs_path(source: str, generation: int) -> str:
     """Returns the path of the list of a source's small files.
 

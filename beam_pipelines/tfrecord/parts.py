@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
+
 from isal import igzip_lib, isal_zlib
 
 from beam_pipelines.tfrecord.part_index import PartIndex, Restarts
@@ -10,6 +11,44 @@ from beam_pipelines.tfrecord.part_index import PartIndex, Restarts
 # An empty last block of fixed codes; a part has no last block (tfrecord/compression.py).
 _LAST_BLOCK = b"\x03\x00"
 _RAW_BITS = -15
+
+
+class _Block(NamedTuple):
+    """An empty deflate block, not the last: its bits, and their number."""
+
+    value: int
+    size: int
+
+
+# Fixed codes: 0, type 1 in 2 bits, and the end in 7.
+_FIXED = _Block(0b010, 10)
+
+
+def _dynamic() -> _Block:
+    """Returns a block with codes of one bit for two symbols.
+
+    The symbols are byte 255 and the end. Source: RFC 1951, 3.2.7.
+    """
+    value = size = 0
+
+    def add(number: int, bits: int) -> None:
+        nonlocal value, size
+        value |= number << size
+        size += bits
+
+    for number, bits in ((0b100, 3), (0, 5), (0, 5), (14, 4)):
+        add(number, bits)
+    for symbol in (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1):
+        add(symbol in (1, 18), 3)  # codes of one bit: 0 for 1, and 1 for 18
+    for zeros in (138, 117):
+        add(1, 1)
+        add(zeros - 11, 7)
+    add(0, 3)  # length 1 of byte 255, of the end, and of the only distance
+    add(1, 1)  # the end
+    return _Block(value, size)
+
+
+_DYNAMIC = _dynamic()
 
 
 def inflate_part(index: PartIndex, part: int, data: bytes) -> bytes:
@@ -44,15 +83,23 @@ def _restarted(restarts: Restarts, part: int, data: bytes, framed_bytes: int) ->
     """Inflates a part that begins within another writer's stream."""
     bit, skipped = int(restarts.bit[part]), int(restarts.skipped[part])
     stream = isal_zlib.decompressobj(_RAW_BITS, zdict=restarts.window[part].as_py())
-    found: bytes = stream.decompress(shifted(data, bit), skipped + framed_bytes)
+    found: bytes = stream.decompress(after_bits(data, bit), skipped + framed_bytes)
     return found[skipped:]
 
 
-def shifted(data: bytes, bits: int) -> bytes:
-    """Returns a deflate stream without its first bits."""
-    if not bits:
-        return data
-    found = np.frombuffer(data, np.uint8)
-    moved = found >> bits
-    moved[:-1] |= found[1:] << (8 - bits)
-    return moved.tobytes()
+def after_bits(data: bytes, bits: int) -> bytes:
+    """Returns a deflate stream without its first bits.
+
+    A stored block begins at a whole byte of the file. So bits are not moved: empty blocks take the
+    place of those left out.
+    """
+    # The blocks have 3 and 2 bits more than whole bytes.
+    odd = bits % 2
+    count = next(n for n in range(4) if (odd * _DYNAMIC.size + n * _FIXED.size) % 8 == bits)
+    blocks = odd * [_DYNAMIC] + count * [_FIXED]
+    value = size = 0
+    for block in blocks:
+        value |= block.value << size
+        size += block.size
+    value |= data[0] >> bits << size
+    return value.to_bytes((size + 8 - bits) // 8, "little") + data[1:]

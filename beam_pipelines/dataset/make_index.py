@@ -1,0 +1,164 @@
+"""Makes indexes for datasets and for files of other writers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from beam_pipelines.core import file_checksums, files, input_files
+from beam_pipelines.core.compression import Compression, compression_of
+from beam_pipelines.core.dataset_layout import MANIFEST, file_index_path, index_path
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.generations import count_generations, shards_of
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.tfrecord.part_index import (
+    IndexedShard,
+    PartColumns,
+    PartIndex,
+    Restarts,
+    make_index,
+    write_index,
+)
+from beam_pipelines.tfrecord.scan import Scanned, scan_file
+
+DALI_SUFFIX = ".idx"
+
+
+class Indexed(NamedTuple):
+    """An index that was made.
+
+    Attributes:
+      path: of the index.
+      files, rows, parts: their numbers.
+    """
+
+    path: str
+    files: int
+    rows: int
+    parts: int
+
+
+def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
+    """Makes the indexes of a dataset, or of a pattern's files.
+
+    A dataset's index is in ``index/``. That of another file is in ``_index/`` in its folder, with
+    the name of the file.
+
+    Args:
+      path: of a dataset's folder, of a file, or a pattern.
+      dali: also writes NVIDIA DALI's index of each uncompressed file to ``_index/``: a line for
+        each record, with its offset and size.
+
+    Raises:
+      DataError: there is no such file, one is damaged, or the shards are not the manifest's.
+    """
+    if not files.is_local(path):
+        raise DataError(
+            f"{path}: found files on a storage, expected local ones, which are read in any order. "
+            "Copy them first."
+        )
+    if files.exists(files.join(path, MANIFEST)):
+        yield from _of_dataset(path, read_manifest(path), dali)
+        return
+    if os.path.isdir(path):
+        raise DataError(
+            f"{path}: found a folder without {MANIFEST}, expected a dataset or files. Name the "
+            f"files, as in '{files.join(path, '*.tfrecord.gz')}'."
+        )
+    found = input_files.list_files(path)
+    if not found:
+        raise DataError(f"{path}: no file matches. Check the path.")
+    yield from _in_threads(partial(_of_file, dali=dali), [listed.path for listed in found])
+
+
+def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed]:
+    for generation in range(1, max(1, count_generations(manifest)) + 1):
+        for name, split in manifest["splits"].items():
+            entries = shards_of(split["shards"], generation)
+            scan = partial(_scan_shard, folder, manifest["compression"], dali)
+            scanned = list(_in_threads(scan, entries))
+            shards = [
+                IndexedShard(entry["path"], entry["rows"], entry["bytes"], entry["crc32c"])
+                for entry in entries
+            ]
+            path = files.within(folder, index_path(name, generation))
+            yield _write(path, manifest["compression"], shards, scanned)
+
+
+def _scan_shard(
+    folder: str, compression: Compression, dali: bool, shard: Mapping[str, Any]
+) -> Scanned:
+    path = files.within(folder, shard["path"])
+    scanned, checked = _scan(path, compression, dali)
+    if checked != (shard["rows"], shard["bytes"], shard["crc32c"]):
+        rows, size, crc32c = checked
+        raise DataError(
+            f"{path}: found {rows:,} records in {size:,} bytes with CRC-32C {crc32c}, expected "
+            f"{shard['rows']:,} in {shard['bytes']:,} bytes with {shard['crc32c']} as {MANIFEST} "
+            "says. The shard was changed: convert again with --overwrite."
+        )
+    return scanned
+
+
+def _of_file(path: str, dali: bool) -> Indexed:
+    compression = compression_of(path)
+    scanned, checked = _scan(path, compression, dali)
+    shard = IndexedShard(files.name_of(path), *checked)
+    return _write(file_index_path(path), compression, [shard], [scanned])
+
+
+def _scan(path: str, compression: Compression, dali: bool) -> tuple[Scanned, tuple[int, int, str]]:
+    """Returns a file's parts; and its rows, bytes and CRC-32C."""
+    if not files.exists(path):
+        raise DataError(f"{path}: the file is missing. Check the path.")
+    scanned = scan_file(path, compression)
+    size, crc = file_checksums.size_and_crc32c(path)
+    if dali and scanned.sizes is not None:
+        _write_dali(file_index_path(path, DALI_SUFFIX), scanned.sizes)
+    return scanned, (scanned.rows, size, f"{crc:08x}")
+
+
+def _write_dali(path: str, sizes: np.ndarray) -> None:
+    starts = np.cumsum(sizes) - sizes
+    columns = pa.table({"offset": starts, "size": sizes})
+    options = pa_csv.WriteOptions(include_header=False, delimiter=" ")
+    with files.replace(path) as file:
+        pa_csv.write_csv(columns, file, options)
+
+
+def _write(
+    path: str,
+    compression: Compression,
+    shards: Sequence[IndexedShard],
+    scanned: Sequence[Scanned],
+) -> Indexed:
+    counts = [len(own.columns.rows) for own in scanned]
+    columns = [np.concatenate(own) for own in zip(*(own.columns for own in scanned), strict=True)]
+    columns[0] = np.repeat(np.arange(len(scanned), dtype=np.int32), counts)
+    restarts = _joined([own.restarts for own in scanned if own.restarts is not None])
+    index: PartIndex = make_index(compression, shards, PartColumns(*columns), restarts)
+    with files.replace(path) as file:
+        write_index(file, index)
+    return Indexed(path, len(shards), index.rows, len(index))
+
+
+def _joined(some: Sequence[Restarts]) -> Restarts | None:
+    if not some:
+        return None
+    return Restarts(
+        np.concatenate([own.bit for own in some]),
+        np.concatenate([own.skipped for own in some]),
+        pa.concat_arrays([own.window for own in some]),
+    )
+
+
+def _in_threads(function: Callable[..., Any], values: Sequence[Any]) -> Iterator[Any]:
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        yield from executor.map(function, values)

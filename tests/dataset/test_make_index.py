@@ -1,0 +1,151 @@
+"""`beam-pipelines index` makes indexes of datasets and of other files."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import shutil
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.cli.main import run
+from beam_pipelines.core import input_files
+from beam_pipelines.core.compression import compression_of
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.tfrecord.part_index import PartIndex, read_index
+from beam_pipelines.tfrecord.parts import inflate_part
+
+RECIPE = """
+name: t
+sources: {t: {path: t.csv}}
+split: {train: 0.75, eval: 0.25}
+output: {num_shards: 2, compression: COMPRESSION}
+"""
+ROWS = 500
+
+
+@pytest.fixture(scope="module", params=["none", "gzip", "zlib"])
+def dataset(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A dataset of two splits."""
+    pytest.importorskip("rapidgzip")
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "t.csv").write_text("a,b\n" + "".join(f"{row},x{row}\n" for row in range(ROWS)))
+    text = RECIPE.replace("COMPRESSION", request.param)
+    plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
+    options = ("--direct_num_workers=1",)
+    convert.convert(plan, str(folder / "out"), beam_options=options, quiet=True)
+    return folder / "out"
+
+
+def inflated(path: Path, index: PartIndex) -> bytes:
+    """Inflates all parts of a file of one shard."""
+    data, columns = path.read_bytes(), index.columns
+    return b"".join(
+        inflate_part(index, part, data[columns.offset[part] :][: columns.bytes[part]])
+        for part in range(len(index))
+    )
+
+
+def whole(path: Path) -> bytes:
+    """Decompresses a file."""
+    data = path.read_bytes()
+    return data if compression_of(str(path)) == "none" else zlib.decompress(data, 47)
+
+
+def test_a_dataset_gets_its_index(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dataset gets an index that ``verify`` takes."""
+    copy = Path(shutil.copytree(dataset, tmp_path / "copy"))
+    shutil.rmtree(copy / "index")
+    (copy / "index").mkdir()
+    (copy / "index" / "Split-train.arrow").write_bytes(b"no index")
+    assert run(["index", str(copy)]) == 0
+    rows = json.loads((copy / "dataset.json").read_text())["splits"]["train"]["rows"]
+    assert f"Split-train.arrow: 2 parts of 2 file(s) with {rows} records" in capsys.readouterr().out
+    assert verify_dataset(str(copy)).rows == ROWS
+
+
+def test_a_changed_shard_gets_no_index(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shard with other bytes than the manifest says stops the command."""
+    copy = Path(shutil.copytree(dataset, tmp_path / "copy"))
+    one, other = sorted((copy / "examples" / "Split-train").iterdir())
+    shutil.copyfile(one, other)
+    assert run(["index", str(copy)]) == 1
+    assert f"{other}: found " in capsys.readouterr().err
+
+
+def test_files_get_indexes_beside_them(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other files have an index each, which no pattern matches."""
+    shards = sorted((dataset / "examples" / "Split-train").iterdir())
+    copies = [Path(shutil.copy(shard, tmp_path)) for shard in shards]
+    pattern = str(tmp_path / "*")
+    assert run(["index", pattern, "--dali"]) == 0
+    for path in copies:
+        index = read_index(
+            str(tmp_path / "_index" / f"{path.name}.arrow"), compression_of(path.name)
+        )
+        assert index.shards[0].name == path.name
+        assert inflated(path, index) == whole(path)
+    assert [listed.path for listed in input_files.list_files(str(tmp_path / "**"))] == [
+        str(path) for path in copies
+    ]
+
+
+def test_dalis_index(dataset: Path, tmp_path: Path) -> None:
+    """The text of ``--dali`` is that of a loop like ``tfrecord2idx``."""
+    shard = min((dataset / "examples" / "Split-train").iterdir())
+    path = tmp_path / "plain.tfrecord"
+    path.write_bytes(whole(shard))
+    assert run(["index", str(path), "--dali"]) == 0
+    data, lines, start = path.read_bytes(), [], 0
+    while start < len(data):
+        size = 16 + struct.unpack_from("<Q", data, start)[0]
+        lines.append(f"{start} {size}\n")
+        start += size
+    assert (tmp_path / "_index" / "plain.tfrecord.idx").read_text() == "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("missing*", "no file matches"),
+        (".", "found a folder without dataset.json"),
+        ("gs://bucket/a", "expected local ones"),
+        ("text.tfrecord.gz", "text.tfrecord.gz"),
+    ],
+)
+def test_what_has_no_index(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    message: str,
+) -> None:
+    """Files that cannot be indexed are errors with their path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.tfrecord.gz").write_bytes(gzip.compress(b"no records" * 100))
+    assert run(["index", path]) != 0
+    assert message in capsys.readouterr().err
+    assert not list(itertools.chain(tmp_path.rglob("*.arrow")))
+
+
+def test_a_missing_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without rapidgzip the command says what to install."""
+    monkeypatch.setitem(__import__("sys").modules, "rapidgzip", None)
+    (tmp_path / "a.tfrecord.gz").write_bytes(gzip.compress(b""))
+    assert run(["index", str(tmp_path / "a.tfrecord.gz")]) != 0
+    assert "pip install 'beam-pipelines[index]'" in capsys.readouterr().err
