@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from beam_pipelines.core import file_checksums, files, input_files
 from beam_pipelines.core.compression import Compression, compression_of
 from beam_pipelines.core.dataset_layout import MANIFEST, file_index_path, index_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,

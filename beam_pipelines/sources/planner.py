@@ -255,7 +255,10 @@ def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tu
 def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
     ranges: list[ByteRange] = []
     for file in found:
-        of_file = cut_ranges((file,), format_.splittable(source, file.path))
+        of_file = cut_ranges((file,), True)
+        # A small file is not asked about: an answer may need a request to an object store.
+        if len(of_file) > 1 and not format_.splittable(source, file.path):
+            of_file = cut_ranges((file,), False)
         ranges += [
             dataclasses.replace(byte_range, number=len(ranges) + byte_range.number_in_file)
             for byte_range in of_file

@@ -147,6 +147,8 @@ def read_record_blocks(
     compression: str,
     limits: Limits | None = None,
     chunk_bytes: int | None = None,
+    number: int = 0,
+    offset: int = 0,
 ) -> Iterator[RecordBlock]:
     """Yields a TFRecord file's records, in blocks of whole records.
 
@@ -158,13 +160,14 @@ def read_record_blocks(
       compression: ``gzip``, ``zlib`` or ``none``.
       limits: of the recipe; ``None`` for files of this package.
       chunk_bytes: decompressed bytes that are read at a time; ``None``: ``READ_BYTES``.
+      number, offset: of the first record, for errors.
 
     Raises:
       DataError: a record is longer than the limit, a CRC does not match or the file ends within a
         record; names the file, the record (from 0) and the offset of the record in the decompressed
         data.
     """
-    rest, offset, number = b"", 0, 0
+    rest = b""
     chunks = read_chunks(file, path, compression, chunk_bytes)
     while True:
         try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, cast
 
-from beam_pipelines.core.compression import compression_of
+from beam_pipelines.core.compression import Compression, compression_of
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.tfrecord.indexes import PartsFile, parts_of, parts_of_range
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.record_block import RecordBlock
@@ -55,6 +56,9 @@ def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) 
     Raises:
       DataError: the file is damaged.
     """
+    if is_cut(byte_range):
+        yield from _read_parts(plan, byte_range, read_block)
+        return
     number = 0
     with files.open_read(byte_range.file.path) as opened:
         file = ChecksummedFile(opened)
@@ -64,15 +68,65 @@ def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) 
         yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
 
 
+def is_cut(byte_range: ByteRange) -> bool:
+    """Whether a range is one of several of its file."""
+    return byte_range.start > 0 or byte_range.end < byte_range.file.size_bytes
+
+
+def is_indexed(source: Source, path: str) -> bool:
+    """Whether a file has an index, so that it can be cut.
+
+    Raises:
+      DataError: the index is damaged, or of another file.
+    """
+    return parts_of(path, _compression(source, path)) is not None
+
+
+def first_record(plan: SourcePlan, byte_range: ByteRange) -> int:
+    """Returns the number of a range's first record in the file."""
+    if not is_cut(byte_range):
+        return 0
+    found, own = parts_of_range(byte_range, _compression(plan.source, byte_range.file.path))
+    return found.first_record(own.start) if own else 0
+
+
+def _read_parts(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:
+    """Does what ``read_file`` does, for one of several ranges of a file."""
+    path, source = byte_range.file.path, plan.source
+    found, own = parts_of_range(byte_range, _compression(source, byte_range.file.path))
+    with files.open_read(path) as opened:
+        file = PartsFile(opened, path, found, own)
+        number, decompressed = (found.first_record(own.start), 0) if own else (0, 0)
+        offset = found.first_byte(own.start) if own else 0
+        records = cast("BinaryIO", file)
+        for block in read_record_blocks(
+            records, path, "none", source.limits, number=number, offset=offset
+        ):
+            decompressed += block.framed_bytes
+            _check_ratio(source, byte_range.file, file.read_bytes, decompressed)
+            yield from read_block(block, number)
+            number += len(block)
+        yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
+
+
+def _compression(source: Source, path: str) -> Compression:
+    return cast("Compression", source.compression or compression_of(path))
+
+
+def _check_ratio(source: Source, file: FileInfo, compressed: int, decompressed: int) -> None:
+    """Raises ``DataError`` if a file grows more than the limit allows."""
+    if _compression(source, file.path) != "none" and exceeds_ratio(
+        source.limits, compressed, decompressed
+    ):
+        raise DataError(f"{file.path}: {ratio_exceeded(source.limits, compressed, decompressed)}")
+
+
 def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[RecordBlock]:
-    compression = source.compression or compression_of(file.path)
+    compression = _compression(source, file.path)
     compressed, decompressed = CountedFile(opened), 0
     for block in read_record_blocks(
         cast("BinaryIO", compressed), file.path, compression, source.limits
     ):
         decompressed += block.framed_bytes
-        if compression != "none" and exceeds_ratio(source.limits, compressed.count, decompressed):
-            raise DataError(
-                f"{file.path}: {ratio_exceeded(source.limits, compressed.count, decompressed)}"
-            )
+        _check_ratio(source, file, compressed.count, decompressed)
         yield block

@@ -43,7 +43,13 @@ from beam_pipelines.sources.tfrecord.decoder import (
     sequence_batch,
 )
 from beam_pipelines.sources.tfrecord.explain import INFERRED
-from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
+from beam_pipelines.sources.tfrecord.files import (
+    check_compression,
+    first_block,
+    first_record,
+    is_indexed,
+    read_file,
+)
 from beam_pipelines.sources.tfrecord.infer import infer_schema
 from beam_pipelines.sources.tfrecord.schema import (
     column_types,
@@ -59,7 +65,7 @@ from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, determini
 class TFRecord(Format):
     """Serialized examples.
 
-    A file is one range: records cannot be found from its middle.
+    A file without an index is one range: records cannot be found from its middle.
     """
 
     # The last one is TFX's: data_tfrecord-00000-of-00001.gz.
@@ -70,6 +76,10 @@ class TFRecord(Format):
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return [*tables.check_text_options(source, "TFRecord"), *check_compression(source)]
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return is_indexed(source, path)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -111,8 +121,8 @@ class TFRecord(Format):
         )
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns ``record`` and 0; see ``Format``."""
-        return "record", 0
+        """Returns ``record`` and the number of the first one; see ``Format``."""
+        return "record", first_record(plan, byte_range)
 
 
 def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:

@@ -23,7 +23,13 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
+from beam_pipelines.sources.tfrecord.files import (
+    check_compression,
+    first_block,
+    first_record,
+    is_indexed,
+    read_file,
+)
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
 COLUMN = "record"
@@ -32,7 +38,7 @@ COLUMN = "record"
 class RawRecords(Format):
     """Payloads of TFRecord files.
 
-    A file is one range: records cannot be found from its middle.
+    A file without an index is one range: records cannot be found from its middle.
     """
 
     suffixes = ()
@@ -50,6 +56,10 @@ class RawRecords(Format):
             )
             problems.append(problem(source, "schema", message))
         return problems
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return is_indexed(source, path)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -70,8 +80,8 @@ class RawRecords(Format):
         )
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns ``record`` and 0; see ``Format``."""
-        return "record", 0
+        """Returns ``record`` and the number of the first one; see ``Format``."""
+        return "record", first_record(plan, byte_range)
 
 
 def _read_block(

@@ -1,0 +1,156 @@
+"""TFRecord files with an index are read in ranges."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.dataset.make_index import make_indexes
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.tfrecord import scan
+from beam_pipelines.tfrecord.framing import frame
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, read_rows
+
+RANGE_BYTES = 20_000
+
+
+def framed(records: list[bytes]) -> bytes:
+    """Returns records as an uncompressed TFRecord file."""
+    return data_of(frame(pa.array(records, pa.large_binary()))).to_pybytes()
+
+
+def records_of(seed: int) -> list[bytes]:
+    """Draws records that do not compress; one is longer than a range."""
+    rng = random.Random(seed)
+    sizes = [rng.choice([0, 10, 300, 2000]) for _ in range(300)]
+    return [rng.randbytes(size) for size in [*sizes, 50_000, *sizes]]
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes plain files' parts small."""
+    monkeypatch.setattr(scan, "PART_BYTES", 1000)
+
+
+def write_file(folder: Path, records: list[bytes], compression: str) -> Path:
+    """Writes a plain file, or one of many members."""
+    groups = [records[start : start + 7] for start in range(0, len(records), 7)]
+    pieces = [framed(group) for group in groups]
+    path = folder / ("a.tfrecord.gz" if compression == "gzip" else "a.tfrecord")
+    path.write_bytes(b"".join(map(gzip.compress, pieces) if compression == "gzip" else pieces))
+    list(make_indexes(str(path)))
+    return path
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+@pytest.mark.usefixtures("small_parts")
+def test_ranges_have_all_records(tmp_path: Path, compression: str) -> None:
+    """Ranges of another writer's file have each record once, in order."""
+    pytest.importorskip("rapidgzip")
+    records = records_of(1)
+    path = write_file(tmp_path, records, compression)
+    plan = plan_of(path, format="raw_records", range_bytes=RANGE_BYTES)
+    assert len(plan.ranges) > 5
+    table, _, _ = read.read_table(plan, reject=False)
+    assert table.column("record").to_pylist() == records
+    shutil.rmtree(tmp_path / "_index")
+    assert len(plan_of(path, format="raw_records", range_bytes=RANGE_BYTES).ranges) == 1
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib", "none"])
+@pytest.mark.end_to_end
+def test_shards_of_datasets_are_cut(tmp_path: Path, compression: Compression) -> None:
+    """The shards of a dataset, appended ones too, are read in ranges."""
+    rng = random.Random(2)
+    lines = [f"{number},{rng.randbytes(20).hex()}" for number in range(3000)]
+    text = (
+        "name: t\nappend: true\nsources: {t: {path: 't*.csv'}}\n"
+        f"output: {{num_shards: 2, part_size: 1 KiB, compression: {compression}}}"
+    )
+    for number in (1, 2):
+        (tmp_path / f"t{number}.csv").write_text("a,b\n" + "\n".join(lines[number::2]) + "\n")
+        recipe = parse_recipe(text, "recipe.yaml", str(tmp_path))
+        convert.convert(plan_for(recipe, tmp_path / "out"), str(tmp_path / "out"), quiet=True)
+    suffix = SUFFIX_FOR_COMPRESSION[compression]
+    pattern = tmp_path / "out" / "examples" / "Split-train" / f"*{suffix}"
+    whole = plan_of(pattern)
+    cut = plan_of(pattern, range_bytes=RANGE_BYTES)
+    assert len(whole.ranges) == 4 < len(cut.ranges)
+    expected, found = (read.read_table(plan, reject=False)[0] for plan in (whole, cut))
+    assert found.equals(expected)
+    assert found.num_rows == 2999
+
+
+def plan_for(recipe: object, output: Path) -> object:
+    """Plans a run, or one that appends."""
+    from beam_pipelines.pipeline.plan_append import appends, plan_append
+
+    if appends(recipe, str(output)):  # type: ignore[arg-type]
+        return plan_append(recipe, str(output))  # type: ignore[arg-type]
+    return make_plan(recipe)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_bad_rows_have_their_number_in_the_file(tmp_path: Path) -> None:
+    """A bad record of a later range has its number."""
+    records = [b"text"] * 3000
+    records[2500] = b"\xff"
+    path = write_file(tmp_path, records, "none")
+    plan = plan_of(path, format="raw_records", types={"record": "text"}, range_bytes=RANGE_BYTES)
+    assert len(plan.ranges) > 2
+    _, counts, rejected = read.read_table(plan, reject=True)
+    assert counts == {"read": 2999, "rejected": 1}
+    assert [bad.position for bad in rejected] == ["record 2500"]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    """A file that is not its index's is an error."""
+    records = records_of(3)
+    path = write_file(tmp_path, records, "none")
+    good = path.read_bytes()
+    plan = plan_of(path, format="raw_records", range_bytes=RANGE_BYTES)
+    place = len(good) // 2
+    path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+    with pytest.raises(DataError, match=r"a\.tfrecord, .*part at byte .* CRC-32 .*_index"):
+        read.read_table(plan, reject=False)
+    path.write_bytes(good + framed([b"more"]))
+    with pytest.raises(DataError, match=r"a\.tfrecord: found .* bytes, expected .*_index"):
+        read_rows(path, format="raw_records", range_bytes=RANGE_BYTES)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_wrong_index_is_refused(tmp_path: Path) -> None:
+    """A damaged index, or another file's, stops the run."""
+    path = write_file(tmp_path, records_of(4), "none")
+    index = tmp_path / "_index" / "a.tfrecord.arrow"
+    good = index.read_bytes()
+    shutil.copy(path, tmp_path / "b.tfrecord")
+    (tmp_path / "_index" / "b.tfrecord.arrow").write_bytes(good)
+    with pytest.raises(DataError, match=r"found an index of 'a\.tfrecord', expected 'b\.tfrecord'"):
+        plan_of(tmp_path / "b.tfrecord", format="raw_records", range_bytes=RANGE_BYTES)
+    index.unlink()
+    index.write_bytes(good[: len(good) // 2])
+    with pytest.raises(DataError, match=r"a\.tfrecord\.arrow: is damaged or no index"):
+        plan_of(path, format="raw_records", range_bytes=RANGE_BYTES)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_limits_hold_within_ranges(tmp_path: Path) -> None:
+    """A too long record is found in any range."""
+    path = write_file(tmp_path, records_of(5), "none")
+    limits = Limits(line_bytes=10_000)
+    with pytest.raises(DataError, match=r"record 300, offset .* more than 10,000 bytes"):
+        read_rows(path, format="raw_records", limits=limits, range_bytes=RANGE_BYTES)
