@@ -68,7 +68,7 @@ def _graph_server() -> Iterator[None]:
 
 @pytest.fixture
 def own_graph_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds serving graphs as commands do, each in an interpreter of its own."""
+    """Builds serving graphs as commands do, each in its own interpreter."""
     monkeypatch.setattr(process, "subprocess", subprocess)
 
 

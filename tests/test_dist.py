@@ -42,7 +42,7 @@ UNWANTED = {"apache_beam", "duckdb", "tensorflow", "tensorflow_transform", "tfx_
 
 
 def interpreters(newest: int) -> list[str]:
-    """Returns the paths of the Pythons from 3.10 on that are on this machine."""
+    """Returns the paths of this machine's Pythons from 3.10 on."""
     found = (shutil.which(f"python3.{minor}") for minor in range(10, newest + 1))
     # A version manager's command may be there without the version.
     return [
@@ -177,7 +177,7 @@ def test_the_wheels_divide_the_package() -> None:
 
 
 def test_the_sdists_are_complete() -> None:
-    """The reader's sdist has the C++ sources and the files that build them."""
+    """The reader's sdist has the C++ sources and build files."""
     found = []
     for pattern in ("beam_pipelines_reader-*.tar.gz", "beam_pipelines-*.tar.gz"):
         with tarfile.open(one(pattern)) as archive:

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core.binary_arrays import offsets_of
+
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 
 
@@ -79,3 +81,13 @@ class RecordBlock(Sequence[bytes]):
         """
         buffers = [None, pa.py_buffer(np.ascontiguousarray(self.starts)), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
+
+
+def part_edges(records: pa.LargeBinaryArray, part_size: int) -> npt.NDArray[np.int64]:
+    """Returns the first record of each part, and the number of records."""
+    offsets, edges = offsets_of(records), [0]
+    while edges[-1] < len(records):
+        start = edges[-1]
+        end = int(np.searchsorted(offsets, offsets[start] + part_size, side="right")) - 1
+        edges.append(max(end, start + 1))
+    return np.array(edges, np.int64)

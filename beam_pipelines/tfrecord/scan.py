@@ -14,9 +14,8 @@ from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartColumns, Restarts
-from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.record_block import RecordBlock, part_edges
 from beam_pipelines.tfrecord.restart_points import InflatedFile, find_blocks
-from beam_pipelines.transforms.deflate import part_edges
 
 # Parts of uncompressed files.
 PART_BYTES = 256 << 10

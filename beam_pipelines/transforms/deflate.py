@@ -13,13 +13,13 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
 from beam_pipelines.core.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.compression import Compression
+from beam_pipelines.tfrecord.record_block import part_edges
 
 # Neighbouring parts of a stream: records, their size before compression, checksums of it (Adler-32
 # for zlib only), and the compressed bytes.
@@ -131,16 +131,6 @@ def compress_parts(
     bounds = pa.py_buffer(np.ascontiguousarray(ends))
     array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(framed), [None, bounds, stored])
     return pa.record_batch([*arrays, array], schema=PARTS)
-
-
-def part_edges(records: pa.LargeBinaryArray, part_size: int) -> npt.NDArray[np.int64]:
-    """Returns the first record of each part, and the number of records."""
-    offsets, edges = offsets_of(records), [0]
-    while edges[-1] < len(records):
-        start = edges[-1]
-        end = int(np.searchsorted(offsets, offsets[start] + part_size, side="right")) - 1
-        edges.append(max(end, start + 1))
-    return np.array(edges, np.int64)
 
 
 def _compress(level: int, data: pa.Buffer) -> bytes:

@@ -21,7 +21,7 @@ TYPES = np.int32, np.int64, np.int64, np.int64, np.int32, np.uint32
 
 
 def compressed(framed: bytes, compression: Compression) -> bytes:
-    """Returns a part of a stream: raw deflate that ends at a whole byte."""
+    """Returns a part: raw deflate up to a whole byte."""
     if compression == "none" or not framed:
         return framed
     part = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
@@ -29,7 +29,7 @@ def compressed(framed: bytes, compression: Compression) -> bytes:
 
 
 def tail(data: bytes, compression: Compression) -> bytes:
-    """Returns the bytes behind the parts of a stream: a last block, and checksums."""
+    """Returns the end of a stream: a last block, and checksums."""
     if compression == "gzip":
         return b"\x03\x00" + struct.pack("<II", zlib.crc32(data), len(data))
     return b"\x03\x00" + struct.pack(">I", zlib.adler32(data)) if compression == "zlib" else b""

@@ -168,7 +168,7 @@ def test_script_refuses_what_would_fail_an_hour_later(arguments, message):
 
 
 def test_script_takes_two_wheels(tmp_path):
-    """Wheels that are given go to the workers as they are; one alone is refused."""
+    """Given wheels go to the workers; one alone is refused."""
     reader, full = (
         tmp_path / f"{name}-1.0-py3-none-any.whl"
         for name in ("beam_pipelines_reader", "beam_pipelines")

@@ -1,4 +1,4 @@
-"""A process that has loaded TensorFlow, and is forked for every serving graph.
+"""A process with TensorFlow, forked for every serving graph.
 
 Loading TensorFlow takes seconds of CPU time, and building a graph takes a part of a second. So the
 tests start one such process, where a conversion starts an interpreter of its own. The build is the
@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 
 
 class GraphServer:
-    """The process, started with the first request; ``start`` has the signature of ``Popen``."""
+    """The process; ``start`` has the signature of ``Popen``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class GraphServer:
 
 
 class ForkedProcess:
-    """A fork of the server's, with the methods of ``Popen`` that a ``GraphBuilder`` calls."""
+    """A fork of the server, with methods of ``Popen``."""
 
     def __init__(self, connection: socket.socket, request: dict[str, Any]) -> None:
         reading, writing = os.pipe(), os.pipe()
@@ -72,7 +72,7 @@ class ForkedProcess:
         self.returncode: int | None = None
 
     def communicate(self, data: bytes) -> tuple[None, bytes]:
-        """Writes all input, reads all of standard error and waits for the end."""
+        """Writes input, reads standard error and waits for the end."""
         with contextlib.suppress(BrokenPipeError):
             self.stdin.write(data)
             self.stdin.close()
