@@ -149,7 +149,7 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
     """Returns the values of a feature, ready to be cut into batches.
 
     Args:
-      lists: the parsed values: null where the feature is missing.
+      lists: the parsed values: null where the feature is missing; or of the feature's size.
       feature: as the schema has it.
       as_: ``numpy``, ``torch`` or ``arrow``.
 
@@ -159,8 +159,12 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
     if feature.shape is None:
         return _ArrowColumn(lists) if as_ == "arrow" else _RaggedColumn(lists, as_)
     size = int(np.prod(feature.shape, dtype=np.int64))
-    offsets = lists.offsets.to_numpy()
     values = lists.values
+    if pa.types.is_fixed_size_list(lists.type):
+        if as_ == "arrow":
+            return _ArrowColumn(_arrow_rows(values, feature.shape))
+        return _DenseColumn(_array_of(values).reshape(len(lists), *feature.shape), as_)
+    offsets = lists.offsets.to_numpy()
     if feature.fill is not None:
         array = _filled(values, feature, size, offsets)
     elif lists.null_count or not np.array_equal(offsets, np.arange(len(offsets)) * size):

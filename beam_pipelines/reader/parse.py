@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -79,8 +80,17 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
     types = {feature.name: feature.type for feature in features}
     columns: Sequence[pa.Array] | None = None
     if _native.KERNELS_AVAILABLE:
-        batch = _native.parse_examples(rows.chunks(), types, framed=True, rows=rows.records)
-        columns = None if batch is None else batch.columns
+        sizes = {
+            feature.name: math.prod(feature.shape)
+            for feature in features
+            if feature.shape is not None and feature.fill is None
+        }
+        # With lists of any size, ``make_column`` finds the row that has another one.
+        for of in (sizes, {}) if sizes else ({},):
+            batch = _native.parse_examples(rows.chunks(), types, True, rows=rows.records, sizes=of)
+            if batch is not None:
+                columns = batch.columns
+                break
     try:
         if columns is None:
             columns = _by_protobuf(rows, types)

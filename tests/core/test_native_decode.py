@@ -313,6 +313,77 @@ def test_examples_of_tensorflow_are_taken(
         )  # as text, NaN is NaN
 
 
+def check_sizes(
+    records: Sequence[bytes], types: dict[str, pa.DataType], sizes: dict[str, int]
+) -> None:
+    """Checks features with sizes: the values of lists, or declined."""
+    array = pa.array(records, pa.binary())
+    lists = _native.parse_examples(array, types)
+    found = _native.parse_examples(array, types, sizes=sizes)
+    fits = lists is not None and all(
+        lists.column(name).value_lengths().to_pylist() == [size] * len(records)
+        for name, size in sizes.items()
+    )
+    assert (found is not None) == fits
+    if found is None or lists is None:
+        return
+    found.validate(full=True)
+    for name, type_ in types.items():
+        column, other = found.column(name), lists.column(name)
+        if name in sizes:
+            assert column.type == pa.list_(type_, sizes[name])
+        assert str(column.to_pylist()) == str(other.to_pylist())  # as text, NaN is NaN
+
+
+@given(messages(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_sizes(
+    drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
+) -> None:
+    """Features with a size are taken if every record has as many values."""
+    types, rows = drawn
+    sizes = {name: data.draw(st.integers(0, 2)) for name in types if data.draw(st.booleans())}
+    whole = [
+        row
+        | {
+            name: data.draw(st.lists(VALUES[types[name]], min_size=size, max_size=size))
+            for name, size in sizes.items()
+        }
+        for row in rows
+    ]
+    for some in (rows, whole, [*whole, *rows]):
+        is_sorted = data.draw(st.booleans())
+        check_sizes([serialized(types, row, is_sorted) for row in some], types, sizes)
+
+
+@pytest.mark.parametrize("name", [*TAKEN, *DECLINED])
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_sizes_of_odd_records(name: str, size: int) -> None:
+    """Odd layouts are declined with sizes, too, or have equal values."""
+    record = (TAKEN | DECLINED)[name]
+    for key in TYPES:
+        for records in ([record], [record, TAKEN["bytes"], record]):
+            check_sizes(records, TYPES, {key: size})
+
+
+@pytest.mark.parametrize("bits", [0, 7, 8, 14, 31, 55, 56, 57, 63, 64])
+@pytest.mark.parametrize("length", [1, 120, 121, 122, 123, 200])
+def test_single_numbers_of_any_length(bits: int, length: int) -> None:
+    """One number a feature, with names of any length, within and at the end."""
+    number = (1 << bits) - 1 if bits < 64 else -1
+    name = "n" * length
+    rows = [{name: [number], "f": [0.5]}, {name: [number]}, {name: [1, 2]}, {name: [], "f": []}]
+    types = {name: pa.int64(), "f": pa.float32()}
+    records = [serialized(types, row, True) for row in rows]
+    assert check(records, types)
+    check_sizes(records[:2], types, {name: 1})
+    check_sizes(records[:1], types, {name: 1, "f": 1})
+    check_sizes(records, types, {name: 1})
+    padded = example(entry(name.encode(), feature(3, delimited(1, b"\x81\0"))))
+    check_sizes([padded, records[0]], types, {name: 1})
+    check_sizes([records[0], padded], types, {name: 1})
+
+
 def values_of(message: tf.train.Example, name: str) -> list[Any] | None:
     """Returns a feature's values as protobuf has parsed them."""
     if name not in message.features.feature:
@@ -469,7 +540,7 @@ def test_columns_outlive_their_batch() -> None:
     for _ in range(5):
         _native.parse_examples(array, {"i": pa.int64()})
         _native._kernels.parse_examples(
-            [array.__arrow_c_array__()], None, ([b"i"], b"l"), None, False, False
+            [array.__arrow_c_array__()], None, ([b"i"], b"l", [-1]), None, False, False
         )  # a result that is never imported
     assert column.to_pylist() == [[b"a"]] * 300
     assert values.equals(pa.array(np.full(1_500_000, 7)))

@@ -189,7 +189,9 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
       DamagedRecordError: a CRC does not match. Records before it are whole.
     """
     pair, damage = _kernels.unframe(_one_text(data).__arrow_c_array__())
-    starts: npt.NDArray[np.int64] = pa.Array._import_from_c_capsule(*pair).to_numpy()  # noqa: SLF001
+    found = pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    # Arrow's `to_numpy` imports pandas, which takes longer than a reader's first batch.
+    starts = np.frombuffer(found.buffers()[1], np.int64, len(found))
     if damage:
         raise DamagedRecordError(
             len(starts) - 1, int(starts[-1]), "length" if damage == 1 else "data"
@@ -215,6 +217,7 @@ def parse_examples(
     lists: Mapping[str, pa.DataType] | None = None,
     is_closed: bool = False,
     rows: npt.NDArray[np.int64] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> pa.RecordBatch | None:
     """Parses serialized tf.Examples or tf.SequenceExamples, or declines to.
 
@@ -229,13 +232,15 @@ def parse_examples(
       lists: the same for feature lists; ``None``: the records are tf.Examples.
       is_closed: whether it declines a record with a feature that is not asked for.
       rows: int64[n], numbers of records in any order, also several times; ``None``: all.
+      sizes: feature -> number of values in every record.
 
     Returns:
       n rows. A column for each feature, a large_list: null where the feature is missing or has no
-      kind, empty where it has no values. Then one for each feature list, a large_list of
-      large_lists: null where the list is missing; a step without a kind is null. A column's name
-      ends before a NUL. ``None`` if a record is damaged or laid out as no known writer does, has a
-      wanted feature twice, or a feature has values of another kind.
+      kind, empty where it has no values. One in ``sizes`` is a fixed_size_list without nulls. Then
+      one for each feature list, a large_list of large_lists: null where the list is missing; a step
+      without a kind is null. A column's name ends before a NUL. ``None`` if a record is damaged or
+      laid out as no known writer does, has a wanted feature twice, a feature has values of another
+      kind, or another number of values than in ``sizes``.
 
     Raises:
       TypeError: records of another type.
@@ -245,8 +250,12 @@ def parse_examples(
     chunks = [records] if isinstance(records, pa.Array) else list(records)
     for chunk in chunks:
         chunk.validate()
-    wanted = [None if of is None else _names_and_kinds(of) for of in (features, lists)]
-    order = None if rows is None else pa.array(rows).__arrow_c_array__()
+    wanted = [_wanted(features, sizes or {}), None if lists is None else _wanted(lists, {})]
+    order = None
+    if rows is not None:
+        # `pa.array` imports pandas, which takes longer than a reader's first batch.
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))]
+        order = pa.Array.from_buffers(pa.int64(), len(rows), buffers).__arrow_c_array__()
     pairs = [chunk.__arrow_c_array__() for chunk in chunks]
     try:
         pair = _kernels.parse_examples(pairs, order, *wanted, framed, is_closed)
@@ -256,9 +265,12 @@ def parse_examples(
     return None if pair is None else pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
 
 
-def _names_and_kinds(types: Mapping[str, pa.DataType]) -> tuple[list[bytes], bytes]:
+def _wanted(
+    types: Mapping[str, pa.DataType], sizes: Mapping[str, int]
+) -> tuple[list[bytes], bytes, list[int]]:
+    """Returns names, kinds of values and sizes of lists, -1 for any."""
     kinds = b"".join(_KIND_FOR_TYPE[type_] for type_ in types.values())
-    return [name.encode() for name in types], kinds
+    return [name.encode() for name in types], kinds, [sizes.get(name, -1) for name in types]
 
 
 def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:

@@ -172,6 +172,38 @@ class Keys {
 
   bool are_different() const { return by_name_.size() + 1 == keys_.size(); }
 
+  // Takes entries that have the next key each and one small number, as most writers lay them out, as
+  // long as `add` takes the number. Sets the last key.
+  template <typename Add>
+  void take_singles(Message* entries, uint32_t* before, const Add& add) const {
+    constexpr std::ptrdiff_t kLongest = 2 + 5 + 8;  // of what surrounds the prefix, and is read
+    const uint8_t* at = entries->at;
+    for (uint32_t key = keys_[*before].next; key != kStart; key = keys_[key].next) {
+      const Key& next = keys_[key];
+      const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(next.prefix.size());
+      if (entries->readable - at < size + kLongest || at[0] != kField1 || at[1] >= 0x80) return;
+      if (!next.stands_at({at + 2, entries->readable, entries->readable})) return;
+      const uint8_t* const value = at + 2 + size;
+      const uint64_t head = load<uint64_t>(value);
+      const uint64_t length = head >> 32 & 0xFF;
+      const uint8_t* const end = value + 5 + length;
+      if (at[1] != size + 5 + static_cast<std::ptrdiff_t>(length) || end > entries->end) return;
+      const uint64_t word = load<uint64_t>(value + 5);
+      if ((head & kHeadMask) == kIntegerHead + length * kLengths) {
+        const uint64_t ends = ~word & kTopBits;
+        // The number's last byte is the value's last byte.
+        if (length == 0 || length > 8 || (ends & -ends) != uint64_t{0x80} << (8 * length - 8)) return;
+        if (!add(key - 1, ValueKind::kInt64, join_sevens(word & (ends ^ (ends - 1))))) return;
+      } else if ((head & kHeadMask) == kFloatHead) {
+        if (!add(key - 1, ValueKind::kFloat, word)) return;
+      } else {
+        return;
+      }
+      entries->at = at = end;
+      *before = key;
+    }
+  }
+
   // Takes `0A length key 12` from an entry, and sets the key's number. `before`: of the entry before.
   bool take(Message* entry, uint32_t before, uint32_t* found) {
     uint32_t key = before;
@@ -187,6 +219,9 @@ class Keys {
   }
 
  private:
+  // ‹feature› tag ‹list› 0A ‹packed›: the bytes before one number, whose length is added to three of them.
+  static constexpr uint64_t kHeadMask = 0xFFFFFFFFFF, kLengths = 0x0100010001;
+  static constexpr uint64_t kIntegerHead = 0x000A021A04, kFloatHead = 0x040A061208;
   static constexpr int kSteps = 8;                               // keys that may be missing before a hash is needed
   static constexpr size_t kMostKept = 4096, kLongestKept = 256;  // of keys that are not wanted, and their bytes
 
@@ -257,7 +292,7 @@ using Builders = std::vector<std::unique_ptr<Builder>>;
 template <typename Builder>
 Builders<Builder> make_builders(const std::vector<WantedFeature>& wanted, int64_t num_rows) {
   Builders<Builder> made;
-  for (const WantedFeature& feature : wanted) made.push_back(std::make_unique<Builder>(feature.kind, num_rows));
+  for (const WantedFeature& feature : wanted) made.push_back(std::make_unique<Builder>(feature.kind, num_rows, feature.size));
   return made;
 }
 
@@ -267,11 +302,14 @@ std::vector<ListColumn> finish_builders(const Builders<ListBuilder>& builders, i
   return made;
 }
 
-// Reads the entries of a map: `add` takes the values of wanted keys by their number, `check` those of others.
-template <typename Add, typename Check>
-bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, const Check& check) {
+// Reads the entries of a map: `add` takes the values of wanted keys by their number, `check` those of
+// others. `add_single` takes the bits of a number that is all that a wanted key has, or leaves it to `add`.
+template <typename Add, typename Check, typename AddSingle>
+bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, const Check& check, const AddSingle& add_single) {
   uint32_t before = Keys::kStart;
-  while (!entries.is_empty()) {
+  while (true) {
+    keys->take_singles(&entries, &before, add_single);
+    if (entries.is_empty()) return true;
     Message entry, value;
     uint32_t key;
     if (!take_field(&entries, kField1, &entry) || !keys->take(&entry, before, &key)) return false;
@@ -279,17 +317,24 @@ bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, co
     if (!(key <= num_wanted ? add(key - 1, value) : check(value))) return false;
     if (key != Keys::kNotKept) before = key;
   }
-  return true;
 }
 
-constexpr int64_t kRowsAhead = 4, kMostAhead = 2048, kCacheLine = 64;  // rows and bytes to ask for early
+// Does so where no key has single numbers.
+template <typename Add, typename Check>
+bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, const Check& check) {
+  return take_map(entries, num_wanted, keys, add, check, [](size_t, ValueKind, uint64_t) { return false; });
+}
+
+constexpr int64_t kRowsAhead = 16, kMostAhead = 2048, kCacheLine = 64;  // rows and bytes to ask for early
 
 // Chunks of texts as one column.
 class Chunks {
  public:
-  explicit Chunks(const std::vector<Column>& chunks) : chunks_(chunks), starts_(1) {
+  // `in_order`: whether rows are read in their order.
+  Chunks(const std::vector<Column>& chunks, bool in_order) : chunks_(chunks), starts_(1) {
     for (const Column& chunk : chunks) {
       if (chunk.kind != Kind::kBytes && chunk.kind != Kind::kLargeBytes) throw UnknownType("records");
+      if (!in_order) chunk_of_.insert(chunk_of_.end(), static_cast<size_t>(chunk.length), static_cast<uint32_t>(starts_.size() - 1));
       starts_.push_back(starts_.back() + chunk.length);
     }
   }
@@ -298,17 +343,17 @@ class Chunks {
 
   // Returns a row's number in its chunk, and sets the chunk. `chunk`: the one of the row before.
   int64_t find(int64_t row, size_t* chunk) const {
-    if (row < starts_[*chunk] || row >= starts_[*chunk + 1]) {
-      *chunk = static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), row) - starts_.begin()) - 1;
-    }
+    if (!chunk_of_.empty()) *chunk = chunk_of_[static_cast<size_t>(row)];
+    while (row >= starts_[*chunk + 1]) ++*chunk;
     return row - starts_[*chunk];
   }
 
   // Asks for the memory of a row that is read soon: rows in random order are in no cache.
-  void prefetch(int64_t row, size_t* chunk) const {
-    const int64_t own = find(row, chunk);
-    const Range range = chunks_[*chunk].bytes_range(own);
-    const uint8_t* const data = chunks_[*chunk].data;
+  void prefetch(int64_t row) const {
+    size_t chunk = 0;
+    const int64_t own = find(row, &chunk);
+    const Range range = chunks_[chunk].bytes_range(own);
+    const uint8_t* const data = chunks_[chunk].data;
     const int64_t end = std::min(range.end, range.begin + kMostAhead);
     for (int64_t at = range.begin; at < end; at += kCacheLine) __builtin_prefetch(data + at);
   }
@@ -316,6 +361,7 @@ class Chunks {
  private:
   const std::vector<Column>& chunks_;
   std::vector<int64_t> starts_;
+  std::vector<uint32_t> chunk_of_;  // a row's chunk: a search takes as long as parsing some features
 };
 
 class Parser {
@@ -337,6 +383,11 @@ class Parser {
     return is_sequence_ && take_last_field(&record, kField2, &map) && add_lists(map, row);
   }
 
+  // Whether no feature with a size is missing in the last records.
+  bool is_whole() const {
+    return std::all_of(features_.begin(), features_.end(), [&](const auto& feature) { return feature->is_whole(num_rows_); });
+  }
+
   ExampleColumns finish() {
     ExampleColumns made;
     made.features = finish_builders(features_, num_rows_);
@@ -349,7 +400,12 @@ class Parser {
   __attribute__((noinline)) bool add_features(Message map, int64_t row) {
     const auto add = [&](size_t number, Message feature) { return add_feature(feature, row, features_[number].get()); };
     const auto check = [&](Message feature) { return !is_closed_ && is_sound(feature); };
-    return take_map(map, features_.size(), &feature_keys_, add, check);
+    const auto add_single = [&](size_t number, ValueKind kind, uint64_t bits) {
+      if (number >= features_.size()) return !is_closed_;
+      if (features_[number]->kind() != kind) return false;
+      return kind == ValueKind::kFloat ? features_[number]->add_single(row, static_cast<uint32_t>(bits)) : features_[number]->add_single(row, bits);
+    };
+    return take_map(map, features_.size(), &feature_keys_, add, check, add_single);
   }
 
   __attribute__((noinline)) bool add_lists(Message map, int64_t row) {
@@ -398,12 +454,12 @@ ExampleColumns::~ExampleColumns() {
 std::optional<ExampleColumns> parse_examples(const std::vector<Column>& chunks, const Selection& rows, bool framed, const Wanted& wanted) {
   Parser parser(wanted, rows.count);
   if (!parser.are_different()) return std::nullopt;
-  const Chunks records(chunks);
+  const Chunks records(chunks, !rows.rows);
   check_rows(rows, records.length());
   const size_t before = framed ? kHeaderBytes : 0, behind = framed ? kFooterBytes : 0;
-  size_t chunk = 0, chunk_ahead = 0;
+  size_t chunk = 0;
   for (int64_t place = 0; place < rows.count; ++place) {
-    if (rows.rows && place + kRowsAhead < rows.count) records.prefetch(rows[place + kRowsAhead], &chunk_ahead);
+    if (rows.rows && place + kRowsAhead < rows.count) records.prefetch(rows[place + kRowsAhead]);
     const int64_t row = records.find(rows[place], &chunk);
     const Column& column = chunks[chunk];
     if (!column.is_valid(row)) throw InvalidData("records: found a null at place " + std::to_string(rows[place]) + ", expected a record");
@@ -415,6 +471,7 @@ std::optional<ExampleColumns> parse_examples(const std::vector<Column>& chunks, 
     const uint8_t* const readable = column.data + column.limits.end;
     if (!parser.add({column.data + range.begin + before, column.data + range.end - behind, readable}, place)) return std::nullopt;
   }
+  if (!parser.is_whole()) return std::nullopt;
   return parser.finish();
 }
 

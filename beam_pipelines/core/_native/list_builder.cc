@@ -13,16 +13,17 @@ size_t bytes_of_bits(int64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
 
 }  // namespace
 
-ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows)
+ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows, int64_t size)
     : kind_(kind),
+      size_(size),
       num_rows_(num_rows),
-      offsets_(static_cast<size_t>(num_rows + 1) * sizeof(int64_t)),
-      validity_(bytes_of_bits(num_rows)),
+      offsets_(size == kAnySize ? static_cast<size_t>(num_rows + 1) * sizeof(int64_t) : 0),
+      validity_(size == kAnySize ? bytes_of_bits(num_rows) : 0),
       values_(kind == ValueKind::kList ? 0 : std::min(static_cast<size_t>(num_rows + 1) * width(), kMostExpected)),
       texts_(0),
       values_at_(values_.data()),
       texts_at_(texts_.data()) {
-  store<int64_t>(offsets_.data(), 0);
+  if (size_ == kAnySize) store<int64_t>(offsets_.data(), 0);
   if (kind_ != ValueKind::kBytes) return;
   store<int64_t>(values_at_, 0);  // where the first text begins
   values_at_ += sizeof(int64_t);
@@ -66,9 +67,10 @@ void ListBuilder::grow_rows() {
 ListColumn ListBuilder::finish(int64_t num_rows) {
   if (row_ < num_rows) add_nulls(num_rows);
   ListColumn column;
+  column.size = size_;
   column.null_count = null_count_;
   column.num_values = count_;
-  column.offsets = offsets_.release(static_cast<size_t>(num_rows + 1) * sizeof(int64_t));
+  if (size_ == kAnySize) column.offsets = offsets_.release(static_cast<size_t>(num_rows + 1) * sizeof(int64_t));
   if (kind_ != ValueKind::kList) column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
   if (null_count_) column.validity = validity_.release(bytes_of_bits(num_rows));
   if (kind_ == ValueKind::kBytes) column.texts = texts_.release(static_cast<size_t>(texts_at_ - texts_.data()));

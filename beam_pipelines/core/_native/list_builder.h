@@ -1,4 +1,4 @@
-// A growing column of lists, row by row.
+// A growing column of lists, or of rows with equally many values, row by row.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,46 @@ namespace native {
 // The type of a list's values; those of kList are lists of another builder.
 enum class ValueKind : uint8_t { kBytes, kFloat, kInt64, kList };
 
-// The buffers of an Arrow array of large lists, and of its values; to be passed to give_back.
+// The size of lists with any number of values.
+constexpr int64_t kAnySize = -1;
+
+// The buffers of an Arrow array of lists, and of its values; to be passed to give_back.
 struct ListColumn {
+  int64_t size = kAnySize;  // of each list
   int64_t null_count = 0, num_values = 0;
   Memory validity = {};  // none without nulls
-  Memory offsets = {};   // int64
+  Memory offsets = {};   // int64; none of lists with a size
   Memory values = {};    // int64, float, or offsets (int64) of texts
   Memory texts = {};
 };
 
 class ListBuilder {
  public:
-  ListBuilder(ValueKind kind, int64_t num_rows);
+  // `size`: of each list; with another than kAnySize, no row is null or has another number of values.
+  ListBuilder(ValueKind kind, int64_t num_rows, int64_t size = kAnySize);
 
   ValueKind kind() const { return kind_; }
 
-  // Begins the list of a row; skipped rows are null. Returns false if the row has a list already.
+  // Begins the list of a row; skipped rows are null. Returns false if the row has a list already, or
+  // not all rows before have the size.
   bool begin(int64_t row) {
     if (row != row_) {
-      if (row < row_) return false;
+      if (row < row_ || size_ != kAnySize) return false;
       add_nulls(row);
     }
     prefetch();
+    return true;
+  }
+
+  // Adds a row with one value, if it is next and there is room; otherwise the row is to be begun.
+  template <typename Value>
+  bool add_single(int64_t row, Value value) {
+    if (row != row_ || (size_ != 1 && size_ != kAnySize) || values_.end() - values_at_ < static_cast<std::ptrdiff_t>(sizeof(Value))) return false;
+    __builtin_prefetch(values_at_ + kPrefetched, 1);
+    store(values_at_, value);
+    values_at_ += sizeof(Value);
+    ++count_;
+    end();
     return true;
   }
 
@@ -49,11 +67,19 @@ class ListBuilder {
 
   // Ends the list that was begun.
   void end() {
-    store(offsets_.data() + static_cast<size_t>(++row_) * sizeof(int64_t), count_);
+    ++row_;
+    if (size_ == kAnySize) store(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t), count_);
+    else if (count_ != row_ * size_) row_ = kNoRow;
   }
 
   // Makes the row that was begun null.
-  void end_null() { add_nulls(row_ + 1); }
+  void end_null() {
+    if (size_ == kAnySize) add_nulls(row_ + 1);
+    else row_ = kNoRow;
+  }
+
+  // Whether the column has all rows, or the missing ones are null.
+  bool is_whole(int64_t num_rows) const { return size_ == kAnySize || row_ == num_rows; }
 
   // Allocates values, before they are added, and bytes of texts.
   void reserve(size_t values, size_t text_bytes = 0) {
@@ -91,11 +117,13 @@ class ListBuilder {
  private:
   // With many columns, the processor does not prefetch the next places to write: this does, two cache lines ahead.
   void prefetch() const {
-    constexpr size_t kAhead = 128;
-    __builtin_prefetch(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t) + kAhead, 1);
-    __builtin_prefetch(values_at_ + kAhead, 1);
-    __builtin_prefetch(texts_at_ + kAhead, 1);
+    if (size_ == kAnySize) __builtin_prefetch(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t) + kPrefetched, 1);
+    __builtin_prefetch(values_at_ + kPrefetched, 1);
+    __builtin_prefetch(texts_at_ + kPrefetched, 1);
   }
+
+  static constexpr size_t kPrefetched = 128;
+  static constexpr int64_t kNoRow = -1;  // a list had another size: no row can begin
 
   size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
   void grow_rows();
@@ -105,7 +133,7 @@ class ListBuilder {
   size_t expected(size_t used) const;
 
   ValueKind kind_;
-  int64_t num_rows_, row_ = 0, count_ = 0, null_count_ = 0;
+  int64_t size_, num_rows_, row_ = 0, count_ = 0, null_count_ = 0;
   Buffer offsets_, validity_, values_, texts_;
   uint8_t *values_at_, *texts_at_;  // what is written next
 };

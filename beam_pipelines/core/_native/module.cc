@@ -306,20 +306,24 @@ PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
   return done ? Py_BuildValue("(iii)", after[0], after[1], after[2]) : nullptr;
 }
 
-// Reads names and a byte for each: 'Z', 'f' or 'l', the type of its values. Returns false with a Python exception set.
-bool read_wanted(PyObject* pair, std::vector<WantedFeature>* wanted) {
-  PyObject* name_list;
+// Reads names, a byte for each: 'Z', 'f' or 'l', the type of its values; and the size of its lists. Returns false with a Python exception set.
+bool read_wanted(PyObject* triple, std::vector<WantedFeature>* wanted) {
+  PyObject *name_list, *size_list;
   const char* kinds;
   Py_ssize_t num_kinds;
   std::vector<std::string> names;
-  if (!PyArg_ParseTuple(pair, "O!y#", &PyList_Type, &name_list, &kinds, &num_kinds) || !read_names(name_list, &names)) return false;
-  if (names.size() != static_cast<size_t>(num_kinds)) {
-    PyErr_SetString(PyExc_ValueError, "found another number of kinds than of names, expected one for each");
+  if (!PyArg_ParseTuple(triple, "O!y#O!", &PyList_Type, &name_list, &kinds, &num_kinds, &PyList_Type, &size_list) || !read_names(name_list, &names)) {
+    return false;
+  }
+  if (names.size() != static_cast<size_t>(num_kinds) || PyList_Size(size_list) != num_kinds) {
+    PyErr_SetString(PyExc_ValueError, "found another number of kinds or sizes than of names, expected one for each");
     return false;
   }
   for (size_t place = 0; place < names.size(); ++place) {
     const ValueKind kind = kinds[place] == 'Z' ? ValueKind::kBytes : kinds[place] == 'f' ? ValueKind::kFloat : ValueKind::kInt64;
-    wanted->push_back({names[place], kind});
+    const Py_ssize_t size = PyLong_AsSsize_t(PyList_GetItem(size_list, static_cast<Py_ssize_t>(place)));
+    if (size == -1 && PyErr_Occurred()) return false;
+    wanted->push_back({names[place], kind, size < 0 ? kAnySize : size});
   }
   return true;
 }
@@ -327,7 +331,11 @@ bool read_wanted(PyObject* pair, std::vector<WantedFeature>* wanted) {
 // An array of lists, around the array of their values. Takes the column's buffers.
 std::unique_ptr<Result> list_result(ListColumn& column, int64_t length, const std::string& name, std::unique_ptr<Result> values) {
   const ListColumn taken = std::exchange(column, {});
-  auto made = std::make_unique<Result>("+L", length, std::vector<Memory>{taken.validity, taken.offsets}, taken.null_count);
+  const bool has_size = taken.size != kAnySize;
+  const std::string format = has_size ? "+w:" + std::to_string(taken.size) : "+L";
+  std::vector<Memory> buffers{taken.validity};
+  if (!has_size) buffers.push_back(taken.offsets);
+  auto made = std::make_unique<Result>(format.c_str(), length, std::move(buffers), taken.null_count);
   made->name = name;
   values->name = "item";
   made->children.push_back(std::move(values));
@@ -357,7 +365,7 @@ std::unique_ptr<Result> examples_result(int64_t num_rows, const Wanted& wanted, 
   return batch;
 }
 
-// Takes the features, and the feature lists or None, as names and kinds. Returns a pair of capsules, or None.
+// Takes the features, and the feature lists or None, as names, kinds and sizes. Returns a pair of capsules, or None.
 PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
   PyObject *chunk_pairs, *rows_pair, *features, *lists;
   int framed, is_closed;

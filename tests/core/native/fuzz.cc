@@ -322,6 +322,9 @@ void parse_examples(Decisions& decisions) {
   records.limits = {0, static_cast<int64_t>(bytes.size())};
   native::Wanted wanted{kWanted, {}, is_sequence, rarely(3, decisions)};
   if (is_sequence) wanted.lists = kWanted;
+  for (native::WantedFeature& feature : wanted.features) {
+    if (rarely(4, decisions)) feature.size = static_cast<int64_t>(decisions.next(3));
+  }
   try {
     // Twice the same chunk; rows of both, and rarely one that is in neither.
     std::vector<int64_t> selected(decisions.next(9));
@@ -340,7 +343,9 @@ void parse_examples(Decisions& decisions) {
     const std::optional<native::ExampleColumns> made = native::parse_examples(chunks, selection, framed, wanted);
     if (!made) return;
     for (size_t place = 0; place < wanted.features.size(); ++place) {
-      check_lists(made->features[place], selection.count);
+      const int64_t size = wanted.features[place].size;
+      if (size == native::kAnySize) check_lists(made->features[place], selection.count);
+      else check(made->features[place].num_values == size * selection.count, "every list has the size");
       check_values(made->features[place], wanted.features[place].kind);
     }
     for (size_t place = 0; place < wanted.lists.size(); ++place) {
