@@ -340,7 +340,7 @@ def check_sizes(
 def test_sizes(
     drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
 ) -> None:
-    """Features with a size are taken if every record has as many values."""
+    """Features with a size are taken if all records have it."""
     types, rows = drawn
     sizes = {name: data.draw(st.integers(0, 2)) for name in types if data.draw(st.booleans())}
     whole = [
@@ -369,7 +369,7 @@ def test_sizes_of_odd_records(name: str, size: int) -> None:
 @pytest.mark.parametrize("bits", [0, 7, 8, 14, 31, 55, 56, 57, 63, 64])
 @pytest.mark.parametrize("length", [1, 120, 121, 122, 123, 200])
 def test_single_numbers_of_any_length(bits: int, length: int) -> None:
-    """One number a feature, with names of any length, within and at the end."""
+    """Single numbers are taken after names of any length."""
     number = (1 << bits) - 1 if bits < 64 else -1
     name = "n" * length
     rows = [{name: [number], "f": [0.5]}, {name: [number]}, {name: [1, 2]}, {name: [], "f": []}]
