@@ -26,9 +26,11 @@ assert bp.__file__.startswith(sys.prefix), bp.__file__
 assert _native.KERNELS_AVAILABLE
 """
 READ = f"""{CHECK}
-with bp.open(sys.argv[1]).batches("train", batch_size=10, fill={{"x": 0.0}}) as batches:
-    found = sorted(float(x) for batch in batches for x in batch["x"])
-assert found == list(range(99)), found
+dataset = bp.open(sys.argv[1])
+with dataset.batches("train", batch_size=10) as batches:
+    found = sorted((x, t) for batch in batches for x, t in zip(*map(list, batch.values())))
+encoded = dataset.encoder()([{{"x": x, "t": "ab"[x % 2]}} for x in range(99)])
+assert found == sorted(zip(*map(list, encoded.values()))), (found, encoded)
 try:
     bp.convert
 except ImportError as error:
@@ -84,12 +86,14 @@ def run(own: Path, folder: Path, *arguments: object) -> str:
     ).stdout
 
 
-def write_recipe(folder: Path, encode: str = "") -> Path:
-    """Writes 99 rows, and a recipe for them."""
+def write_recipe(folder: Path) -> Path:
+    """Writes 99 rows, and a recipe that encodes them."""
     rows = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(99))
     (folder / "rows.csv").write_text(f"x,t\n{rows}")
     recipe = folder / "recipe.yaml"
-    recipe.write_text(f"name: rows\nsources: {{rows: rows.csv}}\n{encode}")
+    recipe.write_text(
+        "name: rows\nsources: {rows: rows.csv}\nencode: {x: z_score, t: vocabulary}\n"
+    )
     return recipe
 
 
@@ -97,19 +101,8 @@ def write_recipe(folder: Path, encode: str = "") -> Path:
 def dataset(tmp_path_factory) -> Path:
     """A dataset that this environment makes."""
     folder = tmp_path_factory.mktemp("dataset")
-    types = "types: {x: float32}"
-    recipe = write_recipe(folder)
-    recipe.write_text(f"name: rows\nsources: {{rows: {{path: rows.csv, {types}}}}}\n")
-    run(
-        Path(sys.executable),
-        ROOT,
-        "-m",
-        "beam_pipelines",
-        "convert",
-        recipe,
-        "--output",
-        folder / "out",
-    )
+    command = ["-m", "beam_pipelines", "convert", write_recipe(folder), "--output", folder / "out"]
+    run(Path(sys.executable), ROOT, *command)
     return folder / "out"
 
 
@@ -129,7 +122,7 @@ def test_the_wheels_convert(python: str, tmp_path: Path) -> None:
         # The list as it stands: on Python 3.10 pip finds no solution of its own (constraints.txt).
         pip(own, "install", "--no-deps", "--requirement", ROOT / "constraints.txt")
     pip(own, "install", "--no-deps", one(READER_WHEEL), one(FULL_WHEEL))
-    recipe = write_recipe(tmp_path, "encode: {x: z_score, t: vocabulary}\n")
+    recipe = write_recipe(tmp_path)
     run(own, tmp_path, "-c", CHECK)
     for arguments in (["convert", recipe, "--output", "out"], ["verify", "out"]):
         run(own, tmp_path, own.with_name("beam-pipelines"), *arguments)
