@@ -15,6 +15,8 @@ from beam_pipelines.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from beam_pipelines.core.errors import DataError as DataError
     from beam_pipelines.core.errors import RecipeError as RecipeError
+    from beam_pipelines.dataset.compare import Comparison as Comparison
+    from beam_pipelines.dataset.compare import compare as compare
     from beam_pipelines.dataset.info import Info as Info
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 # Public name -> (module, name in it).
 _PLACE_OF_NAME = {
+    "Comparison": ("dataset.compare", "Comparison"),
     "DataError": ("core.errors", "DataError"),
     "Dataset": ("opening.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
@@ -50,6 +53,7 @@ _PLACE_OF_NAME = {
     "Ragged": ("reader.columns", "Ragged"),
     "Reader": ("reader.reader", "Reader"),
     "RecipeError": ("core.errors", "RecipeError"),
+    "compare": ("dataset.compare", "compare"),
     "convert": ("pipeline.api", "convert"),
     "describe": ("pipeline.api", "describe"),
     "info": ("dataset.info", "info"),

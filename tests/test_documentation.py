@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe.reader import parse_recipe
@@ -118,6 +119,17 @@ string_domain { name: "carrier" value: "AA" value: "UA" }
 """)
 
 
+def make_compared(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """Two datasets of the same rows; two rows differ."""
+    for name, rows in (
+        ("trained", ("1,1,Oslo", "2,1.5,Rome", "3,2,Lima", "4,5,Oslo")),
+        ("served", ("1,1,Oslo", "2,1.25,Rome", "3,,Lima")),
+    ):
+        (folder / f"{name}.csv").write_text("\n".join(("id,price,city", *rows)) + "\n")
+        source = {"path": str(folder / f"{name}.csv"), "types": {"price": "float32"}}
+        bp.convert({"name": name, "sources": {"rows": source}}, folder / name)
+
+
 def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """A table like Criteo's click logs."""
     script = ROOT / "benchmarks" / "criteo_like.py"
@@ -161,6 +173,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "clicks": make_clicks,
     "wrong": make_wrong,
     "anomalies": make_anomalies,
+    "compared": make_compared,
     "criteo": make_criteo,
     "visits": make_visits,
     "served": make_served,

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import click
 
+from beam_pipelines.cli.compare import compare
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.options import (
     BEAM_EPILOG,
@@ -420,6 +421,7 @@ cli.add_command(statistics)
 cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(plan)
+cli.add_command(compare)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ _TITLES = {"Args": "Arguments"}
 _ITEM = re.compile(r"^(\w[\w, ]*): (.*)$")
 ORDER = (
     "convert", "plan", "describe", "validate", "transform", "open", "Dataset", "Reader", "Ragged", "Encoder", "load", "info", "Info",
-    "inspect", "verify", "Description", "Plan", "Recipe", "PolicyOptions", "register_format",
+    "inspect", "verify", "compare", "Comparison", "Description", "Plan", "Recipe", "PolicyOptions", "register_format",
     "register_encoding", "RecipeError", "DataError",
 )  # fmt: skip
 
