@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 # Every float64, and every sum of them, is a whole multiple of 2**-1074, the smallest one.
-_SCALE = 1074
+SCALE = 1074
 # Beyond 2**±400 squares may leave the range of float64; values are scaled first.
 _SAFE_EXPONENT = 400
 
@@ -57,11 +57,9 @@ class ExactMoments:
         center = float((scaled * counts).sum() / count)
         deviations: npt.NDArray[np.float64] = scaled - center
         deviation = float((deviations * counts).sum())
-        total = count * _fixed(center, _SCALE) + _fixed(deviation, _SCALE)
-        squares = _squares(
-            count, _fixed(center, _SCALE), _fixed(deviation, _SCALE), deviations, counts
-        )
-        return cls(count, _shifted(total, shift), _shifted(squares, 2 * shift))
+        total = count * fixed(center, SCALE) + fixed(deviation, SCALE)
+        squares = _squares(count, fixed(center, SCALE), fixed(deviation, SCALE), deviations, counts)
+        return cls(count, shifted(total, shift), shifted(squares, 2 * shift))
 
     @classmethod
     def _of_integers(
@@ -76,9 +74,9 @@ class ExactMoments:
             deviations = (values - center).astype(np.float64)
         else:
             deviations = values.astype(np.float64) - float(center)
-        deviation = (total - count * center) << _SCALE
-        squares = _squares(count, center << _SCALE, deviation, deviations, counts)
-        return cls(count, total << _SCALE, squares)
+        deviation = (total - count * center) << SCALE
+        squares = _squares(count, center << SCALE, deviation, deviations, counts)
+        return cls(count, total << SCALE, squares)
 
     @classmethod
     def merged(cls, parts: Iterable[ExactMoments]) -> ExactMoments:
@@ -94,7 +92,7 @@ class ExactMoments:
 
         It is correctly rounded from the sum.
         """
-        return self.total / (self.count << _SCALE) if self.count else 0.0
+        return self.total / (self.count << SCALE) if self.count else 0.0
 
     @property
     def standard_deviation(self) -> float:
@@ -103,7 +101,7 @@ class ExactMoments:
             return 0.0
         # Times count², in units of 2**-2148.
         variance = max(0, self.squares * self.count - self.total * self.total)
-        return math.isqrt(variance << 128) / (self.count << _SCALE + 64)
+        return math.isqrt(variance << 128) / (self.count << SCALE + 64)
 
 
 def _squares(
@@ -115,16 +113,17 @@ def _squares(
 ) -> int:
     """Returns the sum of (center + deviation)² over all values, multiplied out."""
     square_deviations = float((deviations * deviations * counts).sum())
-    return count * center * center + 2 * center * deviation + _fixed(square_deviations, 2 * _SCALE)
+    return count * center * center + 2 * center * deviation + fixed(square_deviations, 2 * SCALE)
 
 
-def _fixed(value: float, scale: int) -> int:
+def fixed(value: float, scale: int) -> int:
     """Returns a finite float in units of 2**-scale, as an exact integer."""
     numerator, denominator = value.as_integer_ratio()
     return (numerator << scale) // denominator
 
 
-def _shifted(value: int, bits: int) -> int:
+def shifted(value: int, bits: int) -> int:
+    """Returns an integer times two to the power of ``bits``, rounded down."""
     return value << bits if bits >= 0 else value >> -bits
 
 

@@ -28,6 +28,7 @@ class StatisticsPlan(PickledOnce):
       features: columns whose values are counted; empty: all. Of others only their presence and
         number of values are.
       sample: share of the rows whose values are counted; ``None``: all.
+      cross: pairs of number columns that are compared, each in order of the names.
       composites: sparse and weighted features of the recipe's schema, whose rows are counted.
     """
 
@@ -38,6 +39,7 @@ class StatisticsPlan(PickledOnce):
     features: tuple[str, ...] = ()
     composites: tuple[Composite, ...] = ()
     sample: float | None = None
+    cross: tuple[tuple[str, str], ...] = ()
 
     def counts(self, column: str) -> bool:
         """Whether the values of a column are counted."""
@@ -72,6 +74,10 @@ def plan_statistics(
             path: tuple[str | int, ...] = ("statistics", key)
             path += (index,) if len(columns) > 1 else ()
             problems += _check(schema, path, column, fits, expected)
+    for index, pair in enumerate(wanted.cross):
+        for column in pair:
+            path = ("statistics", "cross", index)
+            problems += _check(schema, path, column, _has_numbers, "a column of numbers")
     problems += [
         Problem(
             ("sequence",),
@@ -93,6 +99,7 @@ def plan_statistics(
         wanted.features,
         composites_in(expected),
         wanted.sample,
+        wanted.cross,
     )
 
 
@@ -116,6 +123,13 @@ def _check(
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _has_numbers(kind: pa.DataType) -> bool:
+    if has_lists_as_steps(kind):
+        return False
+    kind = value_type(kind)
+    return not (pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _has_slices(kind: pa.DataType) -> bool:

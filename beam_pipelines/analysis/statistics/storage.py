@@ -24,6 +24,7 @@ from beam_pipelines.analysis.statistics.column import (
     is_text,
 )
 from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
+from beam_pipelines.analysis.statistics.crosses import CrossMoments
 from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
@@ -73,7 +74,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "composites", "sample"):
+    for name in ("features", "composites", "sample", "cross"):
         if not stored[name]:
             del stored[name]
     metadata = {
@@ -151,7 +152,11 @@ def _fail(path: str, message: str) -> NoReturn:
 
 def _about(key: DataSlice | None, table: TableStatistics) -> Facts:
     facts: Facts = {"slice": key, "rows": table.rows, "weight": table.weight}
-    return {**facts, "composites": table.composites} if table.composites else facts
+    if table.composites:
+        facts["composites"] = table.composites
+    if table.crosses:
+        facts["crosses"] = [_cross_to_facts(cross) for cross in table.crosses]
+    return facts
 
 
 def _row(number: int, name: str, column: ColumnStatistics) -> dict[str, Any]:
@@ -191,6 +196,7 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
             found,
             facts["weight"],
             composites=tuple(map(_composite_from_facts, facts.get("composites", ()))),
+            crosses=tuple(map(_cross_from_facts, facts.get("crosses", ()))),
         )
         for facts, found in zip(about, columns, strict=True)
     }
@@ -259,12 +265,29 @@ def _plan(facts: Facts) -> StatisticsPlan:
         tuple(facts.get("features", ())),
         tuple(map(_composite, facts.get("composites", ()))),
         facts.get("sample"),
+        tuple((x, y) for x, y in facts.get("cross", ())),
     )
 
 
 def _composite(facts: Sequence[Any]) -> Composite:
     name, value, others, is_weighted = facts
     return Composite(name, value, tuple(others), is_weighted)
+
+
+def _cross_to_facts(cross: CrossMoments) -> Sequence[Any]:
+    return [
+        cross.pair,
+        _moments_to_facts(cross.x),
+        _moments_to_facts(cross.y),
+        hex(cross.products),
+        cross.infinite,
+    ]
+
+
+def _cross_from_facts(facts: Sequence[Any]) -> CrossMoments:
+    (name_x, name_y), x, y, products, infinite = facts
+    of_x, of_y = _moments_from_facts(x), _moments_from_facts(y)
+    return CrossMoments((name_x, name_y), of_x, of_y, int(products, 16), infinite)
 
 
 def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
@@ -286,11 +309,19 @@ def _values_to_facts(values: Values, arrays: Arrays) -> Facts:
     )
 
 
+def _moments_to_facts(moments: ExactMoments) -> list[str]:
+    # Whole numbers of hundreds of digits.
+    return [hex(number) for number in dataclasses.astuple(moments)]
+
+
+def _moments_from_facts(facts: Sequence[str]) -> ExactMoments:
+    return ExactMoments(*(int(number, 16) for number in facts))
+
+
 def _numbers_to_facts(values: NumberStatistics, arrays: Arrays) -> Facts:
     weighted = values.weighted
     return {
-        # Whole numbers of hundreds of digits.
-        "moments": [hex(number) for number in dataclasses.astuple(values.moments)],
+        "moments": _moments_to_facts(values.moments),
         "distribution": _distribution_to_facts(values.distribution, arrays),
         **{name: getattr(values, name) for name in _NUMBER_COUNTS},
         "weighted": None if weighted is None else _weighted_to_facts(weighted, arrays),
@@ -299,7 +330,7 @@ def _numbers_to_facts(values: NumberStatistics, arrays: Arrays) -> Facts:
 
 def _numbers_from_facts(facts: Facts, arrays: Iterator[bytes]) -> NumberStatistics:
     return NumberStatistics(
-        ExactMoments(*(int(number, 16) for number in facts["moments"])),
+        _moments_from_facts(facts["moments"]),
         _distribution_from_facts(facts["distribution"], arrays),
         **{name: facts[name] for name in _NUMBER_COUNTS},
         weighted=None

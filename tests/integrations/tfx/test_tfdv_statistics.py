@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import pathlib
 import random
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
+import beam_pipelines as bp
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, find_anomalies
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics.composites import composites_in
@@ -103,3 +107,102 @@ def reasons(anomalies: anomalies_pb2.Anomalies) -> dict[str, list[tuple[int, str
         name: [(one.type, one.short_description, one.description) for one in info.reason]
         for name, info in anomalies.anomaly_info.items()
     }
+
+
+def test_feature_skew_by_key(tmp_path: pathlib.Path) -> None:
+    """The counts of ``compare`` are those of TFDV's feature skew detector."""
+    import apache_beam as beam
+    import tensorflow as tf
+    from tensorflow_data_validation.skew import feature_skew_detector
+
+    chance = random.Random(4)
+    folders = {}
+    for side in ("base", "test"):
+        lines = []
+        for _ in range(300):
+            row: dict[str, Any] = {"id": chance.randrange(400), "day": chance.choice("ab")}
+            row |= {"n": chance.choice([None, 1, 2]), "x": chance.choice([None, 0.5, 1.5])}
+            row["l"] = [chance.choice("st") for _ in range(chance.randrange(3))]
+            row[side] = 1
+            if chance.random() < 0.05:
+                del row["day"]
+            lines.append(json.dumps(row))
+        (tmp_path / f"{side}.jsonl").write_text("\n".join(lines) + "\n")
+        folders[side] = tmp_path / side
+        recipe = {"name": side, "sources": {"d": str(tmp_path / f"{side}.jsonl")}}
+        bp.convert(recipe, folders[side], beam_options=["--direct_num_workers", "1"])
+    ours = bp.compare(str(folders["base"]), str(folders["test"]), ["id", "day"])
+
+    def examples(side: str) -> list[Any]:
+        paths = [str(path) for path in folders[side].glob("examples/*/*")]
+        records = tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator()
+        return [tf.train.Example.FromString(record) for record in records]
+
+    results, stats = str(tmp_path / "results"), str(tmp_path / "stats")
+    with beam.Pipeline() as pipeline:
+        sides = tuple(pipeline | side >> beam.Create(examples(side)) for side in folders)
+        found = sides | feature_skew_detector.DetectFeatureSkewImpl(["id", "day"])
+        found[feature_skew_detector.SKEW_RESULTS_KEY] | "Results" >> (
+            feature_skew_detector.skew_results_sink(results)
+        )
+        found[feature_skew_detector.MATCH_STATS_KEY] | "Stats" >> (
+            feature_skew_detector.match_stats_sink(stats)
+        )
+    theirs = {
+        skew.feature_name: skew for skew in feature_skew_detector.skew_results_iterator(results)
+    }
+    assert set(theirs) == set(ours.features)
+    for name, skew in theirs.items():
+        assert {
+            **dataclasses.asdict(ours.features[name]),
+            "diff_count": ours.features[name].diff_count,
+        } == fields(skew, "feature_name"), name
+    [match] = feature_skew_detector.match_stats_iterator(stats)
+    assert dataclasses.asdict(ours.match_stats) == fields(match)
+    assert ours.match_stats.duplicate_id_count > 0
+    assert ours.match_stats.base_missing_id_count > 0
+
+
+def fields(proto: Any, without: str = "") -> dict[str, int]:
+    """Returns a message's numbers."""
+    names = [field.name for field in proto.DESCRIPTOR.fields if field.name != without]
+    return {name: getattr(proto, name) for name in names}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_pairs_of_columns(seed: int) -> None:
+    """Covariance and correlation of pairs of columns are TFDV's."""
+    from tensorflow_data_validation.statistics.generators import (
+        cross_feature_stats_generator as cross,
+    )
+
+    chance = random.Random(seed)
+    rows = [
+        {
+            "x": chance.choice([None, [chance.randrange(100)], [1, 2], []]),
+            "y": chance.choice([None, [chance.gauss(5, 3)], [float("nan")], [1.0, 2.0]]),
+            "z": [chance.random()],
+        }
+        for _ in range(200)
+    ]
+    integers, floats = pa.list_(pa.int64()), pa.list_(pa.float32())
+    columns = pa.schema([("x", integers), ("y", floats), ("z", floats)])
+    whole = pa.RecordBatch.from_pylist(rows, columns)
+    batches = [whole[:70], whole[70:]]
+    pairs = (("x", "y"), ("x", "z"), ("y", "z"))
+    generator = cross.CrossFeatureStatsGenerator(feature_crosses=list(pairs), sample_rate=1.0)
+    theirs = {key_of(each): each for each in generated(generator, batches).cross_features}
+    plan = StatisticsPlan(cross=pairs)
+    table = TableStatistics.merged([TableStatistics.of(batch, plan) for batch in batches])
+    ours = to_proto({"": table})[""].datasets[0].cross_features
+    assert set(theirs) == {key_of(each) for each in ours} == set(pairs)
+    for each in ours:
+        other = theirs[key_of(each)]
+        assert each.count == other.count > 3
+        for name in ("covariance", "correlation"):
+            found, expected = (getattr(one.num_cross_stats, name) for one in (each, other))
+            assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def key_of(cross: Any) -> tuple[str, str]:
+    return cross.path_x.step[0], cross.path_y.step[0]
