@@ -24,7 +24,7 @@ from beam_pipelines.runners.beam_patches import size_based_flushes
 
 pytestmark = pytest.mark.end_to_end
 
-ELEMENTS = 1_000_000
+ELEMENTS = 200_000
 # A worker's thread that fails after the run. Its events are in builtins, because functions are
 # pickled.
 OUTLIVED = """
@@ -54,7 +54,7 @@ except KeyboardInterrupt:
 
 
 def count_through_two_workers(path: Path) -> int:
-    """Pushes a million elements through two workers and counts the arrivals.
+    """Pushes 200,000 elements of 500 bytes through two workers and counts the arrivals.
 
     The second stage is slow to take them.
     """
@@ -63,7 +63,7 @@ def count_through_two_workers(path: Path) -> int:
     )
 
     def take(element: tuple[int, bytes]) -> tuple[int, bytes]:
-        if element[0] % 5_000 == 0:
+        if element[0] % 1_000 == 0:
             time.sleep(0.05)  # the runner's queue fills up, and its flushes have to wait
         return element
 
@@ -71,7 +71,7 @@ def count_through_two_workers(path: Path) -> int:
         _ = (
             pipeline
             | beam.Create(range(100), reshuffle=True)
-            | beam.FlatMap(lambda _: ((number, b"x" * 100) for number in range(ELEMENTS // 100)))
+            | beam.FlatMap(lambda _: ((number, b"x" * 500) for number in range(ELEMENTS // 100)))
             | beam.Reshuffle()
             | beam.Map(take)
             | beam.combiners.Count.Globally()
@@ -88,7 +88,7 @@ def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> Non
     """
     assert worker_handlers.DATA_BUFFER_TIME_LIMIT_MS > 0
     path = tmp_path / "count"
-    assert any(count_through_two_workers(path) < ELEMENTS for _ in range(4))
+    assert any(count_through_two_workers(path) < ELEMENTS for _ in range(8))
     with size_based_flushes():
         assert count_through_two_workers(path) == ELEMENTS
     assert worker_handlers.DATA_BUFFER_TIME_LIMIT_MS > 0
