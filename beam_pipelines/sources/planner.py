@@ -111,12 +111,14 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
             problems.append(problem(source, "path", message))
             continue
         looked_for = files.join(resolved, "**") if is_folder else resolved
-        matches = input_files.list_files(looked_for)
+        suffixes = FORMATS[source.format].suffixes if takes_folders and source.format else ()
+        matches = input_files.list_files(looked_for, suffixes=suffixes if is_folder else ())
         if not matches and takes_folders and not files.has_wildcard(looked_for):
-            looked_for = files.join(resolved, "**")
-            matches = input_files.list_files(looked_for)
+            looked_for, is_folder = files.join(resolved, "**"), True
+            matches = input_files.list_files(looked_for, suffixes=suffixes)
         if not matches:
-            message = f"no file matches '{resolved}'.{_only_hidden(looked_for)}"
+            those = f" with {', '.join(suffixes)}" if is_folder else ""
+            message = f"no file{those} matches '{resolved}'.{_only_hidden(looked_for)}"
             problems.append(problem(source, "path", message))
         for listed in matches:
             if listed.path in found:

@@ -35,7 +35,9 @@ class _Visit(NamedTuple):
     stage: Stage
 
 
-def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
+def list_files(
+    pattern: str, with_hidden: bool = False, suffixes: tuple[str, ...] = ()
+) -> list[Listed]:
     """Returns the files that match an input's pattern, ordered by path.
 
     As ``files.list_files``, and links to folders are followed. A wildcard matches no hidden name: a
@@ -44,9 +46,11 @@ def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
     Args:
       pattern: a path or a pattern.
       with_hidden: a wildcard matches hidden names, too.
+      suffixes: of the files that match, in any case; none: every file matches.
 
     Raises:
-      DataError: as ``files.list_files``; a link that the pattern matches leads to nothing; a file
+      DataError: as ``files.list_files``; a link that the pattern matches leads to nothing, or one
+        without a suffix, which may have led to a folder of files that match; a file
         is found by two names of its folder; something that matches is no regular file.
     """
     files.check_folder(pattern)
@@ -55,6 +59,7 @@ def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
             listed
             for listed in files.list_files(pattern)
             if with_hidden or listed.path == pattern or path_patterns.is_shown(listed.path, pattern)
+            if not suffixes or listed.path.lower().endswith(suffixes)
         ]
     found = []
     if os.path.lexists(pattern) and not os.path.isdir(pattern):
@@ -63,7 +68,7 @@ def list_files(pattern: str, with_hidden: bool = False) -> list[Listed]:
         found = [_regular(pattern, status)] if status else []
     elif files.has_wildcard(pattern):
         top, rest = _top_and_rest(pattern)
-        found = sorted(_Walk(top, PathPattern(rest, with_hidden)).files())
+        found = sorted(_Walk(top, PathPattern(rest, with_hidden), suffixes).files())
     files.check_names(found)
     return found
 
@@ -98,8 +103,8 @@ class _Walk:
     has several names is read once, unless the pattern matches other files under another name.
     """
 
-    def __init__(self, top: str, pattern: PathPattern) -> None:
-        self._top, self._pattern = top, pattern
+    def __init__(self, top: str, pattern: PathPattern, suffixes: tuple[str, ...]) -> None:
+        self._top, self._pattern, self._suffixes = top, pattern, suffixes
         start = _Visit(os.path.realpath(top or os.curdir), pattern.start)
         self._name_of = {start: ""}  # the first name, with a slash at its end
         self._waiting = deque([start])
@@ -127,7 +132,10 @@ class _Walk:
             name = folder + entry.name
             if self._pattern.leaves_out(name):
                 continue
-            is_match = self._pattern.matches(name)
+            is_file = not self._suffixes or name.lower().endswith(self._suffixes)
+            is_match = is_file and self._pattern.matches(name)
+            # A link without a suffix may have led to a folder of files that match.
+            may_dangle = not is_match and (not self._suffixes or "." in entry.name)
             may_hold = entry.is_link or entry.is_folder
             stage = self._pattern.stage_of(name) if may_hold else None
             if stage and entry.is_folder:
@@ -136,7 +144,7 @@ class _Walk:
                 path = os.path.join(self._top, name)
                 if entry.is_link and is_match:
                     input_roots.check(path)
-                status = _status_of(path, may_dangle=not is_match)
+                status = _status_of(path, may_dangle=may_dangle)
                 if status and stat.S_ISDIR(status.st_mode):
                     if stage:
                         input_roots.check(path)

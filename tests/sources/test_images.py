@@ -329,8 +329,8 @@ def write(tmp_path: Path, *names: str) -> None:
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
-        ((), {}, "no file matches"),
-        (("notes.txt",), {}, "found no image"),
+        ((), {}, "no file with .jpg, .* matches"),
+        (("notes.txt",), {}, "no file with .jpg, .jpeg, "),
         (("cat/1.png", "2.png"), {}, "found .*2.png outside of the class folders"),
         (
             ("cat/1.png", "cat/more/2.png"),

@@ -223,6 +223,30 @@ def test_links(tmp_path: Path, case: str) -> None:
     assert listed(tmp_path, pattern) == expected
 
 
+IMAGES = {
+    "a link to nothing that is no image": (["p/x.jpg", "p/notes.txt -> gone"], ["p/x.jpg"]),
+    "an alias without images": (["p/a/x.JPG", "p/d/r.md", "p/e -> d"], ["p/a/x.JPG"]),
+    "a linked class": (["d/x.png", "p/cats -> ../d"], ["p/cats/x.png"]),
+    "an image that is gone": (["p/x.jpg", "p/y.jpg -> gone"], r"y\.jpg: found a link to gone"),
+    "a class that is gone": (["p/a/x.jpg", "p/b -> gone"], r"p/b: found a link to gone"),
+    "a class with two names": (["p/a/x.jpg", "p/b -> a"], r"p/b: found the folder .*/a again"),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_links_in_a_folder_of_images(tmp_path: Path, case: str) -> None:
+    """Images count, and links that may have led to some."""
+    paths, expected = IMAGES[case]
+    make(tmp_path, *paths)
+    suffixes = (".jpg", ".png")
+    if isinstance(expected, str):
+        with pytest.raises(DataError, match=expected):
+            input_files.list_files(f"{tmp_path}/p/**", suffixes=suffixes)
+        return
+    found = input_files.list_files(f"{tmp_path}/p/**", suffixes=suffixes)
+    assert [os.path.relpath(one.path, tmp_path) for one in found] == expected
+
+
 WRONG = {
     "dangling": (["x.csv", "y.csv -> gone.csv"], "*.csv", r"y\.csv: found a link to gone\.csv"),
     "dangling by name": (["y.csv -> gone.csv"], "y.csv", r"y\.csv: found a link to gone\.csv"),
