@@ -54,9 +54,9 @@ except KeyboardInterrupt:
 
 
 def count_through_two_workers(path: Path) -> int:
-    """Pushes 200,000 elements of 500 bytes through two workers and counts the arrivals.
+    """Pushes 200,000 elements through two workers and counts the arrivals.
 
-    The second stage is slow to take them.
+    Each has 500 bytes. The second stage is slow to take them.
     """
     options = PipelineOptions(
         ["--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
