@@ -355,13 +355,14 @@ def inspect(
 
 @cli.command(cls=StorageCommand)
 @click.argument("path", metavar="DIR")
+@click.option("--images", is_flag=True, help="Also decode images, as TensorFlow would.")
 @verbose
-def verify(path: str) -> None:
+def verify(path: str, images: bool) -> None:
     """Read every shard of a dataset again: checksums, counts, manifest, schema."""
     from beam_pipelines.core.formatting import show_bytes
     from beam_pipelines.dataset.verify import verify_dataset
 
-    found = verify_dataset(path)
+    found = verify_dataset(path, images)
     say(
         f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
         + (f" in {found.generations:,} generations" if found.generations > 1 else "")
@@ -371,6 +372,7 @@ def verify(path: str) -> None:
             if found.is_parsed
             else "; raw records are not parsed."
         )
+        + (" Every image is whole." if images else "")
     )
     if found.left_behind:
         say(

@@ -18,8 +18,14 @@ from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.verify_index import ShardParts, check_parts, indexes_of
+from beam_pipelines.dataset.whole_images import (
+    check_images,
+    check_raw_images,
+    image_features_of,
+    limits_of,
+)
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.framing import read_record_blocks
@@ -45,7 +51,7 @@ class Verification:
     left_behind: tuple[str, ...] = ()
 
 
-def verify_dataset(folder: str) -> Verification:
+def verify_dataset(folder: str, images: bool = False) -> Verification:
     """Reads every shard of a dataset and checks it.
 
     Checks that the files of the manifest are there and no others, each file's size and CRC-32C,
@@ -53,7 +59,12 @@ def verify_dataset(folder: str) -> Verification:
     schema, with every required feature (raw records are not parsed). Each part is read again by its
     index.
 
+    Args:
+      folder: of the dataset.
+      images: whether images are decoded, which takes several times as long.
+
     Raises:
+      RecipeError: images are to be decoded, and there are none.
       DataError: lists everything that is wrong, by file.
     """
     manifest = read_manifest(folder)
@@ -61,6 +72,7 @@ def verify_dataset(folder: str) -> Verification:
     if manifest["schema"] != RAW_SCHEMA:
         # 'validate' and the next run with a baseline read it.
         read_schema(files.within(folder, RAW_SCHEMA))
+    pictures = image_features_of(folder, manifest, schema) if images else None
     behind = tuple(left_behind(folder, manifest))
     problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
     parts: dict[str, ShardParts] = {}
@@ -74,9 +86,7 @@ def verify_dataset(folder: str) -> Verification:
         for shard in split["shards"]:
             path = files.join(folder, *shard["path"].split("/"))
             try:
-                rows += _verify_shard(
-                    path, shard, manifest["compression"], schema, manifest["record"]
-                )
+                rows += _verify_shard(path, shard, manifest, schema, pictures)
                 if shard["path"] in parts:
                     check_parts(path, parts[shard["path"]])
             except DataError as error:
@@ -152,18 +162,25 @@ def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> 
 
 
 def _verify_shard(
-    path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema, record: str
+    path: str,
+    shard: dict[str, Any],
+    manifest: Manifest,
+    schema: schema_pb2.Schema,
+    images: Collection[str] | None,
 ) -> int:
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
-    decoder = RecordDecoder(schema, record == "sequence_example")
-    rows = 0
+    decoder = RecordDecoder(schema, manifest["record"] == "sequence_example")
+    is_raw, limits, rows = manifest["record"] == "raw", limits_of(manifest), 0
     with files.open_read(path) as file:
-        for block in read_record_blocks(file, path, compression):
-            if record != "raw":
-                _check_block(
+        for block in read_record_blocks(file, path, manifest["compression"]):
+            if not is_raw:
+                batch = _check_block(
                     decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}"
                 )
+                check_images(batch, images or (), limits, path, rows)
+            elif images is not None:
+                check_raw_images(block, limits, path, rows)
             rows += len(block)
     if rows != shard["rows"]:
         raise DataError(
@@ -181,7 +198,8 @@ def _verify_shard(
 
 def _check_block(
     decoder: RecordDecoder, block: Sequence[bytes], schema: schema_pb2.Schema, where: str
-) -> None:
+) -> pa.RecordBatch:
+    """Returns the records of a block as columns, checked against the schema."""
     try:
         batch = decoder.decode(block)
     except ValueError as error:
@@ -217,6 +235,7 @@ def _check_block(
                 f"{where}: feature list '{feature.name}' has steps without {expected}"
                 f"{' value' if size == 1 else ''}, expected {expected} in every step."
             )
+    return batch
 
 
 def _values_a_step(feature: schema_pb2.Feature) -> int | None:
