@@ -17,6 +17,7 @@ from beam_pipelines.core.dataset_layout import MANIFEST, file_index_path, index_
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.scan import Scanned, scan_file
 from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
@@ -26,7 +27,6 @@ from beam_pipelines.tfrecord.part_index import (
     make_index,
     write_index,
 )
-from beam_pipelines.tfrecord.scan import Scanned, scan_file
 
 DALI_SUFFIX = ".idx"
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from isal import igzip_lib, isal_zlib
 
 from beam_pipelines.core import regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
@@ -19,10 +18,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
 from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
+from beam_pipelines.tfrecord.parts import inflate_part
 from beam_pipelines.tfrecord.record_block import RecordBlock
-
-# An empty last block of fixed codes: a part has no last block of its own (transforms/deflate.py).
-_LAST_BLOCK = b"\x03\x00"
 
 
 class ShardFile(NamedTuple):
@@ -132,15 +129,10 @@ def read_part(found: Indexed, part: int) -> RecordBlock:
     first = first_record(index, part)
     where = f"{shard.path}, record {first}, part at byte {offset:,}"
     data = _read(shard, offset, int(columns.bytes[part]))
-    if index.compression != "none":
-        try:
-            data = igzip_lib.decompress(
-                data + _LAST_BLOCK, igzip_lib.DECOMP_DEFLATE, bufsize=framed_bytes
-            )
-        except (igzip_lib.IsalError, EOFError) as error:
-            raise _damaged(where, f"its {index.compression} data are damaged ({error})") from error
-    if len(data) != framed_bytes or isal_zlib.crc32(data) != columns.crc32[part]:
-        raise _damaged(where, f"the checksum of its records is not that of {index.path}")
+    try:
+        data = inflate_part(index, part, data)
+    except ValueError as error:
+        raise _damaged(where, f"{error}, as {index.path} says") from error
     own = columns.framed_bytes[index.parts_of_shard(int(columns.shard[part])).start : part]
     starts = starts_of(data, shard.path, first, int(own.sum()))
     if len(starts) - 1 != columns.rows[part] or starts[-1] != framed_bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.compression import compression_of
 from beam_pipelines.dataset.verify import verify_dataset
@@ -59,6 +60,13 @@ def whole(path: Path) -> bytes:
     return data if compression_of(str(path)) == "none" else zlib.decompress(data, 47)
 
 
+def read_numbers(folder: Path) -> list[int]:
+    """Reads a column of a dataset by its index."""
+    reader = bp.open(folder).batches("train", batch_size=100, shuffle=False, columns=["a"])
+    with reader:
+        return [number for batch in reader for number in batch["a"].tolist()]
+
+
 def test_a_dataset_gets_its_index(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +79,7 @@ def test_a_dataset_gets_its_index(
     rows = json.loads((copy / "dataset.json").read_text())["splits"]["train"]["rows"]
     assert f"Split-train.arrow: 2 parts of 2 file(s) with {rows} records" in capsys.readouterr().out
     assert verify_dataset(str(copy)).rows == ROWS
+    assert read_numbers(copy) == read_numbers(dataset)
 
 
 def test_a_changed_shard_gets_no_index(

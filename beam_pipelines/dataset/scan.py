@@ -12,10 +12,10 @@ from isal import isal_zlib
 
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.restart_points import InflatedFile, find_blocks
 from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartColumns, Restarts
 from beam_pipelines.tfrecord.record_block import RecordBlock, part_edges
-from beam_pipelines.tfrecord.restart_points import InflatedFile, find_blocks
 
 # Parts of uncompressed files.
 PART_BYTES = 256 << 10

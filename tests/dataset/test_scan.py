@@ -1,4 +1,4 @@
-"""tfrecord/scan.py finds parts of other writers' files that inflate alone."""
+"""dataset/scan.py finds parts of other writers' files that inflate alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from isal import isal_zlib
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.tfrecord import restart_points, scan
+from beam_pipelines.dataset import restart_points, scan
+from beam_pipelines.dataset.restart_points import InflatedFile, header_bytes
+from beam_pipelines.dataset.scan import Scanned, scan_file
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, make_index
 from beam_pipelines.tfrecord.parts import after_bits, inflate_part
-from beam_pipelines.tfrecord.restart_points import InflatedFile, header_bytes
-from beam_pipelines.tfrecord.scan import Scanned, scan_file
 
 
 def framed(records: list[bytes]) -> bytes:
