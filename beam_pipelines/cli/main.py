@@ -21,6 +21,7 @@ import click
 
 from beam_pipelines.cli.compare import compare
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
+from beam_pipelines.cli.export import export
 from beam_pipelines.cli.options import (
     BEAM_EPILOG,
     BEAM_OPTIONS,
@@ -424,6 +425,7 @@ cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(plan)
 cli.add_command(compare)
+cli.add_command(export)
 
 
 if __name__ == "__main__":

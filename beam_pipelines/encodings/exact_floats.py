@@ -32,7 +32,7 @@ def exact_float32(array: pa.Array, name: str = "") -> pa.Array:
         return array
     narrow, is_equal = nearest_floats(array, pa.float32())
     if not is_equal.all():
-        raise pa.ArrowInvalid(_rounded(name))
+        raise pa.ArrowInvalid(rounded(name))
     return narrow
 
 
@@ -43,7 +43,7 @@ def exact_float(number: int) -> float:
       ValueError: no float32 equals it.
     """
     if narrow(number) != number:
-        raise ValueError(_rounded(""))
+        raise ValueError(rounded(""))
     return float(number)
 
 
@@ -55,10 +55,10 @@ def exact_float32_tensor(values: tf.Tensor, name: str = "") -> tf.Tensor:
         return values
     narrow = tf.cast(values, tf.float32)
     same = (tf.cast(narrow, tf.int64) == values) & (narrow < 2.0**63)
-    return checked(narrow, same, _rounded(name))
+    return checked(narrow, same, rounded(name))
 
 
-def _rounded(name: str) -> str:
+def rounded(name: str) -> str:
     """Returns the error of an integer that would be rounded."""
     if name:
         return (

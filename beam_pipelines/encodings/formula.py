@@ -27,6 +27,8 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+
 
 @dataclasses.dataclass(frozen=True)
 class Library:
@@ -129,6 +131,14 @@ class Formula(Fitted):
         """Computes one number."""
         wide = widened(features[0])
         return elementwise(lambda x: narrow(self.formula(wide(x), PYTHON)))
+
+    def to_onnx(self, *columns: OnnxColumn) -> Value:
+        """Computes the numbers."""
+        from beam_pipelines.encodings.onnx_graph import onnx_library
+
+        (column,) = columns
+        result: Value = self.formula(column.wide(), onnx_library(column.builder))
+        return result.cast("float32")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes the flat values."""

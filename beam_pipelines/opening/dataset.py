@@ -25,9 +25,11 @@ from beam_pipelines.reader.sequence import Remainder, Stream
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from onnx import ModelProto
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
-    from beam_pipelines.opening.encoder import Encoder
+    from beam_pipelines.opening.encoder import Encoder, FittedPlan
+    from beam_pipelines.reader.columns import Feature
 
 _SHOWN_ROWS = 5
 
@@ -221,19 +223,42 @@ class Dataset:
             TensorFlow; or a file is missing or damaged.
           ValueError: there is no such feature.
         """
-        from beam_pipelines.opening.encoder import open_encoder
+        from beam_pipelines.opening.encoder import Encoder
 
-        self._need_examples("encoder()", "Take the serving graph, transform_graph/transform_fn.")
-        names = (
-            [feature.name for feature in self.schema.feature if feature.name != self.label]
-            if columns is None
-            else columns
-        )
-        return open_encoder(
-            lambda path: _read(_join(self.folder, path)),
-            self.folder,
-            self.manifest,
-            wanted_features(self.folder, self.schema, names, None),
+        features = self._features("encoder()", columns)
+        return Encoder(self._fitted([feature.name for feature in features]), features)
+
+    def to_onnx(self, columns: Iterable[str] | None = None) -> ModelProto:
+        """Returns the dataset's encodings as an ONNX model.
+
+        It needs the package ``onnx``. docs/serving.md has the inputs and outputs.
+
+        Args:
+          columns: names of the features to make; default: all but the label.
+
+        Raises:
+          DataError: as ``encoder``; ``onnx`` is not installed; or ONNX cannot express a feature.
+          ValueError: there is no such feature.
+        """
+        from beam_pipelines.opening.onnx_model import make_model
+
+        features = self._features("to_onnx()", columns)
+        fitted = self._fitted([feature.name for feature in features])
+        return make_model(fitted, features, self.folder, self.manifest["name"])
+
+    def _features(self, reader: str, columns: Iterable[str] | None) -> list[Feature]:
+        """Returns some features of the schema; default: all but the label."""
+        self._need_examples(reader, "Take the serving graph, transform_graph/transform_fn.")
+        if columns is None:
+            names = [feature.name for feature in self.schema.feature]
+            columns = [name for name in names if name != self.label]
+        return wanted_features(self.folder, self.schema, columns, None)
+
+    def _fitted(self, names: list[str]) -> FittedPlan:
+        from beam_pipelines.opening.encoder import read_plan
+
+        return read_plan(
+            lambda path: _read(_join(self.folder, path)), self.folder, self.manifest, names
         )
 
     def _need_examples(self, reader: str, remedy: str) -> None:

@@ -42,6 +42,20 @@ _SINGLE_ROWS = 64
 Encoded = dict[str, Any]
 
 
+class FittedPlan(NamedTuple):
+    """A dataset's encodings of some features.
+
+    Attributes:
+      plan: of these features and the columns that they need; fitted.
+      raw: features of these columns before encoding.
+      origins: column -> how the recipe makes it, for messages.
+    """
+
+    plan: EncodePlan
+    raw: Mapping[str, RawFeature]
+    origins: Mapping[str, str]
+
+
 class Encoder:
     r"""A dataset's fitted encodings as a function of raw rows: ``encoder(rows)``.
 
@@ -70,21 +84,13 @@ class Encoder:
 
     def __init__(
         self,
-        plan: EncodePlan,
-        raw: Mapping[str, RawFeature],
+        fitted: FittedPlan,
         features: Sequence[Feature],
-        origins: Mapping[str, str],
     ) -> None:
-        """Takes what ``open_encoder`` has read.
-
-        Args:
-          plan: of the wanted features and the columns that they need; fitted.
-          raw: features of the columns before encoding.
-          features: the wanted ones, as the schema has them.
-          origins: column -> how the recipe makes it, for messages.
-        """
-        self._plan, self._raw, self._features, self._origins = plan, raw, features, origins
-        self.columns = {field.name: type_name(field.type) for field in plan.columns}
+        """Takes the encodings, and the features as the dataset's schema has them."""
+        self._fitted, self._features = fitted, features
+        self._plan, self._raw, self._origins = fitted
+        self.columns = {field.name: type_name(field.type) for field in self._plan.columns}
         self.features = tuple(feature.name for feature in features)
         self._lock = threading.Lock()
 
@@ -125,7 +131,7 @@ class Encoder:
         return f"Encoder({len(self.columns)} columns -> {len(self.features)} features)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._plan, self._raw, self._features, self._origins)
+        return type(self), (self._fitted, self._features)
 
 
 class _Groups(NamedTuple):
@@ -266,23 +272,22 @@ def _check(array: pa.Array, what: str, size: int) -> None:
         )
 
 
-def open_encoder(
+def read_plan(
     read: Callable[[str], bytes],
     folder: str,
     manifest: Mapping[str, Any],
-    features: Sequence[Feature],
-) -> Encoder:
-    """Opens the encoder of a dataset.
+    names: Sequence[str],
+) -> FittedPlan:
+    """Reads the encodings of a dataset.
 
     Args:
       read: reads a file of the dataset by its path in it.
       folder: of the dataset, for messages.
       manifest: of the dataset.
-      features: the wanted ones, as its schema has them.
+      names: of the wanted features.
 
     Raises:
-      DataError: the dataset is none of tf.Examples, has a ``preprocessing_fn``, or its manifest or
-        encodings are damaged.
+      DataError: the dataset has a ``preprocessing_fn``, or its manifest or encodings are damaged.
     """
     recipe = _recipe(folder, manifest)
     if recipe.preprocessing_fn is not None:
@@ -304,7 +309,6 @@ def open_encoder(
             f"{folder}: found encodings that this version does not make from the recipe in "
             f"{MANIFEST} ({error}). Convert again with --overwrite."
         ) from error
-    names = [feature.name for feature in features]
     chains, used = needed(plan, names)
     plan = dataclasses.replace(
         plan,
@@ -312,8 +316,7 @@ def open_encoder(
         chains=tuple(chains),
         written=tuple(names),
     )
-    raw = raw_features(raw_schema, plan.columns)
-    return Encoder(plan, raw, features, _origins(manifest, recipe))
+    return FittedPlan(plan, raw_features(raw_schema, plan.columns), _origins(manifest, recipe))
 
 
 def _recipe(folder: str, manifest: Mapping[str, Any]) -> Recipe:

@@ -27,16 +27,9 @@ from beam_pipelines.encodings.apply import to_feature
 from beam_pipelines.opening import encoder as encoder_module
 from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.tfrecord.example import serialize_batch
-from tests.support import encoder_dataset
 from tests.support.encoder_dataset import COLUMNS
 
 pytestmark = pytest.mark.end_to_end
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A dataset with an encoding of every kind."""
-    return encoder_dataset.convert(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +195,9 @@ def _assert_near(got: np.ndarray, expected: np.ndarray, name: str) -> None:
 def test_columns_choose_features(folder):
     """Only the wanted features are made; the label is one too."""
     encoder = bp.open(folder).encoder(["numbers", "y"])
-    assert encoder.columns == {"n": "int64", "m": "int64", "ts": "timestamp", "y": "bool"}
+    assert list(encoder.columns) == ["n", "m", "ts", "v", "y"]
     row = {"n": None, "m": 1, "ts": datetime.datetime(1970, 1, 1, 6), "y": True}  # noqa: DTZ001
+    row["v"] = [0.5, 0.5, 0.5]
     encoded = encoder(row)
     assert list(encoded) == ["numbers", "y"]
     assert encoded["numbers"].dtype == np.float32
@@ -279,7 +273,7 @@ def test_no_rows_have_no_values(encoder):
     """An empty list gives arrays of no rows."""
     encoded = encoder([])
     assert all(rows_of(values, 0) == [] for values in encoded.values())
-    assert encoded["numbers"].shape == (0, 4)
+    assert encoded["numbers"].shape == (0, 7)
 
 
 WITHOUT = """

@@ -59,7 +59,9 @@ encode:
   many: [{column: words}, vocabulary, multi_hot]
   words: {vocabulary: {num_oov: 3}}
   raw: {vector: {columns: [m, g, v], lengths: {v: 3}, as: bytes, keep: true}}
-  numbers: {vector: {columns: [m, n, hour], keep: true}}
+  v_hot: [{column: v}, {boundaries: [-0.5, 0.5]}, multi_hot]
+  v: [z_score, {clip: [-1, 1]}]
+  numbers: {vector: {columns: [m, n, hour, v], keep: true, lengths: {v: 3}}}
 label: y
 split: {train: 0.8, eval: 0.2}
 """

@@ -1,0 +1,40 @@
+"""The command ``export``: a dataset's encodings for other programs."""
+
+from __future__ import annotations
+
+import click
+
+from beam_pipelines.cli.options import StorageCommand, verbose
+from beam_pipelines.cli.output import say
+from beam_pipelines.core.errors import RecipeError
+
+
+@click.command(cls=StorageCommand)
+@click.argument("dataset")
+@click.option(
+    "--onnx", metavar="FILE", required=True, help="The ONNX model to write: from raw columns."
+)
+@click.option(
+    "--only",
+    metavar="NAMES",
+    help="Features to export, separated by commas; default: all but the label.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@verbose
+def export(dataset: str, onnx: str, only: str | None, overwrite: bool) -> None:
+    """Write the fitted encodings of a DATASET as an ONNX model."""
+    from beam_pipelines.encodings.onnx_graph import OPSET
+    from beam_pipelines.opening.dataset import Dataset
+    from beam_pipelines.storage import files
+
+    if files.exists(onnx) and not overwrite:
+        raise RecipeError(
+            f"{onnx}: found a file. Add --overwrite to replace it, or choose another name."
+        )
+    model = Dataset(dataset).to_onnx(None if only is None else only.split(","))
+    with files.replace(onnx) as file:
+        file.write(model.SerializeToString(deterministic=True))
+    say(
+        f"{onnx}: {len(model.graph.input):,} inputs, {len(model.graph.output):,} outputs, "
+        f"opset {OPSET}."
+    )
