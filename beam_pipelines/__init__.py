@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.reader.columns import Ragged as Ragged
+    from beam_pipelines.reader.mix import mix as mix
     from beam_pipelines.reader.reader import Reader as Reader
     from beam_pipelines.recipe.model import Recipe as Recipe
     from beam_pipelines.sources import register_format as register_format
@@ -59,6 +60,7 @@ _PLACE_OF_NAME = {
     "info": ("dataset.info", "info"),
     "inspect": ("pipeline.api", "inspect"),
     "load": ("dataset.loader", "load"),
+    "mix": ("reader.mix", "mix"),
     "open": ("opening.dataset", "open"),
     "plan": ("pipeline.api", "plan"),
     "register_encoding": ("encodings", "register_encoding"),

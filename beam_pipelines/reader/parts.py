@@ -125,7 +125,7 @@ def read_part(found: Indexed, part: int) -> RecordBlock:
     """
     index, columns = found.parts, found.parts.columns
     shard = found.files[columns.shard[part]]
-    offset, framed_bytes = int(columns.offset[part]), int(columns.framed_bytes[part])
+    offset = int(columns.offset[part])
     first = first_record(index, part)
     where = f"{shard.path}, record {first}, part at byte {offset:,}"
     data = _read(shard, offset, int(columns.bytes[part]))
@@ -135,10 +135,10 @@ def read_part(found: Indexed, part: int) -> RecordBlock:
         raise _damaged(where, f"{error}, as {index.path} says") from error
     own = columns.framed_bytes[index.parts_of_shard(int(columns.shard[part])).start : part]
     starts = starts_of(data, shard.path, first, int(own.sum()))
-    if len(starts) - 1 != columns.rows[part] or starts[-1] != framed_bytes:
+    if len(starts) - 1 != columns.rows[part] or starts[-1] != len(data):
         raise DataError(
             f"{where}: found {len(starts) - 1:,} records in {starts[-1]:,} bytes, expected "
-            f"{columns.rows[part]:,} in {framed_bytes:,} as {index.path} says. Make the index "
+            f"{columns.rows[part]:,} in {len(data):,} as {index.path} says. Make the index "
             "again with 'beam-pipelines index'."
         )
     return RecordBlock(data, starts)
@@ -148,24 +148,11 @@ def _read(shard: ShardFile, offset: int, size: int) -> bytes:
     try:
         with regular_files.open_read(shard.path) as file:
             check_size(shard, os.fstat(file.fileno()).st_size)
-            data = os.pread(file.fileno(), size, offset)
+            return os.pread(file.fileno(), size, offset)
     except OSError as error:
         raise DataError(
             f"{shard.path}: cannot be read ({error.strerror}). Copy the dataset again."
         ) from error
-    if len(data) != size:
-        raise DataError(
-            f"{shard.path}: found {len(data):,} bytes from byte {offset:,} on, expected {size:,}. "
-            "The file changed while it was read. Copy the dataset again."
-        )
-    return data
-
-
-def _damaged(where: str, what: str) -> DataError:
-    return DataError(
-        f"{where}: {what}. The shard is damaged or changed, or the index is of another one. Copy "
-        "the dataset again, or make the index again with 'beam-pipelines index'."
-    )
 
 
 def check_size(shard: ShardFile, found: int | None) -> None:

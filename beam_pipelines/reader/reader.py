@@ -37,6 +37,9 @@ class Reader(Iterator[Batch]):
 
     One pass (a ``for`` loop to its end) is ``epochs`` epochs; the next pass goes on with the epochs
     behind. A loop that was left goes on with the next batch. Leaving the context closes the reader.
+
+    Attributes:
+      features, options: what ``Dataset.batches`` was asked for.
     """
 
     def __init__(
@@ -58,14 +61,14 @@ class Reader(Iterator[Batch]):
                 check_files(found.files)
         size = options.batch_size * options.world_size
         self._order = Batches(tuple(streams), tuple(weights), size, options.remainder)
-        self._features, self._options = features, options
+        self.features, self.options = features, options
         self._place = Place(0, 0)
         self._batches: Generator[tuple[Place, Batch], None, None] | None = None
         self._is_closed = False
 
     def __len__(self) -> int:
         """Returns the number of batches in a pass, equal on all ranks."""
-        return len(self._order) * self._options.epochs
+        return len(self._order) * self.options.epochs
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +87,11 @@ class Reader(Iterator[Batch]):
             self._stop()
             raise
         return batch
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The splits that are read; a mixture has several."""
+        return self._order.streams
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -140,12 +148,12 @@ class Reader(Iterator[Batch]):
 
     def _read(self) -> Generator[tuple[Place, Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""
-        options, place = self._options, self._place
+        options, place = self.options, self._place
         end = (place.epoch // options.epochs + 1) * options.epochs
         most = min(_MOST_BATCHES, max(1, GROUP_ROWS // options.batch_size))
         groups = read_groups(
             self._order.plans(place, end, most),
-            self._features,
+            self.features,
             options.as_,
             options.rank,
             options.world_size,

@@ -22,7 +22,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.tfrecord import part_index
-from tests.reader.indexed import add_index, write_split_index
+from tests.reader.indexed import finish, write_split_index
 from tests.support.small_dataset import SCHEMA, write_dataset
 
 ROWS = 400
@@ -30,21 +30,6 @@ MORE = """
 feature { name: "pair" type: FLOAT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 2 } } }
 feature { name: "text" type: BYTES presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
 """
-
-
-def finish(folder: str, **more) -> str:
-    """Adds the fields of a whole manifest, and an index of parts."""
-    path = Path(folder) / "dataset.json"
-    manifest = json.loads(path.read_text())
-    for split in manifest["splits"].values():
-        for shard in split["shards"]:
-            shard["crc32c"] = "00000000"
-        split.setdefault("bytes", 0)
-    counts = dict.fromkeys(("read", "added", "dropped", "filtered", "merged", "written"), 0)
-    path.write_text(
-        json.dumps(manifest | {"record": "example", "counts": counts, "sources": {}} | more)
-    )
-    return add_index(folder)
 
 
 @pytest.fixture(scope="module")
