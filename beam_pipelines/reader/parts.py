@@ -132,7 +132,11 @@ def read_part(found: Indexed, part: int) -> RecordBlock:
     try:
         data = inflate_part(index, part, data)
     except ValueError as error:
-        raise _damaged(where, f"{error}, as {index.path} says") from error
+        raise DataError(
+            f"{where}: {error}, as {index.path} says. The shard is damaged or changed, or the index "
+            "is of another one. Copy the dataset again, or make the index again with "
+            "'beam-pipelines index'."
+        ) from error
     own = columns.framed_bytes[index.parts_of_shard(int(columns.shard[part])).start : part]
     starts = starts_of(data, shard.path, first, int(own.sum()))
     if len(starts) - 1 != columns.rows[part] or starts[-1] != len(data):

@@ -1,4 +1,4 @@
-"""A mixture has the rows of its datasets, in their shares, and resumes."""
+"""A mixture has rows of its datasets in their shares, and resumes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_shares_and_epochs(datasets):
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("remainder", ["short", "drop", "pad"])
 def test_resumes_with_other_ranks(datasets, shuffle, remainder):
-    """Global batches are the same with other ranks, before and after a state."""
+    """Global batches are the same with other ranks."""
     size, epochs = 36, 2
     options = {"size": size, "epochs": epochs, "shuffle": shuffle, "remainder": remainder}
 
