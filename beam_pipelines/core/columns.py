@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, nearest
@@ -203,8 +202,8 @@ def normalise(array: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit))
     if pa.types.is_decimal(array.type) and target == pa.float64():
-        return pc.cast(array, target, safe=False)
-    return pc.cast(array, target)
+        return array.cast(target, safe=False)
+    return array.cast(target)
 
 
 def normalise_schema(schema: pa.Schema, where: str, takes_steps: bool = False) -> pa.Schema:

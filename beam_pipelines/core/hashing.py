@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import offsets_of, words_of
@@ -135,7 +134,7 @@ def canonical_bits(array: pa.Array) -> npt.NDArray[np.int64]:
         bits[np.isnan(numbers)] = _NAN_BITS
         return bits
     if pa.types.is_boolean(array.type):
-        return _fixed_width(pc.cast(array, pa.int8()), "i1").astype(np.int64)
+        return _fixed_width(array.cast(pa.int8()), "i1").astype(np.int64)
     if pa.types.is_integer(array.type) or pa.types.is_temporal(array.type):
         return _fixed_width(array, f"i{array.type.bit_width // 8}").astype(np.int64)
     raise TypeError(f"type {array.type} has no 64-bit value")

@@ -229,9 +229,16 @@ class _Memory:
 
 def _array_of(values: pa.Array) -> npt.NDArray[Any]:
     """Returns writable numbers without a copy; texts as bytes objects."""
-    array: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    if array.flags.writeable or array.dtype == object or not len(array):
-        return array
+    # Arrow's `to_numpy` imports pandas, which takes longer than the first batch.
+    if pa.types.is_large_binary(values.type):
+        objects = np.empty(len(values), object)
+        objects[:] = values.to_pylist()
+        return objects
+    dtype = np.dtype(np.int64 if values.type == pa.int64() else np.float32)
+    if not len(values):
+        return np.empty(0, dtype)
+    start = values.offset * dtype.itemsize
+    array = np.frombuffer(values.buffers()[1], dtype, len(values), start)
     return np.asarray(_Memory(values, array))
 
 

@@ -426,3 +426,17 @@ def test_rows_that_contradict_the_schema(tmp_path):
         list(batches(folder, shuffle=False))
     with pytest.raises(DataError, match=r"feature 'words': found \d values, expected 1 or none"):
         list(batches(folder, columns=["words"], fill={"words": b""}))
+
+
+def test_first_batch_needs_no_pandas(folder):
+    """Opening and reading imports nothing that takes long."""
+    code = f"""
+import sys
+import beam_pipelines as bp
+with bp.open({folder!r}).batches("train", columns=["id", "odd"]) as reader:
+    next(reader)
+slow = ["pandas", "pyarrow.compute", "pyarrow.dataset", "duckdb", "torch", "numpy.testing"]
+found = [name for name in slow if name in sys.modules]
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
