@@ -1,0 +1,134 @@
+"""Measures how well orders of rows are mixed.
+
+On rows that are sorted by a label of ten equal classes, and on rows that were shuffled when they
+were written, it computes for each order of one epoch: the correlation of the labels of neighbours
+in a global batch; how far the labels of a batch are from those of all rows, as chi squared over its
+expected value in a full shuffle (1 is as good as one, 0 is an even share of each class); and the
+correlation of a row's position with its stored position.
+
+  python benchmarks/mixing.py
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from beam_pipelines.reader.order import MOST_PARTS, divide, make_epoch, spread, take
+
+Int64s = npt.NDArray[np.int64]
+
+CLASSES = 10
+# A dataset of 40 columns: rows of a part of 256 KiB, and parts of a shard of 128 MiB.
+PART_ROWS, SHARD_PARTS = 420, 512
+
+
+def by_parts(rows: int, batch_size: int, rng: np.random.Generator) -> Int64s:
+    """Returns the order of ``Dataset.batches``."""
+    parts = rows // PART_ROWS
+    epoch = make_epoch(np.full(parts, PART_ROWS), 256 << 10, int(rng.integers(1 << 30)), 0, True)
+    starts = np.arange(0, parts * PART_ROWS - batch_size + 1, batch_size)
+    sizes = np.full(len(starts), batch_size)
+    own, _ = divide([take(epoch, 0, np.arange(len(starts)), starts, starts + sizes)], sizes, 0, 1)
+    orders = np.concatenate(
+        [
+            epoch.permutation(places) + np.repeat(_shift(epoch.parts[places]), PART_ROWS)
+            for places in np.split(np.arange(parts), range(MOST_PARTS, parts, MOST_PARTS))
+        ]
+    )
+    counts = own.ends - own.starts
+    begins = own.places * PART_ROWS + own.starts - np.cumsum(counts) + counts
+    taken = np.arange(int(counts.sum())) + np.repeat(begins, counts)
+    return orders[taken][spread(7, sizes)]
+
+
+def _shift(parts: Int64s) -> Int64s:
+    """Returns what makes rows of a block of parts rows of the dataset."""
+    return (parts - np.arange(len(parts))) * PART_ROWS
+
+
+def by_buffer(rows: int, rng: np.random.Generator, buffer: int) -> Int64s:
+    """Returns the order of tf.data: shards in random order, then ``shuffle(buffer)``."""
+    shard_rows = PART_ROWS * SHARD_PARTS
+    shards = rng.permutation(-(-rows // shard_rows))
+    stored = np.concatenate(
+        [np.arange(shard * shard_rows, min(rows, (shard + 1) * shard_rows)) for shard in shards]
+    )
+    order = np.empty(rows, np.int64)
+    held = stored[:buffer].tolist()
+    random = rng.integers(0, buffer, rows)
+    for place, row in enumerate(stored[buffer:].tolist()):
+        at = random[place]
+        order[place], held[at] = held[at], row
+    order[rows - len(held) :] = rng.permutation(held)
+    return order
+
+
+def by_blocks(rows: int, rng: np.random.Generator, block: int, nodes: int) -> Int64s:
+    """Returns the order of MosaicML's py1e.
+
+    Samples move to a random place at most half a block from their own, in a random order of shards
+    that canonical nodes divide; a batch takes turns at the nodes.
+    """
+    shard_rows = PART_ROWS * SHARD_PARTS // 2  # 64 MiB, its default
+    shards = rng.permutation(-(-rows // shard_rows))
+    stored = np.concatenate(
+        [np.arange(shard * shard_rows, min(rows, (shard + 1) * shard_rows)) for shard in shards]
+    )
+    parts = []
+    for part in np.array_split(stored, nodes):
+        shifts = rng.uniform(-block / 2, block / 2, len(part))
+        parts.append(part[np.argsort(np.arange(len(part)) + shifts)])
+    length = min(map(len, parts))
+    return np.stack([part[:length] for part in parts], axis=1).reshape(-1)
+
+
+def measures(order: Int64s, labels: Int64s, batch_size: int) -> tuple[float, float, float]:
+    """Returns the three measures of an order."""
+    found = labels[order]
+    batches = found[: len(found) // batch_size * batch_size].reshape(-1, batch_size)
+    neighbours = np.corrcoef(batches[:, :-1].ravel(), batches[:, 1:].ravel())[0, 1]
+    counts = np.stack([(batches == number).sum(axis=1) for number in range(CLASSES)], axis=1)
+    expected = np.bincount(labels, minlength=CLASSES) / len(labels) * batch_size
+    chi = ((counts - expected) ** 2 / expected).sum(axis=1).mean() / (CLASSES - 1)
+    position = np.corrcoef(np.arange(len(order)), order)[0, 1]
+    return float(neighbours), float(chi), float(position)
+
+
+def orders(rows: int, batch_size: int) -> Iterator[tuple[str, Int64s]]:
+    """Yields the orders to compare."""
+    rng = np.random.default_rng(1)
+    yield "full shuffle", rng.permutation(rows)
+    yield "`batches`, 32 MiB", by_parts(rows, batch_size, rng)
+    yield "tf.data, `shuffle(10_000)`", by_buffer(rows, rng, 10_000)
+    yield "tf.data, `shuffle(54_000)`, 32 MiB", by_buffer(rows, rng, 54_000)
+    yield "py1e, blocks of 500,000 for 8 nodes", by_blocks(rows, rng, 500_000, 8)
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=4_300_800)
+    parser.add_argument("--batch_size", type=int, default=1024)
+    arguments = parser.parse_args()
+    rows = arguments.rows // PART_ROWS * PART_ROWS
+    is_sorted = np.arange(rows) * CLASSES // rows
+    kinds = {
+        "shuffled when written": np.random.default_rng(2).permutation(is_sorted),
+        "sorted by the label": is_sorted,
+    }
+    found = list(orders(rows, arguments.batch_size))
+    for title, labels in kinds.items():
+        print(f"\n{title}\n\n| | neighbours | labels of a batch | position |\n|---|---:|---:|---:|")
+        for name, order in found:
+            neighbours, chi, position = measures(order, labels, arguments.batch_size)
+            print(f"| {name} | {neighbours:.3f} | {chi:.2f} | {position:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
