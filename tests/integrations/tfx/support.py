@@ -45,7 +45,8 @@ def write_documented(folder: pathlib.Path) -> None:
     for name, body in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL):
         (folder / name).write_text(body)
     recipes = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    for name, recipe in zip(("recipe.yaml", "encoded.yaml"), recipes, strict=True):
+    # The blocks after these are parts of recipes.
+    for name, recipe in zip(("recipe.yaml", "encoded.yaml"), recipes, strict=False):
         (folder / name).write_text(recipe)
     write_clicks(folder / "clicks.csv")
 
