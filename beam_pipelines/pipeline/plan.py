@@ -9,14 +9,14 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
-from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
+from beam_pipelines.core.errors import Problem, RecipeProblems, mask
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import kept_labels
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.pipeline.contract import read_contract, read_policy
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import format_of
@@ -241,10 +241,11 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     if split:
         attempt(partial(check_files, split, [file.path for file in sources[recipe.base].files]))
     statistics = attempt(lambda: plan_statistics(recipe, columns, contract, lists))
+    policy = attempt(partial(read_policy, recipe, contract, columns.names))
     preprocessing = (
         attempt(lambda: plan_preprocessing(recipe, encode, contract)) if encode else None
     )
-    if problems or not joins or not split or not encode or not statistics:
+    if problems or not joins or not split or not encode or not statistics or not policy:
         raise RecipeProblems(problems)
     sources[recipe.base] = by_file(split, sources[recipe.base])
     plan = Plan(
@@ -257,6 +258,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
         statistics,
         contract,
         preprocessing,
+        policy=policy,
         groups=groups,
     )
     _check_sparse_names(plan)
@@ -405,22 +407,6 @@ def _check_exact_floats(plan: Plan) -> None:
             problems.append(Problem(("output", "floats"), message))
     if problems:
         raise RecipeProblems(problems)
-
-
-def read_contract(recipe: Recipe) -> bytes | None:
-    """Returns the recipe's schema, serialized; ``None`` if it has none.
-
-    Raises:
-      RecipeProblems: it cannot be read.
-    """
-    if recipe.schema is None:
-        return None
-    try:
-        return bytes(
-            read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString()
-        )
-    except DataError as error:
-        raise RecipeProblems([Problem(("schema",), str(error))]) from error
 
 
 def _describe_records(plan: Plan) -> Iterator[str]:

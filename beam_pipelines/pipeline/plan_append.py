@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis.anomalies.policy import Override, ValidationPolicy
+from beam_pipelines.analysis.anomalies.policy import Override
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.analysis.statistics.view import proto_of
@@ -20,8 +20,9 @@ from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_G
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.pipeline.contract import read_contract
 from beam_pipelines.pipeline.new_files import new_files
-from beam_pipelines.pipeline.plan import Append, Plan, make_plan, read_contract
+from beam_pipelines.pipeline.plan import Append, Plan, make_plan
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised
@@ -31,7 +32,7 @@ from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms.split import by_file
 
 # Options of reading, checking and packing; they do not shape the rows.
-_NOT_OF_ROWS = ("on_error", "limits", "schema")
+_NOT_OF_ROWS = ("on_error", "limits", "schema", "validation_config")
 _NOT_OF_RECORDS = (
     "shard_size",
     "num_shards",
@@ -105,10 +106,14 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
         contract=contract,
         statistics=before.plan,
         transform_graph=graph if files.list_files(files.join(graph, "**")) else "",
-        policy=ValidationPolicy(
+        policy=dataclasses.replace(
+            plan.policy,
             baseline={name: proto_of(table) for name, table in before.splits.items()},
             baseline_path=dataset,
-            overrides=() if recipe.schema is not None else _ALLOWED_OF_INFERRED,
+            overrides=(
+                *(() if recipe.schema is not None else _ALLOWED_OF_INFERRED),
+                *plan.policy.overrides,
+            ),
         ),
         append=Append(count_generations(manifest) + 1, recipe),
     )

@@ -78,7 +78,13 @@ def plan_transform(
     one_split = Split(fractions={split: 1.0})
     plan = make_plan(
         dataclasses.replace(
-            recipe, sources=changed, split=one_split, fit=type(recipe.fit)(), schema=None, date=date
+            recipe,
+            sources=changed,
+            split=one_split,
+            fit=type(recipe.fit)(),
+            schema=None,
+            validation_config=None,
+            date=date,
         ),
         input_roots=input_roots,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies.policy import (
+    DEFAULT_POLICY,
     ValidationPolicy,
     check_environment,
     parse_allowed,
@@ -54,15 +55,12 @@ def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
     """
     schema = None if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     where = plan.contract_path or "the recipe's 'schema'"
-    policy = make_policy(
-        options, schema, where, plan.split.schema.names, plan.policy.baseline is not None
-    )
+    policy = make_policy(options, schema, where, plan.split.schema.names, plan.policy)
     if policy.baseline is None:
         policy = dataclasses.replace(
             policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
         )
-    overrides = (*plan.policy.overrides, *policy.overrides)
-    return dataclasses.replace(plan, policy=dataclasses.replace(policy, overrides=overrides))
+    return dataclasses.replace(plan, policy=policy)
 
 
 def make_policy(
@@ -70,7 +68,7 @@ def make_policy(
     schema: schema_pb2.Schema | None,
     where: str,
     columns: Iterable[str],
-    has_baseline: bool = False,
+    before: ValidationPolicy = DEFAULT_POLICY,
 ) -> ValidationPolicy:
     """Returns the chosen policy, checked against a schema.
 
@@ -79,7 +77,8 @@ def make_policy(
       schema: the expected schema; ``None`` if it will be inferred, so that nothing is compared.
       where: name of the schema, for messages.
       columns: of the data.
-      has_baseline: whether there is one without the option.
+      before: the policy without the options: the recipe's severities and conditions, and the
+        dataset's baseline. The options come after it.
 
     Raises:
       RecipeError: as ``with_policy``.
@@ -90,14 +89,15 @@ def make_policy(
     known, config = [*features, *columns], ValidationConfig()
     if options.validation_config is not None:
         config = read_validation_config(options.validation_config, known)
-    has_pairs = any(validation.base is not None for validation in config.validations)
-    if has_pairs and baseline is None and not has_baseline:
+    validations = (*before.validations, *config.validations)
+    has_pairs = any(validation.base is not None for validation in validations)
+    if has_pairs and baseline is None and before.baseline is None:
         raise RecipeError(
-            f"--validation_config {options.validation_config}: found feature_pair_validations, "
-            "which compare with a baseline, and no --baseline. Name one."
+            "validation_config: found feature_pair_validations, which compare with a baseline, "
+            "and no --baseline. Name one."
         )
     for option, value in (
-        ("--environment", None if config.validations else environment),
+        ("--environment", None if validations else environment),
         ("--baseline", None if has_pairs else baseline),
         ("--previous_version", version),
     ):
@@ -134,11 +134,11 @@ def make_policy(
     return ValidationPolicy(
         environment,
         statistics,
-        (*config.overrides, *allowed),
+        (*before.overrides, *config.overrides, *allowed),
         baseline or "",
         rows,
         version or "",
-        config.validations,
+        validations,
     )
 
 

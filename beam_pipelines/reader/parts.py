@@ -133,8 +133,8 @@ def read_part(found: Indexed, part: int) -> RecordBlock:
         data = inflate_part(index, part, data)
     except ValueError as error:
         raise DataError(
-            f"{where}: {error}, as {index.path} says. The shard is damaged or changed, or the index "
-            "is of another one. Copy the dataset again, or make the index again with "
+            f"{where}: {error}, as {index.path} says. The shard is damaged or changed, or the "
+            "index is of another one. Copy the dataset again, or make the index again with "
             "'beam-pipelines index'."
         ) from error
     own = columns.framed_bytes[index.parts_of_shard(int(columns.shard[part])).start : part]

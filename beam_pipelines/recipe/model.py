@@ -408,6 +408,9 @@ class Recipe:
     label: str | None = recipe_key(
         read_text, None, "none", "Name of the label feature. A null label is an error."
     )
+    validation_config: str | None = recipe_key(
+        read_text, None, "none", "Path of severities of anomalies and conditions in SQL."
+    )
     split: Split = recipe_key(ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
     schema: str | None = recipe_key(
         read_text, None, "inferred", "Path of the TFMD schema that the data have to meet."

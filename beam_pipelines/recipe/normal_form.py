@@ -13,7 +13,7 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.recipe.model import Recipe
 
 # Fields that may have URLs.
-_PATHS = ("path", "labels", "schema", "preprocessing_fn")
+_PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:

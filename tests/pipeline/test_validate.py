@@ -119,6 +119,42 @@ def test_severities_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "v.pbtxt: 4:28 : " in capsys.readouterr().err
 
 
+def test_a_validation_config_of_the_recipe(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe's severities and conditions hold for every run.
+
+    Those of the option come after them.
+    """
+    kinds = [name.split(":")[-1] for name in ALL.split(",")]
+    lines = [f"severity_overrides {{ type: {kind} severity: WARNING }}\n" for kind in kinds]
+    (folder / "v.pbtxt").write_text("".join(lines))
+    with (folder / "r.yaml").open("a") as file:
+        file.write("validation_config: v.pbtxt\n")
+    assert cli("convert", "r.yaml", "--output", "out") == 0
+    assert cli("validate", "r.yaml") == 0
+    (folder / "w.pbtxt").write_text(lines[0].replace("WARNING", "ERROR"))
+    assert cli("validate", "r.yaml", "--validation_config", "w.pbtxt") == 1
+    condition = "validations {sql_expression: 'feature.num_stats.min >= 0'"
+    condition += " severity: ERROR description: 'Odd.'}"
+    with (folder / "v.pbtxt").open("a") as file:
+        file.write(f"feature_validations {{feature_path {{step: 'dist'}} {condition}}}\n")
+    capsys.readouterr()
+    assert cli("validate", "r.yaml") == 1
+    assert "dist:CUSTOM_VALIDATION" in capsys.readouterr().err
+    (folder / "v.pbtxt").write_text(lines[0] + "severity_overrides { type: INT_TYPE_SMALL }\n")
+    assert cli("validate", "r.yaml") == 2
+    assert "r.yaml:" in (shown := capsys.readouterr().err)
+    assert "v.pbtxt: 2:28 : " in shown
+    (folder / "in").mkdir()
+    (folder / "in/d.csv").write_text((folder / "d.csv").read_text())
+    (folder / "in/r.yaml").write_text(
+        "name: d\nsources: {d: d.csv}\nvalidation_config: ../v.pbtxt\n"
+    )
+    assert cli("convert", "in/r.yaml", "--output", "other", "--input_root", "in") == 2
+    assert "expected a path below --input_root" in capsys.readouterr().err
+
+
 def test_conditions_in_sql(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A false condition stops a run; a pair compares with the baseline."""
     (folder / "r.yaml").write_text("name: d\nsources: {d: d.csv}\n")

@@ -83,24 +83,27 @@ class ValidationConfig(NamedTuple):
     validations: tuple[CustomValidation, ...] = ()
 
 
-def read_validation_config(path: str, known: Sequence[str]) -> ValidationConfig:
+def read_validation_config(
+    path: str, known: Sequence[str], where: str = "--validation_config "
+) -> ValidationConfig:
     """Reads and checks a file.
 
     Args:
       path: of a validation config as text.
       known: names of the known features.
+      where: the option before the path, for messages.
 
     Raises:
       RecipeError: the file is missing or is something else, or names an unknown feature, or a
         condition is not allowed; the message has one line for each problem.
     """
-    config = _read(path)
+    config = _read(path, where)
     problems: list[str] = []
     read = ValidationConfig(
         tuple(_overrides(config, known, problems)), tuple(_validations(config, known, problems))
     )
     if problems:
-        raise RecipeError("\n".join(f"--validation_config {path}, {line}" for line in problems))
+        raise RecipeError("\n".join(f"{where}{path}, {line}" for line in problems))
     return read
 
 
@@ -180,18 +183,17 @@ def _known_feature(
     return name
 
 
-def _read(path: str) -> Any:
+def _read(path: str, where: str) -> Any:
     if not files.exists(path):
         raise RecipeError(
-            f"--validation_config {path}: there is no such file, expected a validation config as "
-            "text."
+            f"{where}{path}: there is no such file, expected a validation config as text."
         )
     config = _message_class("ValidationConfig")()
     try:
         text_format.Parse(files.read_bytes(path).decode(), config)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise RecipeError(
-            f"--validation_config {path}: {error} Expected a validation config as text, for "
+            f"{where}{path}: {error} Expected a validation config as text, for "
             "example 'severity_overrides { type: SCHEMA_NEW_COLUMN severity: WARNING }'."
         ) from error
     return config

@@ -48,6 +48,7 @@ from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.integrations.tfx.spans import Spans, fill_spans, resolve_spans
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.policy import PolicyOptions, with_policy
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.storage import file_changes, files
@@ -200,7 +201,7 @@ def _plan(path: str, spans: Spans) -> Plan:
     """
     recipe = load(path)
     with recipe.lines.explained():
-        plan = make_plan(fill_spans(recipe, spans))
+        plan = with_policy(make_plan(fill_spans(recipe, spans)), PolicyOptions())
     if recipe.output.compression != "gzip":
         message = (
             f"found {recipe.output.compression}, expected gzip: TFX's components read nothing else."

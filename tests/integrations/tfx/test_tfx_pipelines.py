@@ -282,6 +282,37 @@ def test_beam_options_reach_beam(tmp_path):
     assert states(tmp_path) == [("RecipeExampleGen", "COMPLETE")]
 
 
+def write_contract(folder: pathlib.Path) -> pathlib.Path:
+    """Adds a schema that the clicks break to the recipe."""
+    schema = 'feature { name: "age" type: INT int_domain { max: 50 } }\n'
+    names = {"country": "BYTES", "spent": "FLOAT", "clicked": "INT"}
+    schema += "".join(
+        f'feature {{ name: "{name}" type: {type_} }}\n' for name, type_ in names.items()
+    )
+    (folder / "contract.pbtxt").write_text(schema)
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(recipe.read_text() + "schema: contract.pbtxt\n")
+    return recipe
+
+
+def test_a_recipe_accepts_anomalies(tmp_path):
+    """The recipe's ``validation_config`` holds for the component.
+
+    Its content is part of the cache's key.
+    """
+    write_documented(tmp_path)
+    (tmp_path / "alone.py").write_text(ALONE)
+    recipe = write_contract(tmp_path)
+    config = tmp_path / "accepted.pbtxt"
+    config.write_text("severity_overrides { type: INT_TYPE_BIG_INT severity: WARNING }\n")
+    recipe.write_text(recipe.read_text() + "validation_config: accepted.pbtxt\n")
+    run_script(tmp_path, "alone.py")
+    config.write_text("")
+    run = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert [state for _, state in states(tmp_path)] == ["COMPLETE", "FAILED"]
+
+
 def test_a_run_that_fails_leaves_no_dataset(tmp_path):
     """Data that break the contract stop the pipeline with our message.
 
@@ -289,14 +320,7 @@ def test_a_run_that_fails_leaves_no_dataset(tmp_path):
     """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
-    schema = 'feature { name: "age" type: INT int_domain { max: 50 } }\n'
-    names = {"country": "BYTES", "spent": "FLOAT", "clicked": "INT"}
-    schema += "".join(
-        f'feature {{ name: "{name}" type: {type_} }}\n' for name, type_ in names.items()
-    )
-    (tmp_path / "contract.pbtxt").write_text(schema)
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(recipe.read_text() + "schema: contract.pbtxt\n")
+    write_contract(tmp_path)
     run = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 1
     assert "DataError" in run.stderr

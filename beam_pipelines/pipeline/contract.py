@@ -1,0 +1,57 @@
+"""Reads the recipe's files that say what its data must be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
+from beam_pipelines.analysis.anomalies.validation_config import read_validation_config
+from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
+from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.storage import files
+
+
+def read_contract(recipe: Recipe) -> bytes | None:
+    """Returns the recipe's schema, serialized; ``None`` if it has none.
+
+    Raises:
+      RecipeProblems: it cannot be read.
+    """
+    if recipe.schema is None:
+        return None
+    try:
+        return bytes(
+            read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString()
+        )
+    except DataError as error:
+        raise RecipeProblems([Problem(("schema",), str(error))]) from error
+
+
+def read_policy(
+    recipe: Recipe, contract: bytes | None, columns: Collection[str]
+) -> ValidationPolicy:
+    """Returns the recipe's severities of anomalies and conditions in SQL.
+
+    Args:
+      recipe: as it is.
+      contract: the recipe's schema, serialized, or ``None``.
+      columns: names of the columns.
+
+    Raises:
+      RecipeProblems: the file cannot be read, or names something unknown.
+    """
+    if recipe.validation_config is None:
+        return DEFAULT_POLICY
+    schema = schema_pb2.Schema.FromString(contract or b"")
+    known = [*(feature.name for feature in features_of(schema)), *columns]
+    path = files.resolve(recipe.validation_config, recipe.directory)
+    try:
+        config = read_validation_config(path, known, where="")
+    except (DataError, RecipeError) as error:
+        lines = str(error).split("\n")
+        raise RecipeProblems([Problem(("validation_config",), line) for line in lines]) from error
+    return ValidationPolicy(overrides=config.overrides, validations=config.validations)
