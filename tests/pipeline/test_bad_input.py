@@ -53,6 +53,12 @@ def convert(source: str, *options: str) -> int:
     return main_module.run(["convert", source, "--output", "out", "--quiet", *options])
 
 
+def processes(workers: int) -> tuple[str, ...]:
+    """Options for worker processes; one worker is the command itself."""
+    several = ("--direct_running_mode=multi_processing",) if workers > 1 else ()
+    return (f"--direct_num_workers={workers}", *several)
+
+
 def remains(folder: pathlib.Path) -> list[str]:
     """Returns all files of a dataset or a run in a folder."""
     signs = (
@@ -263,12 +269,7 @@ def test_rejected_rows(
             "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 60%}\n"),
         },
     )
-    assert (
-        convert(
-            "r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"
-        )
-        == 0
-    )
+    assert convert("r.yaml", *processes(workers)) == 0
     assert capsys.readouterr().err == ""
     lines = (folder / "out" / "rejected" / "t.jsonl").read_text().splitlines()
     rejected = [json.loads(line) for line in lines]
@@ -346,18 +347,11 @@ def test_what_concerns_a_file_is_never_rejected(
 def test_errors_of_worker_processes(
     rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A worker process's error has the words of a single process's."""
+    """A worker process's error has the words of the command's own process."""
     write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
     outcomes = []
     for workers in (1, 2):
-        assert (
-            convert(
-                "r.yaml",
-                f"--direct_num_workers={workers}",
-                "--direct_running_mode=multi_processing",
-            )
-            == 1
-        )
+        assert convert("r.yaml", *processes(workers)) == 1
         printed = capsys.readouterr()
         check(printed, folder, text)
         outcomes.append(printed.err)

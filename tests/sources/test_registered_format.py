@@ -86,10 +86,13 @@ def write(folder: Path, bad: tuple[int, ...] = ()) -> None:
     (folder / "visits.kv").write_text("".join(lines))
 
 
-def converted(folder: Path, more: str = "", resume: bool = False) -> Manifest:
-    """Converts the table in one worker process, which imports the format."""
+def converted(
+    folder: Path, more: str = "", resume: bool = False, in_worker: bool = False
+) -> Manifest:
+    """Converts the table, here or in a worker that imports the format."""
     recipe = parse_recipe(RECIPE + more, "recipe.yaml", str(folder))
-    options = ["--direct_num_workers=1", "--direct_running_mode=multi_processing"]
+    options = ["--direct_num_workers=1"]
+    options += ["--direct_running_mode=multi_processing"] * in_worker
     plan = make_plan(recipe)
     return convert(plan, str(folder / "out"), beam_options=options, quiet=True, resume=resume)
 
@@ -108,7 +111,7 @@ def test_rows_are_converted_and_bad_ones_rejected(tmp_path: Path) -> None:
     """
     write(tmp_path, bad=(3, 1_234))
     more = "derive: {odd: \"CAST(CASE WHEN number = 1700 THEN 'y' ELSE '1' END AS BIGINT)\"}\non_error: {reject: 5}\n"
-    manifest = converted(tmp_path, more)
+    manifest = converted(tmp_path, more, in_worker=True)
     assert manifest["sources"]["visits"]["format"] == "key_value"
     assert len(make_plan(parse_recipe(RECIPE, "r", str(tmp_path))).base.ranges) > 2
     rows = (tmp_path / "out/rejected/visits.jsonl").read_text().splitlines()
