@@ -38,6 +38,10 @@ test: .venv/installed-dev ## Set up and run the tests that need no engine, serve
 test-end-to-end: .venv/installed-dev ## Run the tests that convert whole datasets, or start commands
 	$(BIN)/python -m pytest -m "end_to_end and $(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
 
+.PHONY: test-all
+test-all: .venv/installed-dev ## Run both of these in one go, which collects the tests once
+	$(BIN)/python -m pytest -m "$(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
 	$(BIN)/python -m pytest tests/remote tests/integrations -m remote -n 2 $(PYTEST_OPTIONS)
@@ -113,8 +117,12 @@ lint: .venv/installed-dev ## Check style
 	$(BIN)/ruff format --check .
 
 .PHONY: types
-types: .venv/installed-dev ## Check types
+types: types-mypy types-pyright ## Check types
+
+.PHONY: types-mypy types-pyright
+types-mypy: .venv/installed-dev
 	$(BIN)/mypy
+types-pyright: .venv/installed-dev
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 .PHONY: imports
@@ -148,7 +156,7 @@ bench: .venv/installed-dev ## Measure a whole conversion next to the loop people
 	$(BIN)/python benchmarks/bench_convert.py
 
 .PHONY: check
-check: lint types imports test test-end-to-end ## Style, types, imports, tests: what CI runs but for engines and object stores
+check: lint types imports test-all ## Style, types, imports, tests: what CI runs but for engines and object stores
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
