@@ -124,7 +124,8 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     yield _line("worker", f"about {show_bytes(scale.worker_bytes)} a process, with {held}")
     yield _line(
         "one worker",
-        f"{show_bytes(scale.counts_bytes)} of row counts; writes "
+        f"{show_bytes(scale.counts_bytes)} of row counts, {show_bytes(scale.index_bytes)} of the "
+        "largest index; writes "
         f"{show_bytes(scale.manifest_bytes)} of dataset.json",
     )
     yield _line("launcher", f"{show_bytes(scale.graph_bytes)} of ranges in the job graph")

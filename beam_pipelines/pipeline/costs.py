@@ -22,5 +22,7 @@ GRAPH_BYTES_PER_RANGE = 14
 COUNTS_BYTES = 1000
 OFFSET_BYTES = 170
 MANIFEST_BYTES_PER_SHARD = 160
+# The commit holds the columns of tfrecord/part_index.py twice.
+INDEX_BYTES_PER_PART = 88
 # An idle worker process after its imports.
 PROCESS_BYTES = 466 << 20

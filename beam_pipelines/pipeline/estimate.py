@@ -81,6 +81,7 @@ class Scale:
       offsets_bytes: of the shard plan, in every worker process.
       counts_bytes: of all row counts, for a moment in one worker.
       manifest_bytes: of ``dataset.json``.
+      index_bytes: of the largest split's index, for a moment in one worker.
       broadcast_bytes: of the indexes of broadcast joins, in every worker process.
       join_partition_bytes: base rows in one partition of the hash join with the fewest partitions;
         0: no hash join.
@@ -104,6 +105,7 @@ class Scale:
     offsets_bytes: float
     counts_bytes: float
     manifest_bytes: float
+    index_bytes: float
     broadcast_bytes: float
     join_partition_bytes: float
     worker_bytes: float
@@ -202,6 +204,9 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         offsets_bytes=offsets,
         counts_bytes=chunks * costs.COUNTS_BYTES,
         manifest_bytes=shards * costs.MANIFEST_BYTES_PER_SHARD,
+        index_bytes=costs.INDEX_BYTES_PER_PART
+        * max(split.rows for split in splits.values())
+        * min(1, preview.framed_bytes / plan.recipe.output.part_size),
         broadcast_bytes=broadcast,
         join_partition_bytes=partition,
         worker_bytes=worker,
@@ -314,6 +319,12 @@ def limits(scale: Scale) -> list[Limit]:
             scale.counts_bytes,
             8 * GIB,
             memory,
+        ),
+        Limit(
+            "the index of a split takes 8 GiB of one worker at the commit",
+            scale.index_bytes,
+            8 * GIB,
+            "raise 'part_size' in 'output'",
         ),
         Limit(f"{MANIFEST} passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
         Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
