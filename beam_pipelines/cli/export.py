@@ -31,7 +31,11 @@ def export(dataset: str, onnx: str, only: str | None, overwrite: bool) -> None:
         raise RecipeError(
             f"{onnx}: found a file. Add --overwrite to replace it, or choose another name."
         )
-    model = Dataset(dataset).to_onnx(None if only is None else only.split(","))
+    opened = Dataset(dataset)
+    try:
+        model = opened.to_onnx(None if only is None else only.split(","))
+    except ValueError as error:
+        raise RecipeError(f"--only {only}: {error}") from error
     with files.replace(onnx) as file:
         file.write(model.SerializeToString(deterministic=True))
     say(

@@ -17,9 +17,7 @@ from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import check
 from beam_pipelines.encodings.values import (
     SMALLEST_NORMAL,
-    elementwise,
     map_numbers,
-    narrow,
     need_numbers,
     widened,
 )
@@ -129,8 +127,13 @@ class Formula(Fitted):
 
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Computes one number."""
-        wide = widened(features[0])
-        return elementwise(lambda x: narrow(self.formula(wide(x), PYTHON)))
+        wide, formula = widened(features[0]), self.formula
+
+        # ``elementwise`` and ``narrow``, without their calls: rows have dozens of numbers.
+        def compute(x: Any) -> float | None:
+            return None if x is None else float(np.float32(formula(wide(x), PYTHON)))
+
+        return compute
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Computes the numbers."""

@@ -182,13 +182,17 @@ def _arrays(rows: Sequence[Mapping[str, Any]], groups: _Groups) -> Encoded:
             raise ValueError("found null, expected a text in every row")
         result.update(zip(names, values, strict=True))
     for dtype, names in groups.ragged.items():
-        cells = np.array(_cells(rows, names, dtype), object)
-        is_present = cells != np.array(None)
+        cells = list(itertools.chain.from_iterable(_cells(rows, names, dtype)))
+        known = np.array([value for value in cells if value is not None], dtype)
+        is_present = np.array([value is not None for value in cells])
+        is_present = is_present.reshape(len(names), len(rows))
         offsets = np.zeros((len(names), len(rows) + 1), np.int64)
         np.cumsum(is_present, axis=1, out=offsets[:, 1:])
-        known = cells[is_present].astype(dtype)
-        ends = [0, *np.cumsum(offsets[:, -1]).tolist()]
-        parts = [known[start:end] for start, end in itertools.pairwise(ends)]
+        if len(known) == is_present.size:
+            parts = list(known.reshape(is_present.shape))
+        else:
+            ends = [0, *np.cumsum(offsets[:, -1]).tolist()]
+            parts = [known[start:end] for start, end in itertools.pairwise(ends)]
         result.update(zip(names, map(Ragged, parts, offsets, is_present), strict=True))
     for feature, size, dtype in groups.vectors:
         matrix = np.array([row[feature.name] for row in rows], dtype)

@@ -135,6 +135,9 @@ def test_the_command_writes_a_model(folder, tmp_path):
     again = CliRunner().invoke(cli, command)
     assert "found a file" in str(again.exception)
     assert CliRunner().invoke(cli, [*command, "--overwrite"]).exit_code == 0
+    unknown = CliRunner().invoke(cli, [*command[:-1], "g,m_norma", "--overwrite"])
+    assert "--only g,m_norma: " in str(unknown.exception)
+    assert "Did you mean 'm_normal'" in str(unknown.exception)
     assert "--onnx" in CliRunner().invoke(cli, ["export", folder]).output
 
 
