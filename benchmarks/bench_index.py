@@ -76,7 +76,7 @@ def synthetic(folder: pathlib.Path, rows: int, rows_of_part: int = 500) -> None:
 
 
 def write_shard(folder: pathlib.Path, size: int) -> pathlib.Path:
-    """Writes one shard of about ``size`` bytes and its index, by repeating some rows."""
+    """Writes one shard of about ``size`` bytes, and its index."""
     (table,) = criteo_like.chunks(24_000, 1)
     records = framed_records(table.combine_chunks().to_batches()[0], None, None)
     batch = compress_parts("gzip", 1, records, PART_BYTES)
@@ -131,7 +131,7 @@ def lookups(path: pathlib.Path, index: PartIndex, is_cold: bool) -> None:
 
 
 def threads(path: pathlib.Path, index: PartIndex, parts: int) -> None:
-    """Reads the first parts of a shard by one thread and by several, in turns."""
+    """Reads parts of a shard by one thread and by two."""
     descriptor, best = os.open(path, os.O_RDONLY), {}
     for _ in range(3):
         for count in (1, 2):
