@@ -137,9 +137,10 @@ def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> N
     own = make_environment(python, tmp_path / "venv")
     pip(own, "install", f"{one(READER_WHEEL)}[test]")
     assert UNWANTED & set(run(own, tmp_path, "-c", READ, dataset).split()) == set()
-    shutil.copytree(
-        ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    for name in ("__init__.py", "reader", "support/__init__.py", "support/small_dataset.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / "tests" / name).is_dir() else shutil.copy
+        copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.devnull]
     options += ["--rootdir", ".", "-o", "pythonpath=."]
     print(run(own, tmp_path, "-m", "pytest", *options, "tests/reader"))
