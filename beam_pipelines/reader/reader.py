@@ -10,9 +10,11 @@ from typing_extensions import Self
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.reader.columns import Feature
 from beam_pipelines.reader.order import ORDER_VERSION
+from beam_pipelines.reader.parse import parse_rows
 from beam_pipelines.reader.parts import check_files
 from beam_pipelines.reader.pipeline import GROUP_ROWS, read_groups
-from beam_pipelines.reader.sequence import REMAINDERS, Batches, Place, Remainder, Stream
+from beam_pipelines.reader.rows import RowFinder
+from beam_pipelines.reader.sequence import REMAINDERS, Batches, Chosen, Place, Remainder, Stream
 
 Batch = dict[str, Any]
 
@@ -62,7 +64,8 @@ class Reader(Iterator[Batch]):
         size = options.batch_size * options.world_size
         self._order = Batches(tuple(streams), tuple(weights), size, options.remainder)
         self.features, self.options = features, options
-        self._place = Place(0, 0)
+        self._place, self._chosen = Place(0, 0), Chosen()
+        self._finder = RowFinder(streams[0].split)
         self._batches: Generator[tuple[Place, Batch], None, None] | None = None
         self._is_closed = False
 
@@ -83,15 +86,69 @@ class Reader(Iterator[Batch]):
             self._batches = self._read()
         try:
             self._place, batch = next(self._batches)
-        except BaseException:  # also the end: the next call begins the next pass
+        except StopIteration:  # the next call begins the next pass
+            self._stop()
+            self._chosen = Chosen()
+            raise
+        except BaseException:
             self._stop()
             raise
+        self._chosen = self._chosen.behind()
         return batch
 
     @property
     def streams(self) -> tuple[Stream, ...]:
         """The splits that are read; a mixture has several."""
         return self._order.streams
+
+    @property
+    def skipped(self) -> int:
+        """The number of batches before the next one that ``select`` leaves out."""
+        return self._chosen.start
+
+    def select(self, start: int = 0, stop: int | None = None, step: int = 1) -> None:
+        """Chooses batches of the rest of the pass.
+
+        The next pass has all again. They are those with the numbers ``start, start + step, …``
+        before ``stop``. The next batch has the number 0. So ``select(worker, None, workers)``
+        divides batches among workers.
+
+        Raises:
+          ValueError: ``start`` or ``stop`` is below 0, or ``step`` below 1.
+        """
+        if start < 0 or step < 1 or (stop is not None and stop < 0):
+            raise ValueError(
+                f"select: found {start}, {stop} and {step}, expected start and stop from 0, step "
+                "from 1."
+            )
+        self._stop()
+        self._chosen = Chosen(start, stop, step)
+
+    def seek(self, batch: int) -> None:
+        """Goes to a batch, counted from the first one of epoch 0.
+
+        Raises:
+          ValueError: it is below 0.
+        """
+        if batch < 0:
+            raise ValueError(f"batch: found {batch}, expected a number from 0.")
+        self._stop()
+        self._place, self._chosen = self._order.start_of(batch), Chosen()
+
+    def take(self, rows: Sequence[int]) -> Batch:
+        """Returns rows by their numbers, without a change of the reader's place.
+
+        Args:
+          rows: numbers in the order of the shards, from 0; each reads its part, if it is not among
+            the last ones. A mixture's are those of the first dataset.
+
+        Raises:
+          IndexError: there is no such row.
+          DataError: as while reading.
+        """
+        found = self._finder.find(rows)
+        columns = parse_rows(found, self.features, self.options.as_)
+        return {name: column.cut(0, len(found.records)) for name, column in columns.items()}
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -134,7 +191,7 @@ class Reader(Iterator[Batch]):
                 raise ValueError(f"state: found {key} {value!r}, expected 0 to {most:,}.")
             found.append(value)
         self._stop()
-        self._place = Place(*found)
+        self._place, self._chosen = Place(*found), Chosen()
 
     def close(self) -> None:
         """Ends the threads. A closed reader gives no more batches."""
@@ -152,7 +209,7 @@ class Reader(Iterator[Batch]):
         end = (place.epoch // options.epochs + 1) * options.epochs
         most = min(_MOST_BATCHES, max(1, GROUP_ROWS // options.batch_size))
         groups = read_groups(
-            self._order.plans(place, end, most),
+            self._order.plans(place, end, most, self._chosen),
             self.features,
             options.as_,
             options.rank,

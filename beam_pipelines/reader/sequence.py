@@ -90,6 +90,27 @@ class Plan(NamedTuple):
     behind: tuple[Place, ...]
 
 
+class Chosen(NamedTuple):
+    """Numbers of batches to read: ``start, start + step, …`` before ``stop``.
+
+    The next batch has the number 0. Without ``stop``, they go on to the end of the pass.
+    """
+
+    start: int = 0
+    stop: int | None = None
+    step: int = 1
+
+    def among(self, first: int) -> slice:
+        """Returns the chosen ones among batches from a number on."""
+        start = self.start - first if self.start >= first else (self.start - first) % self.step
+        return slice(start, None if self.stop is None else max(0, self.stop - first), self.step)
+
+    def behind(self) -> Chosen:
+        """Returns the same choice, counted from behind the first chosen one."""
+        stop = None if self.stop is None else max(0, self.stop - self.start - 1)
+        return Chosen(self.step - 1, stop, self.step)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batches:
     """Global batches of streams.
@@ -135,15 +156,21 @@ class Batches:
         """Returns the number of batches of an epoch."""
         return self.rows // self.size if self.remainder == "drop" else -(-self.rows // self.size)
 
-    def plans(self, place: Place, end: int, most: int) -> Iterator[Plan]:
+    def start_of(self, batch: int) -> Place:
+        """Returns the place of a batch, counted from epoch 0 on."""
+        epoch, number = divmod(batch, len(self))
+        return Place(epoch, number * self.size)
+
+    def plans(self, place: Place, end: int, most: int, chosen: Chosen) -> Iterator[Plan]:
         """Yields plans from a place on, until an epoch.
 
         Args:
           place: of the first batch.
           end: number of the epoch to stop at.
           most: batches of a plan. The first one has one, so that it comes soon.
+          chosen: the batches to read.
         """
-        row, count = place.row, 1
+        row, count, passed = place.row, 1, 0
         for number in range(place.epoch, end):
             starts = np.arange(row, self.rows, self.size)
             ends = np.minimum(starts + self.size, self.rows)
@@ -152,7 +179,9 @@ class Batches:
                     starts, ends = starts[:-1], ends[:-1]
                 elif self.remainder == "pad":
                     starts[-1] = ends[-1] - self.size
-            at = 0
+            own = chosen.among(passed)
+            passed += len(starts)
+            starts, ends, at = starts[own], ends[own], 0
             while at < len(starts):
                 yield self._plan(number, starts[at : at + count], ends[at : at + count])
                 at, count = at + count, min(most, 2 * count)
@@ -169,6 +198,8 @@ class Batches:
                 start = np.maximum(first - epoch_number * rows, 0)
                 stop = np.minimum(last - epoch_number * rows, rows)
                 (batches,) = np.nonzero(stop > start)
+                if not len(batches):  # all in batches that are not chosen
+                    continue
                 epoch = stream.epoch(epoch_number)
                 taken.append(take(epoch, len(sources), batches, start[batches], stop[batches]))
                 sources.append(Source((stream_number, epoch_number), stream.split, epoch))
