@@ -12,7 +12,7 @@ DATA := .demo/flights-data
 TFX_ENTER ?=
 OUT := out/flights
 # Tests without a target of their own.
-UNMARKED := not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist
+UNMARKED := not adapters and not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
@@ -73,6 +73,10 @@ test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of it
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
 	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "$(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+
+.PHONY: test-adapters
+test-adapters: .venv-adapters/installed ## Run the tests with PyTorch, Grain, Hugging Face, Keras and Ray, in an environment of its own (5 GB)
+	KERAS_BACKEND=torch .venv-adapters/bin/python -m pytest tests/adapters -m "adapters or not adapters" $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
@@ -160,7 +164,7 @@ check: lint types imports test-all ## Style, types, imports, tests: what CI runs
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
+	rm -rf .venv .venv-adapters .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -202,6 +206,13 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 
 .venv/installed-fuzz: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
+
+# PyTorch and Ray are large, and most work needs neither.
+.venv-adapters/installed: pyproject.toml reader/pyproject.toml constraints.txt tests/adapters/requirements.txt $(NATIVE)
+	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv .venv-adapters
+	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable '.[demo,test]'
+	@touch $@
 
 # TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits. What another system's compiler makes of the
 # kernels would lie where ours does, and not load here; the one dependency that has to be compiled is, here.

@@ -11,9 +11,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order, rows
 from beam_pipelines.reader.reader import Reader
 from beam_pipelines.reader.sequence import Chosen
-from tests.dataset.test_loader import write_dataset
-from tests.reader.test_reader import ROWS, finish
+from tests.reader.indexed import finish
+from tests.support.small_dataset import write_dataset
 
+ROWS = 400
 SEVERAL = settings(
     max_examples=10,
     deadline=None,
@@ -99,9 +100,9 @@ def test_select_of_a_mixture(folder):
     """Chosen batches may skip a whole epoch of a small dataset."""
 
     def mixture():
-        found = [batches(folder, generations=1)._order.streams[0] for _ in range(2)]
+        found = [batches(folder, generations=1).streams[0] for _ in range(2)]
         single = batches(folder)
-        return Reader(found, [1, 9], single._features, single._options)
+        return Reader(found, [1, 9], single.features, single.options)
 
     assert ids(mixture())[1::7] == _selected(mixture(), 1, 7)
 

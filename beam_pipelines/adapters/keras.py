@@ -1,0 +1,96 @@
+"""A dataset for ``fit`` of Keras, with any backend."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from typing import Any
+
+from beam_pipelines.adapters.packages import import_package
+from beam_pipelines.adapters.source import Source
+from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.reader.reader import Batch, Reader
+
+keras = import_package("keras")
+
+
+class KerasBatches(keras.utils.PyDataset):  # type: ignore[name-defined]
+    """Pairs of features and label for ``fit(…, shuffle=False)``.
+
+    The batches have a random order already.
+
+    Attributes:
+      epoch: the epoch to read, from 0. The first batch behind the last one is the next epoch's. Set
+        it to ``initial_epoch`` to continue a training.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | str | os.PathLike[str],
+        split: str | None = None,
+        batch_size: int = 512,
+        **options: Any,
+    ) -> None:
+        """Checks the arguments.
+
+        Args:
+          dataset: an open dataset, or its folder.
+          split: default: the first.
+          batch_size: rows of a rank's batch.
+          options: other arguments of ``Dataset.batches``, but ``epochs``: Keras counts epochs.
+
+        Raises:
+          DataError, ValueError: as ``Dataset.batches``.
+        """
+        super().__init__()
+        if options.get("epochs", 1) != 1:
+            raise ValueError("epochs: found it among the arguments of a dataset. Give it to fit().")
+        self._source = Source(dataset, split, {**options, "batch_size": batch_size})
+        self._label = self._source.dataset.label
+        self.epoch = 0
+        self._reader: Reader | None = None
+        self._next = 0  # counted from the first batch of epoch 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Returns the number of batches in an epoch."""
+        return self._source.batches
+
+    def __getitem__(self, index: int) -> tuple[Batch, Any] | Batch:
+        """Returns a batch of the epoch.
+
+        It is features and label, or a dictionary if the dataset has no label. Batches are read
+        ahead: any but the next one takes the time of a new start.
+
+        Raises:
+          IndexError: the epoch has no such batch.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"batch: found {index}, expected 0 to {len(self) - 1}")
+        with self._lock:
+            if index == 0 and self._next == (self.epoch + 1) * len(self):
+                self.epoch += 1
+            batch = self._read(self.epoch * len(self) + index)
+        if self._label is None or self._label not in batch:
+            return batch
+        label = batch.pop(self._label)
+        return batch, label
+
+    def _read(self, batch: int) -> Batch:
+        if self._reader is None:
+            self._reader = self._source.reader(batch)
+        elif batch != self._next:
+            if batch % len(self):
+                warnings.warn(
+                    f"found batch {batch % len(self)} after {self._next % len(self) - 1}, expected "
+                    "batches in order, which takes a fraction of the time: give fit() "
+                    "shuffle=False.",
+                    stacklevel=4,
+                )
+            self._reader.seek(batch)
+        self._next = batch + 1
+        try:
+            return next(self._reader)
+        except StopIteration:  # the end of the epoch before; the reader is at the next one
+            return next(self._reader)

@@ -1,0 +1,175 @@
+"""Datasets for PyTorch's ``DataLoader`` and torchdata's ``StatefulDataLoader``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_pipelines.adapters.packages import import_package
+from beam_pipelines.adapters.source import Portion, RowSource, Source
+from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.reader.reader import Batch
+
+torch = import_package("torch")
+data = import_package("torch.utils.data")
+
+# Each has a number in shared memory.
+MOST_WORKERS = 1024
+
+
+class TorchBatches(data.IterableDataset):  # type: ignore[name-defined]
+    """Batches for ``DataLoader(…, batch_size=None)``, with any number of workers.
+
+    Worker w of n gives the batches w, w + n, … of a rank, so their order does not depend on n. Each
+    loop is the next pass of ``epochs`` epochs. Processes that live for one loop do not know how
+    many there were: with several loops, call ``set_epoch`` before each, or give the loader
+    ``persistent_workers=True``.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | str | os.PathLike[str],
+        split: str | None = None,
+        batch_size: int = 512,
+        **options: Any,
+    ) -> None:
+        """Checks the arguments.
+
+        Args:
+          dataset: an open dataset, or its folder.
+          split: default: the first.
+          batch_size: rows of a rank's batch.
+          options: other arguments of ``Dataset.batches``; ``as_`` is ``torch`` by default.
+
+        Raises:
+          DataError, ValueError: as ``Dataset.batches``.
+        """
+        super().__init__()
+        options = {"as_": "torch", **options, "batch_size": batch_size}
+        self._source = Source(dataset, split, options)
+        self._first = 0
+        # Calls of ``start_at``, and for each worker those before its last process began.
+        self._starts = 1
+        self._begun = torch.zeros(MOST_WORKERS, dtype=torch.int64).share_memory_()
+        self._process = 0  # the worker process that has begun a loop
+
+    def __len__(self) -> int:
+        """Returns the number of a rank's batches in a loop."""
+        return self._source.batches
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begins the next loop at an epoch, from 0."""
+        self.start_at(epoch * self._source.batches_of_epoch)
+
+    def start_at(self, batch: int) -> None:
+        """Begins the next loop at a batch.
+
+        Batches are counted from the first one of epoch 0. The loop goes on to the end of the
+        batch's pass. A training of k batches is continued by ``start_at(k)``, with any number of
+        workers.
+        """
+        if batch < 0:
+            raise ValueError(f"batch: found {batch}, expected a number from 0.")
+        self._first = batch
+        self._starts += 1  # a process of an earlier loop may still run, with its own number
+
+    def __iter__(self) -> Iterator[Batch]:
+        worker = data.get_worker_info()
+        number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        if count > MOST_WORKERS:
+            raise ValueError(f"num_workers: found {count}, expected at most {MOST_WORKERS}.")
+        is_new = worker is not None and self._process != os.getpid()
+        self._process = os.getpid()
+        return _Loop(self, Portion(self._source, self._first, number, count), number, is_new)
+
+    def end_with(self, number: int) -> None:
+        """Lets the next loop begin behind a pass."""
+        self._first = (number + 1) * self._source.batches
+
+    def note_begin(self, worker: int) -> None:
+        """Notes that a new worker process begins at the batch of ``set_epoch``.
+
+        Raises:
+          ValueError: an earlier process has begun there.
+        """
+        if self._begun[worker] >= self._starts and self._source.is_shuffled:
+            raise ValueError(
+                "DataLoader: found a second loop with new worker processes, which would have the "
+                "epoch of the first. Call set_epoch(epoch) of the dataset before each loop, or "
+                "give DataLoader persistent_workers=True."
+            )
+        self._begun[worker] = self._starts
+
+
+class _Loop(Iterator[Batch]):
+    """A worker's batches of one loop, with a state for ``StatefulDataLoader``."""
+
+    def __init__(self, owner: TorchBatches, portion: Portion, worker: int, is_new: bool) -> None:
+        self._owner, self._portion = owner, portion
+        self._worker, self._is_new = worker, is_new
+        owner.end_with(portion.number)
+
+    def __next__(self) -> Batch:
+        if self._is_new:
+            self._owner.note_begin(self._worker)
+            self._is_new = False
+        return next(self._portion)
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Returns the place behind the last batch."""
+        return self._portion.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """Goes on behind the last batch of the state's loop."""
+        self._portion.load_state_dict(state)
+        self._owner.end_with(self._portion.number)
+        self._is_new = False
+
+
+class TorchRows(data.Dataset):  # type: ignore[name-defined]
+    """Rows by their numbers: a map-style dataset.
+
+    ``rows[5]`` is a row, ``rows[[5, 7]]`` a batch. So ``DataLoader(rows, sampler=BatchSampler(…),
+    batch_size=None)`` needs no collation. Each row reads its part of about 256 KiB, unless it is
+    among the last 64: in random order ``TorchBatches`` is many times as fast.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | str | os.PathLike[str],
+        split: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Checks the arguments.
+
+        Args:
+          dataset: an open dataset, or its folder.
+          split: default: the first.
+          options: ``columns``, ``fill``, ``as_`` and ``generations`` of ``Dataset.batches``;
+            ``as_`` is ``torch`` by default.
+
+        Raises:
+          DataError, ValueError: as ``Dataset.batches``.
+        """
+        self._rows = RowSource(dataset, split, {"as_": "torch", **options})
+
+    def __len__(self) -> int:
+        """Returns the number of rows."""
+        return len(self._rows)
+
+    def __getitem__(self, rows: int | Sequence[int]) -> dict[str, Any]:
+        """Returns a row, or a batch of several.
+
+        In a row, a feature without a shape is a tensor of its values, or ``None``.
+
+        Raises:
+          IndexError: there is no such row.
+        """
+        if isinstance(rows, Sequence):
+            return self._rows.batch(list(rows))
+        return self._rows.examples([rows])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Returns rows, read together."""
+        return self._rows.examples(list(rows))

@@ -1,0 +1,187 @@
+"""Makes the readers of adapters, where they are needed.
+
+A process that a framework starts gets a copy without threads and open files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.reader.ranks import find_rank
+from beam_pipelines.reader.reader import Batch, Reader
+
+
+class Source:
+    """Makes readers of a split, all with the same arguments.
+
+    Attributes:
+      dataset: to read.
+      batches: in a pass of a rank.
+      rows: of the split.
+      row_bytes: of a row's record, uncompressed, on average.
+    """
+
+    def __init__(
+        self, dataset: Dataset | str | os.PathLike[str], split: str | None, options: dict[str, Any]
+    ) -> None:
+        """Checks the arguments.
+
+        Args:
+          dataset: an open dataset, or its folder.
+          split: default: the first.
+          options: other arguments of ``Dataset.batches``. The rank is found here, as the processes
+            of a data loader know no ranks.
+
+        Raises:
+          DataError, ValueError: as ``Dataset.batches``.
+        """
+        self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        rank, world_size = find_rank(options.get("rank"), options.get("world_size"))
+        self._options = {**options, "split": split, "rank": rank, "world_size": world_size}
+        with self.reader() as reader:
+            self.batches = len(reader)
+        found = self.dataset.manifest["splits"][split or next(iter(self.dataset.splits))]
+        self.rows: int = found["rows"]
+        self.row_bytes: int = found["framed_bytes"] // max(1, self.rows)
+
+    def reader(self, first: int = 0) -> Reader:
+        """Returns a new reader.
+
+        Args:
+          first: the batch to begin with, counted from the first one of epoch 0.
+        """
+        reader = self.dataset.batches(**self._options)
+        if first:
+            reader.seek(first)
+        return reader
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs in a pass."""
+        return int(self._options.get("epochs", 1))
+
+    @property
+    def batches_of_epoch(self) -> int:
+        """The number of batches in an epoch."""
+        return self.batches // self.epochs
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether epochs have different orders."""
+        return bool(self._options.get("shuffle", True))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
+        return f"{self.dataset.folder}, {shown}"
+
+
+class Portion(Iterator[Batch]):
+    """A worker's batches of one pass, as an iterator with a state."""
+
+    def __init__(self, source: Source, first: int, worker: int = 0, workers: int = 1) -> None:
+        """Begins a pass.
+
+        Args:
+          source: makes the reader.
+          first: the batch to begin with, counted from the first one of epoch 0.
+          worker, workers: worker w of n has the batches w, w + n, … of the pass.
+        """
+        self._source, self._workers = source, workers
+        self.number = first // source.batches
+        self._reader = source.reader(first)
+        self._reader.select(worker, None, workers)
+        self._is_over = False
+
+    def __next__(self) -> Batch:
+        if self._is_over:
+            raise StopIteration
+        try:
+            return next(self._reader)
+        except StopIteration:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the threads, and the iteration."""
+        self._is_over = True
+        self._reader.close()
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Returns the place behind the last batch."""
+        state = self._reader.state_dict()
+        own = {"pass": self.number, "skip": self._reader.skipped, "workers": self._workers}
+        return {**state, **own}
+
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """Goes on behind the last batch of the state's iterator.
+
+        Raises:
+          ValueError: the state is of something else, or of another number of workers.
+        """
+        rest = dict(state)
+        number, skip, workers = (rest.pop(name, None) for name in ("pass", "skip", "workers"))
+        if workers != self._workers or not isinstance(number, int) or not isinstance(skip, int):
+            raise ValueError(
+                f"state: found {dict(state)}, expected that of an iterator of this kind with "
+                f"{self._workers} workers. With another number of workers, begin at a batch."
+            )
+        self._reader.close()
+        self._reader = self._source.reader()
+        self._reader.load_state_dict(rest)
+        self._reader.select(skip, None, self._workers)
+        self.number = number
+        self._is_over = int(state["epoch"]) >= (number + 1) * self._source.epochs
+
+
+class RowSource:
+    """Rows of a split by their numbers.
+
+    Numbers have the order of the shards. Threads may share it, and processes get copies.
+    """
+
+    def __init__(
+        self, dataset: Dataset | str | os.PathLike[str], split: str | None, options: dict[str, Any]
+    ) -> None:
+        """Checks the arguments, as ``Source``."""
+        self._source = Source(dataset, split, {**options, "rank": 0, "world_size": 1})
+        self._reader: Reader | None = self._source.reader()
+
+    def __len__(self) -> int:
+        return self._source.rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader": None}
+
+    def batch(self, rows: list[int]) -> Batch:
+        """Returns rows as a batch."""
+        if self._reader is None:
+            self._reader = self._source.reader()
+        return self._reader.take(rows)
+
+    def examples(self, rows: list[int]) -> list[dict[str, Any]]:
+        """Returns a dictionary for each row.
+
+        A feature is an array of its shape; without one, an array of the row's values, or ``None``
+        if it is missing.
+        """
+        batch = self.batch(rows)
+        columns = [list(_values(column)) for column in batch.values()]
+        return [dict(zip(batch, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def __repr__(self) -> str:
+        return repr(self._source)
+
+
+def _values(column: Any) -> Iterator[Any]:
+    """Yields a feature's values row by row."""
+    if not hasattr(column, "is_present"):
+        yield from column
+        return
+    offsets = column.offsets.tolist()
+    for start, end, is_there in zip(
+        offsets[:-1], offsets[1:], column.is_present.tolist(), strict=True
+    ):
+        yield column.values[start:end] if is_there else None
