@@ -46,7 +46,7 @@ def by_parts(rows: int, batch_size: int, rng: np.random.Generator) -> Int64s:
 
 
 def _shift(parts: Int64s) -> Int64s:
-    """Returns what makes rows of a block of parts rows of the dataset."""
+    """Returns what to add to rows of a block of parts."""
     return (parts - np.arange(len(parts))) * PART_ROWS
 
 
