@@ -68,7 +68,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if not _native.KERNELS_AVAILABLE:
         sys.exit(
-            "found no native kernels, expected them: pip install --editable ./reader (with a compiler)"
+            "found no native kernels, expected them: pip install ./reader, with a C++ compiler"
         )
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
