@@ -29,6 +29,31 @@ from beam_pipelines.storage.input_roots import check_root
 
 # Beam's option classes for opening files.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
+# Those that a run on this machine looks at, with storages'.
+_LOCAL_OPTIONS = (
+    *STORAGE_OPTIONS,
+    "DebugOptions",
+    "DirectOptions",
+    "ProfilingOptions",
+    "StandardOptions",
+    "TypeOptions",
+)
+# What GoogleCloudOptions has for files; the others describe a job on Dataflow.
+_GOOGLE_STORAGE_FLAGS = frozenset(
+    {
+        "--enable_bucket_read_metric_counter",
+        "--enable_bucket_write_metric_counter",
+        "--enable_gcsio_blob_generation",
+        "--gcp_oauth_scope",
+        "--gcp_oauth_scopes",
+        "--gcs_custom_audit_entries",
+        "--gcs_custom_audit_entry",
+        "--impersonate_service_account",
+        "--no_auth",
+        "--no_gcsio_throttling_counter",
+        "--project",
+    }
+)
 
 
 class BeamCommand(click.Command):
@@ -204,7 +229,7 @@ def split_arguments(
                 beam_flags = beam_flags or _beam_flags(classes)
                 flag, target = _find(name, beam_flags), beam_options
             if flag is None:
-                hint = nearest(name, [*own_flags, *beam_flags])
+                hint = nearest(name, own_flags) or nearest(name, beam_flags)
                 of_beam = "of Beam's for files" if classes else "of Beam"
                 raise click.UsageError(
                     f"found {name}, which is neither an option of this command nor {of_beam}.{hint}"
@@ -213,8 +238,36 @@ def split_arguments(
             if flag.takes_value and not equals:
                 target.extend(_following(rest, flag))
     if beam_options:
-        _check_values(_beam_parser(classes).parse_args(beam_options))
+        options = _beam_parser(classes).parse_args(beam_options)
+        _check_values(options)
+        if classes or _is_local(getattr(options, "runner", None)):
+            _check_effect(beam_options, own_flags, classes or _LOCAL_OPTIONS)
     return own, beam_options
+
+
+def _is_local(runner: str | None) -> bool:
+    """Whether a name of a runner stands for this machine."""
+    return runner is None or runner.lower().removesuffix("runner") in ("direct", "fnapi")
+
+
+def _check_effect(
+    beam_options: list[str], own_flags: dict[str, Flag], classes: tuple[str, ...]
+) -> None:
+    """Refuses flags of Beam's that change nothing on this machine.
+
+    Beam takes and ignores them: ``--label returned`` is a label of a job on Dataflow.
+    """
+    flags = {*_GOOGLE_STORAGE_FLAGS}
+    flags.update(_beam_flags(tuple({*classes} - {"GoogleCloudOptions"})))
+    for name in (option.partition("=")[0] for option in beam_options):
+        if name.startswith("--") and name not in flags:
+            hint = nearest(name, own_flags) or (
+                "" if "--runner" not in flags else " Name the engine with --runner."
+            )
+            raise click.UsageError(
+                f"found {name}, an option of Beam's for jobs on engines, which has no effect on "
+                f"this machine.{hint}"
+            )
 
 
 def _check_values(options: argparse.Namespace) -> None:

@@ -97,7 +97,12 @@ def recipe(tmp_path: pathlib.Path) -> str:
         ("--runner FnApiRunner r.yaml --output out", "r.yaml --output out", "--runner FnApiRunner"),
         ("--direct-num-workers=2 r.yaml", "r.yaml", "--direct_num_workers=2"),
         ("--streaming r.yaml", "r.yaml", "--streaming"),
-        ("--job-server-timeout 3 r.yaml", "r.yaml", "--job-server-timeout 3"),
+        (
+            "--job-server-timeout 3 r.yaml --runner=flink",
+            "r.yaml",
+            "--job-server-timeout 3 --runner=flink",
+        ),
+        ("--project p --s3_verify=no r.yaml", "r.yaml", "--project p --s3_verify=no"),
         ("--experiments a --experiments=b r.yaml", "r.yaml", "--experiments a --experiments=b"),
         ("--output --runner x", "--output --runner x", ""),
         ("-- --r.yaml", "-- --r.yaml", ""),
@@ -127,6 +132,12 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
         ),
         ("--direct_running_mode quick", "invalid choice: 'quick'"),
         ("--runner", "expected one argument"),
+        (
+            "--label returned",
+            "found --label, an option of Beam's for jobs on engines, which has no",
+        ),
+        ("--num_workers=4", "has no effect on this machine. Name the engine with --runner.$"),
+        ("--runner direct --region x", "found --region, an option of Beam's for jobs on engines"),
     ],
 )
 def test_wrong_flags(arguments: str, message: str) -> None:
