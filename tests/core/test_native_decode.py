@@ -586,7 +586,7 @@ def test_what_nobody_should_ask_for() -> None:
         _native._kernels.parse_examples(
             [pa.array([b""]).__arrow_c_array__()],
             None,
-            ([b"i", b"i"], b"ll"),
+            ([b"i", b"i"], b"ll", [-1, -1]),
             None,
             False,
             False,
