@@ -41,6 +41,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
     from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
     from beam_pipelines.analysis.statistics.stored import read_statistics
+    from beam_pipelines.core.schema_features import features_by_path
     from beam_pipelines.core.tensor_representations import add_representations
     from beam_pipelines.pipeline.validate import has_schema, schema_of
     from beam_pipelines.storage import files
@@ -64,7 +65,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
         else ""
     )
     say(
-        f"{output}: {len(found.feature)} features, {domains} of them with a domain of "
+        f"{output}: {len(features_by_path(found))} features, {domains} of them with a domain of "
         f"texts.{tensors}"
     )
 
@@ -163,6 +164,7 @@ def _passed(
 
     from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, parse_allowed
     from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+    from beam_pipelines.core.schema_features import features_by_path
 
     policy = ValidationPolicy(overrides=parse_allowed(",".join(allowed), None))
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type
@@ -182,6 +184,7 @@ def _passed(
                     )
         if found.data_missing:
             yield f"not checked  {split}: it has no rows."
-    features = max((len(found.baseline.feature) for found in anomalies.values()), default=0)
+    numbers = (len(features_by_path(found.baseline)) for found in anomalies.values())
+    features = max(numbers, default=0)
     splits = f"{len(anomalies)} split{'s' * (len(anomalies) != 1)}"
     yield f"{name} passes: {features} features in {splits}, no anomaly that stops a run."

@@ -20,6 +20,8 @@ SEQUENCE = "##SEQUENCE##"
 
 # Name -> string domains of the name: one, unless the schema has it twice.
 Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
+# The names of the structs that hold a feature, outermost first, and its own.
+Steps: TypeAlias = tuple[str, ...]
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
@@ -54,14 +56,43 @@ def domains_of(schema: schema_pb2.Schema) -> Domains:
     return found
 
 
-def add_feature(schema: schema_pb2.Schema, name: str, is_list: bool) -> schema_pb2.Feature:
-    """Adds a feature, or a feature list, and returns it."""
-    return (_struct_of(schema).struct_domain if is_list else schema).feature.add(name=name)
+def features_by_path(schema: schema_pb2.Schema) -> dict[Steps, schema_pb2.Feature]:
+    """Returns all features, those of structs too, by their paths.
+
+    Features of a struct follow it, feature lists come last. The caller may change the features.
+    """
+    return dict(_walk(schema))
+
+
+def add_feature(schema: schema_pb2.Schema, path: Steps) -> schema_pb2.Feature:
+    """Adds a feature and returns it.
+
+    The structs of its path are added where the schema lacks them.
+    """
+    features = schema.feature
+    for step in path[:-1]:
+        structs = (f for f in features if f.name == step and f.type == schema_pb2.STRUCT)
+        struct = next(structs, None) or features.add(name=step, type=schema_pb2.STRUCT)
+        features = struct.struct_domain.feature
+    return features.add(name=path[-1])
+
+
+def steps_of(name: str, is_list: bool) -> Steps:
+    """Returns the path of a feature, or of a feature list."""
+    return (SEQUENCE, name) if is_list else (name,)
 
 
 def path_of(name: str, is_list: bool) -> path_pb2.Path:
     """Returns the path that TFDV gives a feature, or a feature list."""
-    return path_pb2.Path(step=[SEQUENCE, name] if is_list else [name])
+    return path_pb2.Path(step=steps_of(name, is_list))
+
+
+def name_of(path: Steps) -> str:
+    """Returns the name of a feature: its path joined by dots.
+
+    The name of a feature list is its own.
+    """
+    return path[1] if len(path) == 2 and path[0] == SEQUENCE else ".".join(path)
 
 
 def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
@@ -135,7 +166,7 @@ def nested(
     del result.feature[:]
     for feature in features_of(schema):
         is_list = feature.name in lists
-        added = add_feature(result, feature.name, is_list)
+        added = add_feature(result, steps_of(feature.name, is_list))
         added.CopyFrom(feature)
         if is_list and not _has_two_levels(feature):
             _add_steps(added, feature.name in lists_of_lists)
@@ -146,11 +177,19 @@ def _is_sequence(feature: schema_pb2.Feature) -> bool:
     return bool(feature.name == SEQUENCE and feature.type == schema_pb2.STRUCT)
 
 
-def _struct_of(schema: schema_pb2.Schema) -> schema_pb2.Feature:
+def _walk(schema: schema_pb2.Schema) -> Iterator[tuple[Steps, schema_pb2.Feature]]:
     for feature in schema.feature:
-        if _is_sequence(feature):
-            return feature
-    return schema.feature.add(name=SEQUENCE, type=schema_pb2.STRUCT)
+        if not _is_sequence(feature):
+            yield from _within((), feature)
+    for feature in feature_lists_of(schema):
+        yield from _within((SEQUENCE,), feature)
+
+
+def _within(path: Steps, feature: schema_pb2.Feature) -> Iterator[tuple[Steps, schema_pb2.Feature]]:
+    path = (*path, feature.name)
+    yield path, feature
+    for child in feature.struct_domain.feature:
+        yield from _within(path, child)
 
 
 def _has_two_levels(feature: schema_pb2.Feature) -> bool:
@@ -189,8 +228,8 @@ def _add_steps(feature: schema_pb2.Feature, is_list_of_lists: bool) -> None:
 
 def duplicates(schema: schema_pb2.Schema) -> Iterator[tuple[str, int]]:
     """Yields names of several features, with the number of features."""
-    counts = collections.Counter(feature.name for feature in features_of(schema))
-    yield from ((name, count) for name, count in counts.items() if count > 1)
+    counts = collections.Counter(path for path, _ in _walk(schema))
+    yield from ((name_of(path), count) for path, count in counts.items() if count > 1)
 
 
 TYPE_FOR_STATISTICS_TYPE = {

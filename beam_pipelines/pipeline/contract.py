@@ -10,7 +10,7 @@ from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationP
 from beam_pipelines.analysis.anomalies.validation_config import read_validation_config
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
-from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.core.schema_features import features_by_path, name_of
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.storage import files
 
@@ -47,7 +47,7 @@ def read_policy(
     if recipe.validation_config is None:
         return DEFAULT_POLICY
     schema = schema_pb2.Schema.FromString(contract or b"")
-    known = [*(feature.name for feature in features_of(schema)), *columns]
+    known = [*map(name_of, features_by_path(schema)), *columns]
     path = files.resolve(recipe.validation_config, recipe.directory)
     try:
         config = read_validation_config(path, known, where="")

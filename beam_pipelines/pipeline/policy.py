@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies.validation_config import (
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.core.schema_features import features_by_path, name_of
 from beam_pipelines.pipeline.plan import Plan
 
 
@@ -84,7 +84,7 @@ def make_policy(
       RecipeError: as ``with_policy``.
     """
     environment, baseline = options.environment, options.baseline
-    features = [] if schema is None else [feature.name for feature in features_of(schema)]
+    features = [] if schema is None else [*map(name_of, features_by_path(schema))]
     version = options.previous_version
     known, config = [*features, *columns], ValidationConfig()
     if options.validation_config is not None:
@@ -145,5 +145,5 @@ def make_policy(
 def _has_drift_threshold(schema: schema_pb2.Schema) -> bool:
     constraints = schema.dataset_constraints
     return constraints.HasField("num_examples_drift_comparator") or any(
-        feature.HasField("drift_comparator") for feature in features_of(schema)
+        feature.HasField("drift_comparator") for feature in features_by_path(schema).values()
     )

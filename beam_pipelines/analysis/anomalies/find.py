@@ -9,10 +9,11 @@ The rules are in ``analysis.rules``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.anomalies.rules.comparators import DRIFT, SKEW, Comparison, compare
@@ -34,20 +35,23 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.statistics.view import (
     DatasetView,
+    FeatureView,
     Statistics,
     custom_statistics_of,
-    feature_name,
     proto_of,
+    steps_in,
     view_of,
 )
 from beam_pipelines.core.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
+    Steps,
     domains_of,
-    feature_lists_of,
-    features_of,
-    path_of,
+    features_by_path,
+    name_of,
 )
 
+# A step of a path that TFDV writes without quotes (path.cc).
+_PLAIN_STEP = re.compile(r"\([^()]*\)|[^().']+", re.DOTALL)
 # Shown instead of a feature's name for an anomaly of a whole split.
 DATASET = "(the split)"
 
@@ -78,12 +82,14 @@ class SplitAnomalies:
       data_missing: whether the split has no rows; then no feature is checked.
       dataset: reasons that concern the split as a whole.
       measured: all measurements of drift and skew, also those below their thresholds.
+      paths: feature name -> path, where the path is more than the name.
     """
 
     reasons: Mapping[str, tuple[Reason, ...]]
     data_missing: bool = False
     dataset: tuple[Reason, ...] = ()
     measured: tuple[anomalies_pb2.DriftSkewInfo, ...] = ()
+    paths: Mapping[str, Steps] = dataclasses.field(default_factory=dict)
 
     @property
     def has_errors(self) -> bool:
@@ -151,6 +157,11 @@ def find_anomalies(
             data_missing=not view.rows,
             dataset=_with_severities(dataset, DATASET, policy),
             measured=tuple(measured.values()),
+            paths={
+                name_of(path): path
+                for path in [*features_by_path(schema), *view.paths]
+                if len(path) > 1
+            },
         )
     return found
 
@@ -171,7 +182,7 @@ def _with_severities(
 def _in_order(
     reasons: Mapping[str, tuple[Reason, ...]], schema: schema_pb2.Schema
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    names = dict.fromkeys([*(feature.name for feature in features_of(schema)), *reasons])
+    names = dict.fromkeys([*map(name_of, features_by_path(schema)), *reasons])
     return ((name, reasons[name]) for name in names if name in reasons)
 
 
@@ -183,29 +194,55 @@ def _feature_reasons(
         custom = custom_statistics_of(statistics, name)
         if name in view.features or custom:
             composed[name] = composite_reasons(composite, schema, custom)
-    known, domains = set(composed), domains_of(schema)
-    for feature in features_of(schema):
-        known.add(feature.name)
-        if is_retired(feature) or feature.name in composed:
+    features, columns, domains = features_by_path(schema), view.paths, domains_of(schema)
+    # Structs whose features are not required, and those whose features are not compared.
+    retired: set[Steps] = set()
+    closed: set[Steps] = set()
+    for path, feature in features.items():
+        name = name_of(path)
+        if is_retired(feature) or path[:-1] in retired:
+            retired.add(path)
+        if path in retired or name in composed:
             continue
         required = is_required(feature, schema, environment)
-        if feature.name not in view.features:
-            yield feature.name, (missing_column(),) if required else ()
+        column = columns.get(path)
+        if column is None or path[:-1] in closed:
+            closed.add(path)
+            yield name, (missing_column(),) if required and column is None else ()
             continue
         checked, contradictions = corrected(feature, domains)
         wrong = tuple(finding.reason for finding in contradictions)
         if is_retired(checked):
-            yield feature.name, wrong
+            closed.add(path)
+            yield name, wrong
             continue
-        column = view.features[feature.name]
         if column.present and not is_in_environment(feature, schema, environment):
-            wrong = (*wrong, not_in_environment(feature.name, environment or ""))
+            wrong = (*wrong, not_in_environment(name, environment or ""))
+        if (not column.present and required) or not _has_type(column, feature):
+            closed.add(path)
         findings = feature_findings(checked, column, domains, required)
-        yield feature.name, (*wrong, *(finding.reason for finding in findings))
-    for name in view.features:
-        if name not in known:
-            yield name, (new_column(),)
+        yield name, (*wrong, *(finding.reason for finding in findings))
+    yield from _new_columns(columns, features, {(name,) for name in composed}, retired | closed)
     yield from composed.items()
+
+
+def _new_columns(
+    columns: Iterable[Steps],
+    known: Collection[Steps],
+    composed: Collection[Steps],
+    closed: Collection[Steps],
+) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+    """Yields the columns that the schema lacks.
+
+    A new struct stands for its features, as in TFDV.
+    """
+    new: set[Steps] = set()
+    for path in columns:
+        if path in known or path in composed:
+            continue
+        if path[:-1] not in closed and path[:-1] not in new:
+            yield name_of(path), (new_column(),)
+        new.add(path)
 
 
 def _comparisons(
@@ -226,40 +263,42 @@ def _comparisons(
     if first is not None and view_of(first).rows:
         todo.append(("skew_comparator", "skew_measurements", SKEW, first, current))
     for field, measurements, comparison, treatment, control in todo:
-        features = [
-            feature
-            for feature in features_of(schema)
-            if feature.HasField(field) and _is_comparable(feature, view)
-        ]
+        features = {
+            path: feature
+            for path, feature in features_by_path(schema).items()
+            if feature.HasField(field) and _is_comparable(feature, view.paths.get(path))
+        }
         if not features:
             continue
-        left, right = (_by_name(statistics) for statistics in (treatment, control))
-        lists = {feature.name for feature in feature_lists_of(schema)}
-        for feature in features:
-            if feature.name not in left:
+        left, right = (_by_path(statistics) for statistics in (treatment, control))
+        for path, feature in features.items():
+            if path not in left:
                 continue
             values, reasons = compare(
-                getattr(feature, field), comparison, left[feature.name], right.get(feature.name)
+                getattr(feature, field), comparison, left[path], right.get(path)
             )
+            name = name_of(path)
             if values:
-                path = path_of(feature.name, feature.name in lists)
-                info = measured.setdefault(feature.name, anomalies_pb2.DriftSkewInfo(path=path))
-                getattr(info, measurements).extend(values)
-            yield feature.name, tuple(reasons)
+                info = anomalies_pb2.DriftSkewInfo(path=path_pb2.Path(step=path))
+                getattr(measured.setdefault(name, info), measurements).extend(values)
+            yield name, tuple(reasons)
 
 
-def _is_comparable(feature: schema_pb2.Feature, view: DatasetView) -> bool:
+def _is_comparable(feature: schema_pb2.Feature, column: FeatureView | None) -> bool:
     """Whether a feature is active, present and of the schema's type."""
-    column = view.features.get(feature.name)
     if is_retired(feature) or column is None or not column.present:
         return False
+    return _has_type(column, feature)
+
+
+def _has_type(column: FeatureView, feature: schema_pb2.Feature) -> bool:
     return bool(TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
 
 
-def _by_name(statistics: Statistics | None) -> dict[str, statistics_pb2.FeatureNameStatistics]:
+def _by_path(statistics: Statistics | None) -> dict[Steps, statistics_pb2.FeatureNameStatistics]:
     if statistics is None:
         return {}
-    return {feature_name(feature): feature for feature in proto_of(statistics).features}
+    return {steps_in(feature): feature for feature in proto_of(statistics).features}
 
 
 def anomalies_to_proto(
@@ -272,6 +311,17 @@ def anomalies_to_proto(
     return {split: _split_to_proto(found, schema) for split, found in anomalies.items()}
 
 
+def serialized_path(path: Steps) -> str:
+    """Returns a path as TFDV writes it, joined by dots.
+
+    A step with one of ``.'()`` is in quotes, unless it begins and ends with parentheses.
+    """
+    return ".".join(
+        step if _PLAIN_STEP.fullmatch(step) else "'" + step.replace("'", "''") + "'"
+        for step in path
+    )
+
+
 def _split_to_proto(
     anomalies: SplitAnomalies, schema: schema_pb2.Schema
 ) -> anomalies_pb2.Anomalies:
@@ -281,11 +331,10 @@ def _split_to_proto(
         data_missing=anomalies.data_missing,
         drift_skew_info=anomalies.measured,
     )
-    lists = {feature.name for feature in feature_lists_of(schema)}
     for name, reasons in anomalies.reasons.items():
-        path = path_of(name, name in lists)
-        info = proto.anomaly_info[".".join(path.step)]
-        info.path.CopyFrom(path)
+        path = anomalies.paths.get(name, (name,))
+        info = proto.anomaly_info[serialized_path(path)]
+        info.path.step.extend(path)
         _fill(info, reasons)
     if anomalies.dataset:
         _fill(proto.dataset_anomaly_info, anomalies.dataset)

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies.rules.custom import CustomValidation
 from beam_pipelines.core.errors import RecipeError, nearest
-from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.core.schema_features import features_by_path
 
 _ERROR: int = anomalies_pb2.AnomalyInfo.ERROR
 TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
@@ -121,7 +121,7 @@ def environments_of(schema: schema_pb2.Schema) -> list[str]:
     """Returns all environments that a schema names, in order."""
     features = (
         name
-        for feature in features_of(schema)
+        for feature in features_by_path(schema).values()
         for name in (*feature.in_environment, *feature.not_in_environment)
     )
     return list(dict.fromkeys([*schema.default_environment, *features]))

@@ -8,6 +8,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.find import DATASET
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
+from beam_pipelines.core.schema_features import name_of
 
 
 def recorded_anomalies(
@@ -26,8 +27,8 @@ def recorded_anomalies(
         info = anomalies.dataset_anomaly_info
         yield _severity(info, DATASET, policy), "the split", _text(info)
     for path, info in sorted(anomalies.anomaly_info.items()):
-        name = info.path.step[-1] if info.path.step else path
-        yield _severity(info, name, policy), f"feature '{path}'", _text(info)
+        steps = tuple(info.path.step) or (path,)
+        yield _severity(info, name_of(steps), policy), f"feature '{'.'.join(steps)}'", _text(info)
 
 
 def _severity(info: anomalies_pb2.AnomalyInfo, name: str, policy: ValidationPolicy) -> str:

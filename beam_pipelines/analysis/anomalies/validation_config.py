@@ -17,10 +17,10 @@ from beam_pipelines.analysis.anomalies.policy import Override
 from beam_pipelines.analysis.anomalies.rules.custom import (
     CustomValidation,
     Place,
-    feature_of,
     parse_validation,
 )
 from beam_pipelines.core.errors import RecipeError, nearest
+from beam_pipelines.core.schema_features import name_of
 from beam_pipelines.sql.expressions import ExpressionError
 from beam_pipelines.storage import files
 
@@ -174,7 +174,7 @@ def _known_feature(
     path: path_pb2.Path, known: Sequence[str], where: str, problems: list[str]
 ) -> str:
     """Returns the name of a path's feature; notes an unknown one."""
-    name = feature_of(path.step)
+    name = name_of(tuple(path.step))
     if name not in known:
         problems.append(
             f"{where}: found feature '{name}', expected a feature of the schema or a column."

@@ -10,6 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.schema_features import Steps, name_of
 
 WIDENS, NARROWS, CHANGES = "widens", "narrows", "changes"
 _UNSET = "(unset)"
@@ -94,10 +95,13 @@ _NAMED = (
 )
 
 
-def _named(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Difference]:
+def _named(
+    kind: str, before: Sequence[Any], after: Sequence[Any], struct: Steps = ()
+) -> Iterator[Difference]:
     old, new = ({item.name: item for item in items} for items in (before, after))
     for name in dict.fromkeys([*old, *new]):
-        where = f"{kind} '{name}'"
+        path = (*struct, name)
+        where = f"{kind} '{name_of(path)}'"
         if name not in new:
             yield Difference(
                 where, "", "there", "removed", NARROWS if kind == "feature" else CHANGES
@@ -107,10 +111,19 @@ def _named(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[D
                 where, "", "", f"added: {_summary(new[name])}", _effect_of_addition(kind, new[name])
             )
         elif old[name] != new[name]:
+            sides = old[name], new[name]
+            are_structs = all(_is_struct(side) for side in sides)
             for field in new[name].DESCRIPTOR.fields:
-                yield from (
-                    _at(where, change) for change in _field(field, old[name], new[name], ())
-                )
+                if field.name != "struct_domain" or not are_structs:
+                    yield from (_at(where, change) for change in _field(field, *sides, ()))
+            if are_structs:
+                for inner in schema_pb2.StructDomain.DESCRIPTOR.fields_by_name:
+                    old_ones, new_ones = (getattr(side.struct_domain, inner) for side in sides)
+                    yield from _named(inner, old_ones, new_ones, path)
+
+
+def _is_struct(item: Any) -> bool:
+    return isinstance(item, schema_pb2.Feature) and item.HasField("struct_domain")
 
 
 def _effect_of_addition(kind: str, item: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from google.protobuf import text_encoding, text_format
-from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies.rules.texts import are_integers, true_and_false
 from beam_pipelines.analysis.statistics.view import (
@@ -29,6 +29,7 @@ from beam_pipelines.core.schema_features import (
 )
 from beam_pipelines.storage import files
 
+_Feature = statistics_pb2.FeatureNameStatistics
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100
 
@@ -112,7 +113,7 @@ def _infer_feature(
     columns = [view.features.get(name) or _missing_column(view) for view in views]
     filled = [column for column in columns if column.present]
     known = filled or [view.features[name] for view in views if name in view.features]
-    feature = add_feature(schema, name, known[0].is_feature_list)
+    feature = add_feature(schema, known[0].path)
     feature.type = TYPE_FOR_STATISTICS_TYPE[known[0].type]
     feature.presence.min_count = int(len(filled) == len(columns))
     if not filled:
@@ -208,7 +209,7 @@ def write_schema(path: str, schema: schema_pb2.Schema) -> None:
 
 
 def _missing_column(view: DatasetView) -> FeatureView:
-    return FeatureView(0, 0, view.rows, (Level(view.rows, 0, 0),), 0)
+    return FeatureView((), 0, view.rows, 0, view.rows, (Level(view.rows, 0, 0),), 0)
 
 
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:
@@ -224,7 +225,11 @@ def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) 
             (min(found.min_values for found in levels), max(found.max_values for found in levels))
         )
     missing = any(level.missing for column in columns for level in column.levels)
-    is_required = feature.presence.min_fraction == 1.0 and not missing
+    # A shape promises a dense tensor, which a struct has not.
+    is_in_struct = columns[0].type == _Feature.STRUCT or (
+        len(columns[0].path) > 1 and not columns[0].is_feature_list
+    )
+    is_required = feature.presence.min_fraction == 1.0 and not missing and not is_in_struct
     if is_required and all(fewest == most > 0 for fewest, most in bounds):
         for fewest, _ in bounds:
             feature.shape.dim.add(size=fewest)

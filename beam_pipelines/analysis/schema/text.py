@@ -6,8 +6,9 @@ prints only fields that differ. A message that differs is edited recursively.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
@@ -15,6 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.schema_features import Steps, name_of
 
 _INDENT = "  "
 # White space, a comment, a quoted text, a punctuation mark, or a word.
@@ -65,19 +67,28 @@ def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) 
 def feature_lines(text: str) -> dict[str, int]:
     """Returns the first line of each feature of a schema.
 
-    Lines are counted from 1.
+    Features of structs are named by their paths. Lines are counted from 1.
     """
     lines: dict[str, int] = {}
     line, counted = 1, 0
-    for entry in _entries(text):
-        line, counted = line + text.count("\n", counted, entry.start), entry.start
-        if entry.name == "feature" and entry.kind == "{":
-            name = next(
-                (_unquoted(text, inner) for inner in _entries(text, entry) if inner.name == "name"),
-                "",
-            )
-            lines.setdefault(name, line)
+    for path, start in sorted(_starts(text, _entries(text), ()), key=operator.itemgetter(1)):
+        line, counted = line + text.count("\n", counted, start), start
+        lines.setdefault(name_of(path), line)
     return lines
+
+
+def _starts(text: str, entries: Sequence[Entry], struct: Steps) -> Iterator[tuple[Steps, int]]:
+    """Yields path and place of each feature among entries."""
+    for entry in entries:
+        if entry.name != "feature" or entry.kind != "{":
+            continue
+        inside = _entries(text, entry)
+        names = (_unquoted(text, inner) for inner in inside if inner.name == "name")
+        path = (*struct, next(names, ""))
+        yield path, entry.start
+        for inner in inside:
+            if inner.name == "struct_domain":
+                yield from _starts(text, _entries(text, inner), path)
 
 
 def _unquoted(text: str, entry: Entry) -> str:

@@ -19,7 +19,7 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.anomalies.rules.specification import corrected
 from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.view import Statistics, custom_statistics_of, view_of
-from beam_pipelines.core.schema_features import domains_of, features_of
+from beam_pipelines.core.schema_features import Steps, domains_of, features_by_path, name_of
 from beam_pipelines.core.tensor_representations import add_representations
 
 
@@ -45,26 +45,40 @@ def update_schema(
     updated.CopyFrom(schema)
     views = [view for view in map(view_of, statistics) if view.rows]
     domains = domains_of(updated)
-    for feature in features_of(updated):
+    # Structs whose features stay as they are.
+    closed: set[Steps] = set()
+    for path, feature in features_by_path(updated).items():
+        name = name_of(path)
         for view in views:
-            if is_retired(feature):
+            if is_retired(feature) or path[:-1] in closed:
+                closed.add(path)
                 break
-            column = view.features.get(feature.name)
+            column = view.paths.get(path)
             required = is_required(feature, updated, None)
-            if column is None and required and applies(Info.SCHEMA_MISSING_COLUMN, feature.name):
+            if column is None and required and applies(Info.SCHEMA_MISSING_COLUMN, name):
                 deprecate(feature, domains)
-            elif column is not None:
+                break
+            if column is not None:
                 checked, findings = corrected(feature, domains)
                 if not is_retired(checked):
                     findings += feature_findings(checked, column, domains, required)
                 for finding in findings:
-                    if applies(finding.reason.type, feature.name):
+                    if applies(finding.reason.type, name):
                         finding.widen(feature, domains)
+                if is_retired(feature):
+                    closed.add(path)
     _deprecate_composites(updated, statistics, applies)
-    known = {*(feature.name for feature in features_of(updated)), *composites_of(updated)}
-    names = dict.fromkeys(name for view in views for name in view.features if name not in known)
+    known = {*features_by_path(updated), *((name,) for name in composites_of(updated))}
+    new = dict.fromkeys(path for view in views for path in view.paths if path not in known)
     infer_features(
-        [name for name in names if applies(Info.SCHEMA_NEW_COLUMN, name)], views, updated
+        [
+            name_of(path)
+            for path in new
+            if not any(path[:end] in closed for end in range(1, len(path)))
+            and applies(Info.SCHEMA_NEW_COLUMN, name_of(path))
+        ],
+        views,
+        updated,
     )
     return add_representations(updated, schema)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -18,7 +19,7 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.proto import SAMPLED, feature_type, to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.core.schema_features import SEQUENCE
+from beam_pipelines.core.schema_features import SEQUENCE, Steps, name_of, steps_of
 
 Statistics: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
 
@@ -73,8 +74,10 @@ class FeatureView:
     """Statistics of one feature.
 
     Attributes:
+      path: of the feature.
       type: ``FeatureNameStatistics.Type``.
-      present, missing: numbers of rows with and without it.
+      rows: number of rows of the split.
+      present, missing: numbers of rows with and without it; in a struct, of values of the struct.
       levels: outermost first; one unless the feature has lists of lists.
       num_values: values in all rows.
       texts: of a STRING feature, or of categorical integers; else ``None``.
@@ -89,7 +92,9 @@ class FeatureView:
         were; else ``None``.
     """
 
+    path: Steps
     type: int
+    rows: int
     present: int
     missing: int
     levels: tuple[Level, ...]
@@ -115,8 +120,11 @@ class FeatureView:
 
     @property
     def fraction_present(self) -> float:
-        """Share of rows that have the feature; 1 if none is missing."""
-        return self.present / (self.present + self.missing) if self.missing else 1.0
+        """Share of rows that have the feature; 1 if none is missing.
+
+        In a struct it may be above 1, as in TFDV.
+        """
+        return self.present / self.rows if self.missing else 1.0
 
     @property
     def has_infinities(self) -> bool:
@@ -136,22 +144,28 @@ class DatasetView:
     rows: int
     features: Mapping[str, FeatureView]
 
+    @functools.cached_property
+    def paths(self) -> dict[Steps, FeatureView]:
+        """The features by their paths."""
+        return {feature.path: feature for feature in self.features.values()}
+
 
 def view_of(statistics: Statistics) -> DatasetView:
     """Returns the view of one split's statistics.
 
     Weighted counts of a proto are ignored. Its distinct texts are those of the rank histogram (by
-    default the 1,000 most frequent), and a feature without statistics is left out, as in TFDV.
+    default the 1,000 most frequent), and a feature without statistics is left out, as in TFDV. A
+    struct precedes its features.
     """
     if isinstance(statistics, TableStatistics):
         return DatasetView(
             statistics.rows,
-            {name: _of_column(column) for name, column in statistics.columns.items()},
+            {name: _of_column(name, column) for name, column in statistics.columns.items()},
         )
     features = {
         feature_name(feature): _of_proto(feature, int(statistics.num_examples))
-        for feature in statistics.features
-        if feature.WhichOneof("stats") and list(feature.path.step) != [SEQUENCE]
+        for feature in _structs_first(statistics.features)
+        if feature.WhichOneof("stats") and steps_in(feature) != (SEQUENCE,)
     }
     return DatasetView(int(statistics.num_examples), features)
 
@@ -175,13 +189,29 @@ def custom_statistics_of(
 
 
 def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
-    """Returns the name of a proto's feature: its path joined by dots.
+    """Returns the name of a proto's feature, see ``name_of``."""
+    return name_of(steps_in(feature))
 
-    The name of a feature list is its own.
-    """
-    if is_feature_list(feature):
-        return str(feature.path.step[1])
-    return ".".join(feature.path.step) if feature.HasField("path") else str(feature.name)
+
+def steps_in(feature: statistics_pb2.FeatureNameStatistics) -> Steps:
+    """Returns the path of a proto's feature."""
+    return tuple(feature.path.step) if feature.HasField("path") else (feature.name,)
+
+
+def _structs_first(
+    features: Sequence[statistics_pb2.FeatureNameStatistics],
+) -> list[statistics_pb2.FeatureNameStatistics]:
+    """Returns features with each struct before its own, which keep their order."""
+    first: dict[Steps, int] = {}
+    keys = []
+    for number, feature in enumerate(features):
+        steps = steps_in(feature)
+        key = [number]
+        if not is_feature_list(feature):
+            prefixes = (steps[:end] for end in range(1, len(steps) + 1))
+            key = [first.setdefault(prefix, number) for prefix in prefixes]
+        keys.append((key, number))
+    return [features[number] for _, number in sorted(keys)]
 
 
 def is_feature_list(feature: statistics_pb2.FeatureNameStatistics) -> bool:
@@ -189,9 +219,11 @@ def is_feature_list(feature: statistics_pb2.FeatureNameStatistics) -> bool:
     return len(feature.path.step) == 2 and feature.path.step[0] == SEQUENCE
 
 
-def _of_column(column: ColumnStatistics) -> FeatureView:
+def _of_column(name: str, column: ColumnStatistics) -> FeatureView:
     view = FeatureView(
+        steps_of(name, column.null_steps is not None),
         feature_type(column.type),
+        column.present + column.missing,
         column.present,
         column.missing,
         (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
@@ -260,7 +292,9 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Featu
             num_values, int(last.num_non_missing), int(last.tot_num_values)
         )
     view = FeatureView(
+        steps_in(feature),
         feature.type,
+        rows,
         int(common.num_non_missing),
         int(common.num_missing),
         tuple(nested) or (flat,),

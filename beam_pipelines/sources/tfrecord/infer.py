@@ -16,7 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.columns import TENSOR, Shape, parse_type
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import add_feature, schema_type
+from beam_pipelines.core.schema_features import add_feature, schema_type, steps_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, shapes
 from beam_pipelines.sources.bad_rows import BadRow
@@ -208,7 +208,7 @@ def _add(
         is_several = (is_list and is_several) or shapes.depth(column) > is_list
         is_text = is_text and not pa.types.is_binary(leaf)
         type_ = type_ or leaf
-    feature = add_feature(schema, name, is_list)
+    feature = add_feature(schema, steps_of(name, is_list))
     feature.type = schema_type(pa.binary() if type_ in (None, pa.large_binary()) else type_)
     if feature.type == schema_pb2.BYTES and is_text:
         feature.string_domain.SetInParent()

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 import random
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,13 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 import beam_pipelines as bp
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, find_anomalies
+from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics.composites import composites_in
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core.schema_features import features_by_path
 from tests.integrations.tfx.support import need_tfx
 
 need_tfx()
@@ -202,6 +205,116 @@ def test_pairs_of_columns(seed: int) -> None:
         for name in ("covariance", "correlation"):
             found, expected = (getattr(one.num_cross_stats, name) for one in (each, other))
             assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+STRUCTS = pa.list_(
+    pa.struct(
+        [
+            ("b", pa.list_(pa.int64())),
+            ("t", pa.list_(pa.string())),
+            (
+                "c",
+                pa.list_(pa.struct([("d", pa.list_(pa.string())), ("e", pa.list_(pa.float32()))])),
+            ),
+        ]
+    )
+)
+
+
+def random_structs(chance: random.Random, parts: Sequence[str]) -> Any:
+    """Returns a row's structs, as in an Arrow table."""
+
+    def struct(fields: Sequence[str]) -> dict[str, Any]:
+        return {name: value(name) for name in fields if name in parts}
+
+    def value(name: str) -> Any:
+        if chance.random() < 0.2:
+            return None
+        number = chance.randrange(3)
+        if name == "c":
+            return [struct("de") for _ in range(number)]
+        kinds = {"b": 7, "t": chance.choice("xyz"), "d": chance.choice("uvw"), "e": 0.5}
+        return [kinds[name]] * number
+
+    return None if chance.random() < 0.2 else [struct("btc") for _ in range(chance.randrange(3))]
+
+
+def of_structs(seed: int, parts: Sequence[str]) -> statistics_pb2.DatasetFeatureStatisticsList:
+    """Returns TFDV's statistics of random structs."""
+    from tensorflow_data_validation import StatsOptions
+    from tensorflow_data_validation.statistics import stats_impl
+
+    chance = random.Random(seed)
+    rows = [random_structs(chance, parts) for _ in range(40)]
+    batch = pa.RecordBatch.from_arrays([pa.array(rows, STRUCTS)], ["a"])
+    return stats_impl.generate_statistics_in_memory(batch, StatsOptions())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_statistics_of_structs(seed: int) -> None:
+    """Schema, anomalies and the updated schema of TFDV's structs are TFDV's."""
+    import tensorflow_data_validation as tfdv
+
+    whole = of_structs(seed, "btcde")
+    inferred = infer_schema({"train": whole.datasets[0]})
+    assert in_order(inferred) == in_order(tfdv.infer_schema(whole))
+    for schema in (inferred, *narrowed(inferred)):
+        for parts in ("btcde", "bc", "bde", "cd", ""):
+            statistics = of_structs(seed + 10, parts)
+            found = find_anomalies({"train": statistics.datasets[0]}, schema)
+            ours = anomalies_to_proto(found, schema)["train"]
+            theirs = tfdv.validate_statistics(statistics, schema)
+            assert reasons(ours) == reasons(theirs)
+            assert {name: info.path for name, info in ours.anomaly_info.items()} == {
+                name: info.path for name, info in theirs.anomaly_info.items()
+            }
+            updated = update_schema(schema, [statistics.datasets[0]])
+            assert in_order(updated) == in_order(tfdv.update_schema(schema, statistics))
+
+
+def in_order(schema: schema_pb2.Schema) -> schema_pb2.Schema:
+    """Returns a schema with features and domains ordered by name."""
+    ordered = schema_pb2.Schema()
+    ordered.CopyFrom(schema)
+    levels = [ordered.feature, ordered.string_domain]
+    while levels:
+        level = levels.pop()
+        level.sort(key=lambda one: one.name)
+        if level is not ordered.string_domain:
+            levels += [one.struct_domain.feature for one in level if one.HasField("struct_domain")]
+    return ordered
+
+
+def narrowed(schema: schema_pb2.Schema) -> Iterator[schema_pb2.Schema]:
+    """Yields schemas that the statistics do not fit."""
+    for path, field in (
+        (("a",), "lifecycle_stage: DEPRECATED"),
+        (("a",), "type: FLOAT"),
+        (("a",), "name: 'other'"),
+        (("a", "b"), "presence { min_fraction: 1 }"),
+        (("a", "b"), "name: 'other'"),
+        (("a", "c"), "lifecycle_stage: DEPRECATED"),
+        (("a", "c"), "type: BYTES"),
+        (("a", "c"), "name: 'other'"),
+        (("a", "c", "d"), "presence { min_count: 9999 }"),
+        (("a", "t"), "string_domain { value: 'x' value: 'y' }"),
+    ):
+        changed = schema_pb2.Schema()
+        changed.CopyFrom(schema)
+        text_format.Merge(field, features_by_path(changed)[path])
+        yield changed
+
+
+@pytest.mark.parametrize("name", ["a.b", "a'b", "(a.b)", "a(b)", "ä b", "", "(a)b", "''"])
+def test_names_in_anomalies(name: str) -> None:
+    """A name with a dot or a quote has TFDV's key."""
+    import tensorflow_data_validation as tfdv
+
+    table = TableStatistics.of(pa.record_batch({name: [1]}), StatisticsPlan())
+    schema = schema_pb2.Schema()
+    ours = anomalies_to_proto(find_anomalies({"train": table}, schema), schema)["train"]
+    theirs = tfdv.validate_statistics(to_proto({"": table})[""], schema)
+    assert set(ours.anomaly_info) == set(theirs.anomaly_info)
 
 
 def key_of(cross: Any) -> tuple[str, str]:

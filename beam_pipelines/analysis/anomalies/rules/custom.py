@@ -17,7 +17,7 @@ from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.structs import FEATURE_TYPE, to_struct
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import SEQUENCE
+from beam_pipelines.core.schema_features import name_of
 from beam_pipelines.sql.expressions import (
     Expression,
     ExpressionError,
@@ -58,15 +58,6 @@ class CustomValidation(NamedTuple):
     severity: int
     description: str
     environments: tuple[str, ...] = ()
-
-
-def feature_of(steps: Sequence[str]) -> str:
-    """Returns the name of a path's feature.
-
-    The name of a feature list is its own, without the step before it.
-    """
-    is_list = len(steps) == 2 and steps[0] == SEQUENCE
-    return ".".join(steps[1:] if is_list else steps)
 
 
 def parse_validation(sql: str, is_pair: bool) -> Expression:
@@ -121,7 +112,7 @@ def custom_reasons(
             base = _statistics_of(validation.base, bases, f"split '{split}' of the baseline")
             inputs = {"feature_test": test, "feature_base": base}
         if not _holds(validation, inputs, split):
-            yield feature_of(validation.test.path), _reason(validation)
+            yield name_of(validation.test.path), _reason(validation)
 
 
 _Features = dict[str, dict[tuple[str, ...], statistics_pb2.FeatureNameStatistics]]
@@ -175,7 +166,7 @@ def _holds(
     )
     where = (
         f"--validation_config: '{validation.expression.sql}' on feature "
-        f"'{feature_of(validation.test.path)}' of split '{split}'"
+        f"'{name_of(validation.test.path)}' of split '{split}'"
     )
     try:
         value = evaluate(batch, validation.expression)[0].as_py()
