@@ -27,13 +27,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import tensorflow as tf
+from feeding import one_line_errors
 from serving import export
 from training import (
     add_arguments,
     find_held_back,
     find_label,
     make_strategy,
-    one_line_errors,
     print_scores,
     train,
 )

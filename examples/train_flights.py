@@ -25,9 +25,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
+from feeding import one_line_errors
 from serving import export
 from tensorflow_metadata.proto.v0 import schema_pb2
-from training import add_arguments, find_label, make_strategy, one_line_errors, train
+from training import add_arguments, find_label, make_strategy, train
 
 import beam_pipelines as bp
 

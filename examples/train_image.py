@@ -25,12 +25,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
+from feeding import one_line_errors
 from training import (
     add_arguments,
     find_held_back,
     find_label,
     make_strategy,
-    one_line_errors,
     train,
 )
 

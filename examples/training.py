@@ -6,10 +6,8 @@ They check a dataset, choose the devices, continue an interrupted training, and 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
-from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -18,18 +16,6 @@ import numpy as np
 import tensorflow as tf
 
 import beam_pipelines as bp
-
-
-@contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Ends the program with one line at a bad dataset.
-
-    The exit status is 1.
-    """
-    try:
-        yield
-    except (bp.DataError, OSError, ValueError) as error:
-        raise SystemExit(f"error: {error}") from None
 
 
 def find_label(info: bp.Info, default: str | None = None) -> str:

@@ -5,7 +5,6 @@ A tenth of the flights is converted, trained on with an interruption, exported a
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import json
 import pathlib
@@ -19,11 +18,11 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines.dataset import loader
+from tests.support.few_flights import convert, write_fewer_flights
 from tests.support.interrupted import run_until
 
 pytestmark = pytest.mark.slow
 
-EVERY = 10
 EPOCHS = 3
 LOSS = re.compile(r"- loss: ([0-9.]+)")
 
@@ -70,36 +69,6 @@ def trained(repository, flights_data, tmp_path_factory):
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     return Trained(folder / "raw", folder / "encoded", folder / "model", before, run.stdout)
-
-
-def write_fewer_flights(data: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copies the tables, of the flights only every tenth row."""
-    folder.mkdir()
-    for table in data.glob("*.csv"):
-        with (
-            table.open(newline="") as source,
-            (folder / table.name).open("w", newline="") as target,
-        ):
-            rows = list(csv.reader(source))
-            csv.writer(target).writerows(
-                rows[:1] + rows[1 :: EVERY if table.stem == "flights" else 1]
-            )
-
-
-def convert(repository: pathlib.Path, folder: pathlib.Path, recipe: str, name: str) -> None:
-    """Converts with one of the example's recipes, on the copied tables."""
-    text = (repository / "examples" / "flights" / recipe).read_text()
-    text = text.replace("../../.demo/flights-data", str(folder / "data")).replace(
-        "../../schemas", str(repository / "schemas")
-    )
-    (folder / recipe).write_text(text)
-    command = pathlib.Path(sys.executable).with_name("beam-pipelines")
-    run = subprocess.run(
-        [command, "convert", folder / recipe, "--output", folder / name],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_training_goes_on_where_it_was_interrupted(trained):
