@@ -30,7 +30,7 @@ _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "te
 @click.option(
     "-n", "number", type=click.IntRange(0), default=5, show_default=True, help="Pairs to show."
 )
-@click.option("--output", metavar="FILE", help="Write the counts and pairs as JSON.")
+@click.option("-o", "--output", metavar="FILE", help="Write the counts and pairs as JSON.")
 @verbose
 def compare(
     base: str, test: str, by: str, split: str | None, number: int, output: str | None

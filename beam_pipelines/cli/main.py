@@ -111,15 +111,17 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-@click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 def cli() -> None:
     """Raw tables in, training-ready TFRecord datasets out, from one recipe."""
 
 
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
 @click.argument("recipe_or_data")
-@click.option("--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run.")
+@click.option(
+    "-o", "--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run."
+)
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @resume_option
 @click.option(
@@ -129,7 +131,7 @@ def cli() -> None:
 )
 @date_option
 @input_root_option
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @policy_options
 @verbose
 @click.pass_context
@@ -198,13 +200,14 @@ def convert(
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
 @click.argument("recipe_or_data")
 @click.option(
+    "-o",
     "--output",
     metavar="DIR",
     help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
 @date_option
 @input_root_option
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @policy_options
 @verbose
 @click.pass_context
@@ -236,7 +239,7 @@ def describe(
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
 @click.argument("dataset")
 @click.argument("new_data", nargs=-1)
-@click.option("--output", metavar="DIR", required=True, help="Folder of the new dataset.")
+@click.option("-o", "--output", metavar="DIR", required=True, help="Folder of the new dataset.")
 @click.option(
     "--source",
     "sources",
@@ -255,7 +258,7 @@ def describe(
 @input_root_option
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @resume_option
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @policy_options
 @verbose
 @click.pass_context
@@ -403,6 +406,7 @@ def index(paths: tuple[str, ...], dali: bool) -> None:
 @cli.command(cls=StorageCommand)
 @click.argument("data", nargs=-1, required=True)
 @click.option(
+    "-o",
     "--output",
     metavar="FILE",
     default="recipe.yaml",

@@ -33,7 +33,7 @@ def schema() -> None:
 
 @schema.command(cls=StorageCommand)
 @click.argument("statistics", metavar="DATASET")
-@click.option("--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
 @verbose
 def infer(statistics: str, output: str, overwrite: bool) -> None:
@@ -73,7 +73,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
 @schema.command(cls=StorageCommand)
 @click.argument("path", metavar="SCHEMA")
 @click.argument("statistics", metavar="DATASET...", nargs=-1, required=True)
-@click.option("--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
+@click.option("-o", "--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
 @verbose
 def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     """Widen a schema until datasets pass. What they do not contradict stays as it was written."""
@@ -117,13 +117,14 @@ def diff(before: str, after: str) -> None:
 )
 @policy_options
 @click.option(
+    "-o",
     "--output",
     metavar="DIR",
     help="Of a recipe: folder for what 'describe' writes, and the rows to blame.",
 )
 @date_option
 @input_root_option
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @verbose
 @click.pass_context
 def validate(

@@ -16,6 +16,7 @@ def statistics() -> None:
 @statistics.command(cls=StorageCommand)
 @click.argument("datasets", metavar="DIR DIR…", nargs=-1, required=True)
 @click.option(
+    "-o",
     "--output",
     metavar="DIR",
     required=True,

@@ -297,6 +297,46 @@ def test_documented() -> None:
                 )
 
 
+@pytest.mark.parametrize(
+    ("long", "short"), [("--help", "-h"), ("--output", "-o"), ("--quiet", "-q")]
+)
+def test_short_options(long: str, short: str) -> None:
+    """Every command that has a long option has its short form."""
+    context = click.Context(main_module.cli, help_option_names=["-h", "--help"])
+    without = [
+        command.name
+        for command in commands(main_module.cli)
+        for parameter in command.get_params(context)
+        if long in parameter.opts and short not in parameter.opts
+    ]
+    assert without == []
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    """Yields the commands of a group and of its groups."""
+    for command in group.commands.values():
+        yield from commands(command) if isinstance(command, click.Group) else [command]
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``-V`` prints the version."""
+    assert main_module.run([flag]) == 0
+    assert capsys.readouterr().out.startswith("beam-pipelines 0.")
+
+
+def test_short_options_with_others(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Short options take values in any position, and Beam's options after them."""
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    line = ["convert", "-q", "-o", str(tmp_path / "out"), str(tmp_path / "a.csv")]
+    assert main_module.run([*line, "--direct_num_workers", "1", "--dry_run"]) == 0
+    assert "x: int64" in capsys.readouterr().out
+    assert main_module.run(["convert", "-h"]) == 0
+    assert "-o, --output DIR" in capsys.readouterr().out
+
+
 def test_summary() -> None:
     """The summary shows splits, sources, joins and rows within 100 columns.
 
