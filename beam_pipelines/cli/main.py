@@ -35,6 +35,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.plan import plan
+from beam_pipelines.cli.recipe_options import chosen_recipe, recipe_options
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
@@ -129,6 +130,7 @@ def cli() -> None:
     is_flag=True,
     help="Print the plan (files, ranges, joins, splits, shards) and stop.",
 )
+@recipe_options
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -157,7 +159,7 @@ def convert(
     from beam_pipelines.pipeline import api
 
     plan = api.plan(
-        recipe_or_data,
+        chosen_recipe(context, recipe_or_data),
         date=date,
         input_roots=input_root,
         policy=chosen_policy(context),
@@ -205,6 +207,7 @@ def convert(
     metavar="DIR",
     help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
+@recipe_options
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -223,9 +226,8 @@ def describe(
     output = output and fill_date_of_output(output, date)
     from beam_pipelines.pipeline import api
 
-    plan = api.plan(
-        recipe_or_data, date=date, input_roots=input_root, policy=chosen_policy(context)
-    )
+    recipe = chosen_recipe(context, recipe_or_data)
+    plan = api.plan(recipe, date=date, input_roots=input_root, policy=chosen_policy(context))
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions

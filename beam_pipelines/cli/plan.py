@@ -14,6 +14,7 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
 from beam_pipelines.cli.output import say
+from beam_pipelines.cli.recipe_options import chosen_recipe, recipe_options
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
 if TYPE_CHECKING:
@@ -63,10 +64,13 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
     metavar="SIZE",
     help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
 )
+@recipe_options
 @date_option
 @input_root_option
 @verbose
+@click.pass_context
 def plan(
+    context: click.Context,
     recipe_or_data: str,
     assume_bytes: int | None,
     date: datetime.date | None,
@@ -77,7 +81,7 @@ def plan(
     from beam_pipelines.pipeline.estimate import make_scale
     from beam_pipelines.pipeline.preview import make_preview
 
-    planned = api.plan(recipe_or_data, date=date, input_roots=input_root)
+    planned = api.plan(chosen_recipe(context, recipe_or_data), date=date, input_roots=input_root)
     say(planned.describe())
     preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)

@@ -19,6 +19,7 @@ from beam_pipelines.cli.options import (
     verbose,
 )
 from beam_pipelines.cli.output import say
+from beam_pipelines.cli.recipe_options import chosen_recipe, chosen_settings, recipe_options
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core.errors import RecipeError
 
@@ -122,6 +123,7 @@ def diff(before: str, after: str) -> None:
     metavar="DIR",
     help="Of a recipe: folder for what 'describe' writes, and the rows to blame.",
 )
+@recipe_options
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -142,8 +144,13 @@ def validate(
 
     if date is not None and is_stored(data):
         raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
+    is_dataset = is_stored(data)
+    if is_dataset and chosen_settings(context):
+        raise click.UsageError(
+            f"found --set, --label or --split with {data}, which is a dataset, expected a recipe."
+        )
     found = api.validate(
-        data,
+        data if is_dataset else chosen_recipe(context, data),
         schema=schema_path,
         policy=chosen_policy(context),
         output=output and fill_date_of_output(output, date),

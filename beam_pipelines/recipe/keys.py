@@ -7,6 +7,7 @@ declarations.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -58,7 +59,7 @@ def recipe_key(
     """
     metadata = {"key": Key(name, read, shown, help)}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+        return dataclasses.field(default_factory=default.copy, metadata=metadata, compare=compare)
     return dataclasses.field(default=default, metadata=metadata, compare=compare)
 
 
@@ -159,10 +160,24 @@ def json_schema(kind: Any, schemas: Mapping[str, Any] | None = None) -> dict[str
         "properties": {
             declared.name: {
                 "description": declared.help,
-                **(schemas or {}).get(field, declared.read.schema),
+                **_or_variable((schemas or {}).get(field, declared.read.schema)),
             }
             for field, declared in keys.items()
         },
         "required": [declared.name for declared in keys.values() if declared.example],
         "additionalProperties": False,
     }
+
+
+# ``${name}`` of ``vars``, in place of a number, a word or true.
+_VARIABLE = {"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}
+
+
+def _or_variable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the schema of a value that may be a variable."""
+    is_text = "string" in json.dumps(schema.get("type", "string"))
+    if is_text and "enum" not in schema and "pattern" not in schema and "maxLength" not in schema:
+        return schema
+    if schema.get("type") in ("object", "array"):
+        return schema
+    return {"anyOf": [schema, _VARIABLE]}

@@ -19,10 +19,12 @@ class Lines:
     Attributes:
       origin: the recipe's path, as the user gave it.
       line_for_path: path of keys and indexes -> line, from 1; empty without a recipe file.
+      option_for_path: path -> the option of the command line that set the value there.
     """
 
     origin: str = ""
     line_for_path: Mapping[Path, int] = dataclasses.field(default_factory=dict)
+    option_for_path: Mapping[Path, str] = dataclasses.field(default_factory=dict)
 
     def __reduce__(self) -> tuple[type[Lines], tuple[str]]:
         # Workers get recipes in their plans, and no lines: only the launcher explains problems.
@@ -38,6 +40,19 @@ class Lines:
                 return self.line_for_path[path[:length]]
         return None
 
+    def option(self, path: Path) -> tuple[str, Path]:
+        """Returns the option that set a value, and the path inside of it.
+
+        The option is empty if the value is the recipe's own.
+        """
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.option_for_path:
+                return self.option_for_path[path[:length]], path[length:]
+        for set_path, option in self.option_for_path.items():
+            if path and path not in self.line_for_path and set_path[: len(path)] == path:
+                return option, path  # a part that the option has made
+        return "", path
+
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
         """Turns ``RecipeProblems`` of the block into a ``RecipeError`` with lines."""
@@ -50,16 +65,16 @@ class Lines:
 def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
     """Returns the error that lists all problems, ordered by line.
 
-    A line reads ``recipe.yaml:17: join[0].how: found …``.
+    A line reads ``recipe.yaml:17: join[0].how: found …``, or ``--set join[0].how: found …``.
     """
     located = [(lines.line(problem.path), problem) for problem in dict.fromkeys(problems)]
     located.sort(key=lambda item: item[0] or 0)
     texts = []
     for line, problem in located:
-        origin = lines.origin if line is None else f"{lines.origin}:{line}"
-        texts.append(
-            ": ".join(part for part in (origin, show_path(problem.path), problem.message) if part)
-        )
+        option, inner = lines.option(problem.path)
+        origin = option or (lines.origin if line is None else f"{lines.origin}:{line}")
+        place = show_path(inner if option else problem.path)
+        texts.append(": ".join(part for part in (origin, place, problem.message) if part))
     return RecipeError("\n".join(texts))
 
 

@@ -446,6 +446,10 @@ class Recipe:
         "A run into a dataset of this recipe adds the files that are new.",
         compare=False,
     )
+    # Their values stand in the other fields.
+    vars: Mapping[str, str] = recipe_key(
+        read_mapping, {}, "none", "Variable: default, for ${variable} in texts.", compare=False
+    )
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
     lines: Lines = dataclasses.field(default=Lines(), compare=False, repr=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.recipe.checks import check_recipe, check_source
@@ -18,8 +18,10 @@ from beam_pipelines.recipe.lines import Lines, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
 from beam_pipelines.recipe.read_split import read_split
+from beam_pipelines.recipe.settings import Setting, apply_settings
 from beam_pipelines.recipe.values import NAME, Value, read_choice, read_text, read_texts
-from beam_pipelines.recipe.yaml import Scalar, parse_yaml, plain
+from beam_pipelines.recipe.variables import check_set_variables, fill_variables
+from beam_pipelines.recipe.yaml import Scalar, Tree, parse_yaml, plain
 
 # The number of a shard and that of all shards, or wildcards in their places.
 _SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")
@@ -31,6 +33,8 @@ def parse_recipe(
     formats: Iterable[str],
     encodings: Mapping[str, Any],
     directory: str = "",
+    settings: Sequence[Setting] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Recipe:
     """Reads a recipe from YAML text.
 
@@ -40,12 +44,20 @@ def parse_recipe(
       formats: the known formats of sources.
       encodings: the known encodings by kind.
       directory: where the recipe's relative paths start.
+      settings: values in place of the text's.
+      environment: environment variables, for ``vars``.
 
     Raises:
       RecipeError: lists every problem, one a line.
     """
     tree, lines, problems = parse_yaml(text, origin)
+    problems += check_set_variables(tree, settings)
+    tree = apply_settings(tree, settings, problems)
+    paths = {setting.path for setting in settings}
+    tree = fill_variables(tree, environment or {}, paths, problems)
     recipe = _recipe(Value(tree, (), problems), directory, formats, encodings)
+    options = {setting.path: setting.option for setting in settings}
+    lines = dataclasses.replace(lines, option_for_path=options)
     if problems:
         raise explain(problems, lines)
     return dataclasses.replace(recipe, lines=lines)
@@ -58,14 +70,41 @@ def bare_recipe(path: str) -> Recipe:
     named after the file, without the number of a shard; of ``data/*.csv`` and ``data/{date}.csv``
     after the folder.
     """
+    name = bare_name(path)
+    return Recipe(name=name, sources={name: Source(name, (path,))}, base=name, lines=Lines(path))
+
+
+def bare_name(path: str) -> str:
+    """Returns the name of the dataset of one file or pattern."""
     folder, file = os.path.split(path)
     file = _SHARD_NUMBER.sub("", file)
     words = (
         re.sub(r"[^A-Za-z0-9_-]+", "_", without_date(word)).strip("_-")
         for word in (file.split(".")[0], os.path.basename(folder))
     )
-    name = next((word for word in words if NAME.fullmatch(word)), "dataset")
-    return Recipe(name=name, sources={name: Source(name, (path,))}, base=name, lines=Lines(path))
+    return next((word for word in words if NAME.fullmatch(word)), "dataset")
+
+
+def set_bare_recipe(
+    path: str,
+    settings: Sequence[Setting],
+    formats: Iterable[str],
+    encodings: Mapping[str, Any],
+) -> Recipe:
+    """Returns the recipe of one file or pattern with settings.
+
+    Raises:
+      RecipeError: as ``parse_recipe``.
+    """
+    name, text = bare_name(path), Scalar(path, path)
+    tree: Tree = {"name": Scalar(name, name), "sources": {name: text}}
+    problems = check_set_variables(tree, settings)
+    tree = apply_settings(tree, settings, problems)
+    recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
+    lines = Lines(path, {}, {setting.path: setting.option for setting in settings})
+    if problems:
+        raise explain(problems, lines)
+    return dataclasses.replace(recipe, lines=lines)
 
 
 def _recipe(

@@ -61,16 +61,51 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
     Raises:
       RecipeError: not YAML, empty, or larger than any recipe.
     """
+    node = _compose(text, origin)
+    if node is None:
+        raise RecipeError(
+            f"{origin}: found an empty file, expected a recipe with 'name', 'sources' and 'output'."
+        )
+    walk = _Walk(origin)
+    tree = walk.tree(node, ())
+    return tree, Lines(origin, walk.line_for_path), walk.problems
+
+
+def parse_value(text: str, origin: str) -> tuple[Tree, list[Problem]]:
+    """Parses one value, such as ``4`` or ``{train: 0.8}``.
+
+    An empty text is a null.
+
+    Args:
+      text: YAML.
+      origin: what errors name.
+
+    Raises:
+      RecipeError: as ``parse_yaml``.
+    """
+    node = _compose(text, origin, shows_line=False)
+    walk = _Walk(origin)
+    tree: Tree = Scalar(None, "") if node is None else walk.tree(node, ())
+    return tree, walk.problems
+
+
+def plain_scalar(text: str) -> Scalar:
+    """Returns a text as the YAML scalar without quotes."""
+    tag = _Loader("").resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return Scalar(_VALUE_FOR_TAG[tag](text), text)
+
+
+def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | None:
     if len(text) > MAX_TEXT_BYTES:
         raise RecipeError(
             f"{origin}: found {len(text):,} characters, expected a recipe of at most "
             f"{MAX_TEXT_BYTES:,}."
         )
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        return yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
+        line = f":{mark.line + 1}" if mark and shows_line else ""
         what = " ".join(part for part in (error.context, error.problem) if part)
         raise RecipeError(f"{origin}{line}: not valid YAML: {what}.") from error
     except yaml.YAMLError as error:
@@ -79,13 +114,6 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
         raise RecipeError(
             f"{origin}: found values nested too deeply, expected at most {MAX_DEPTH} levels."
         ) from error
-    if node is None:
-        raise RecipeError(
-            f"{origin}: found an empty file, expected a recipe with 'name', 'sources' and 'output'."
-        )
-    walk = _Walk(origin)
-    tree = walk.tree(node, ())
-    return tree, Lines(origin, walk.line_for_path), walk.problems
 
 
 class _Loader(yaml.SafeLoader):

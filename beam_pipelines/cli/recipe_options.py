@@ -1,0 +1,77 @@
+"""The options that change a recipe's keys: ``--set``, ``--label``, ``--split``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from beam_pipelines.recipe.model import Recipe
+    from beam_pipelines.recipe.settings import Setting
+
+Command = TypeVar("Command", bound=Any)
+_CHOSEN = f"{__name__}.settings"
+
+
+def recipe_options(command: Command) -> Command:
+    """Adds the options to a command; ``chosen_recipe`` reads them."""
+    for option in (
+        click.option(
+            "--split",
+            metavar="NAME=SHARE,…",
+            expose_value=False,
+            callback=_remember,
+            help="Splits in place of the recipe's, such as train=0.8,eval=0.2.",
+        ),
+        click.option(
+            "--label",
+            metavar="COLUMN",
+            expose_value=False,
+            callback=_remember,
+            help="Label in place of the recipe's.",
+        ),
+        click.option(
+            "--set",
+            metavar="KEY=VALUE",
+            multiple=True,
+            expose_value=False,
+            callback=_remember,
+            help="Value of a key of the recipe, such as output.num_shards=4; may be given several "
+            "times.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    context.meta[f"{_CHOSEN}.{parameter.name}"] = value
+
+
+def chosen_settings(context: click.Context) -> list[Setting]:
+    """Returns the settings of a command with ``recipe_options``.
+
+    Raises:
+      RecipeError: one is malformed.
+    """
+    from beam_pipelines.recipe.settings import label_setting, read_setting, split_setting
+
+    chosen = {name: context.meta[f"{_CHOSEN}.{name}"] for name in ("set", "label", "split")}
+    settings = [read_setting(text) for text in chosen["set"]]
+    if chosen["label"] is not None:
+        settings.append(label_setting(chosen["label"]))
+    if chosen["split"] is not None:
+        settings.append(split_setting(chosen["split"]))
+    return settings
+
+
+def chosen_recipe(context: click.Context, recipe_or_data: str) -> Recipe:
+    """Returns the recipe of a path, with the command's settings.
+
+    Raises:
+      RecipeError: lists every problem.
+    """
+    from beam_pipelines.pipeline import recipes
+
+    return recipes.load(recipe_or_data, chosen_settings(context))

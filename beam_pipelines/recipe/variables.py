@@ -1,0 +1,120 @@
+"""Variables of a recipe: ``vars:``, and ``${name}`` in its texts.
+
+A value is that of ``--set vars.name=…``, else of the environment variable
+``BEAM_PIPELINES_VAR_name``, else the default in ``vars``. A recipe cannot name other environment
+variables, because recipes of strangers could read secrets then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from beam_pipelines.core.errors import Problem, nearest
+from beam_pipelines.recipe.lines import Path
+from beam_pipelines.recipe.settings import Setting
+from beam_pipelines.recipe.yaml import Scalar, Tree, plain_scalar
+
+PREFIX = "BEAM_PIPELINES_VAR_"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# $${name} stands for the text ${name}.
+_USE = re.compile(r"(\$?)\$\{([^{}]*)\}")
+
+
+def fill_variables(
+    tree: Tree,
+    environment: Mapping[str, str],
+    set_paths: set[Path],
+    problems: list[Problem],
+) -> Tree:
+    """Returns a recipe's tree with the values of its variables.
+
+    A text that is ``${name}`` alone has the value's type; within a longer text the value is text.
+    Keys, and recipes without ``vars``, stay as they are.
+
+    Args:
+      tree: of the recipe.
+      environment: of the process.
+      set_paths: paths of settings, whose values the environment does not change.
+      problems: gets unknown variables, and those without a value.
+    """
+    declared = tree.get("vars") if isinstance(tree, dict) else None
+    if not isinstance(tree, dict) or not isinstance(declared, dict):
+        return tree
+    values: dict[str, Scalar | None] = {}
+    for name, default in declared.items():
+        if not _NAME.fullmatch(name):
+            message = f"found the name '{name}', expected letters, digits and '_'."
+            problems.append(Problem(("vars", name), message))
+            continue
+        given = None if ("vars", name) in set_paths else environment.get(PREFIX + name)
+        values[name] = _checked(name, plain_scalar(given) if given else default, problems)
+    filled = {
+        key: value if key == "vars" else _filled(value, (key,), values, problems)
+        for key, value in tree.items()
+    }
+    known: dict[str, Tree] = {name: value for name, value in values.items() if value is not None}
+    if known or not declared:
+        return filled | {"vars": known}
+    del filled["vars"]  # each is a problem already
+    return filled
+
+
+def _checked(name: str, value: Tree, problems: list[Problem]) -> Scalar | None:
+    """Returns the value of a variable, or notes why it has none."""
+    message = ""
+    if not isinstance(value, Scalar):
+        message = "found keys or a list, expected a text, a number, true or false."
+    elif value.text.strip() == "" or value.value is None:
+        message = (
+            f"found no value, expected one: --set vars.{name}=…, or the environment variable "
+            f"{PREFIX}{name}."
+        )
+    elif _USE.search(value.text):
+        message = f"found '{value.text}', expected a value without another variable."
+    if message:
+        problems.append(Problem(("vars", name), message))
+        return None
+    return value if isinstance(value, Scalar) else None
+
+
+def _filled(
+    tree: Tree, path: Path, values: Mapping[str, Scalar | None], problems: list[Problem]
+) -> Tree:
+    if isinstance(tree, dict):
+        return {key: _filled(value, (*path, key), values, problems) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_filled(item, (*path, index), values, problems) for index, item in enumerate(tree)]
+    if "${" not in tree.text:
+        return tree
+    for _, name in (found for found in _USE.findall(tree.text) if not found[0]):
+        if name not in values:
+            known = nearest(name, values) or f" Known are {', '.join(values) or 'none'}."
+            message = f"found ${{{name}}}, expected a variable that 'vars' declares.{known}"
+            problems.append(Problem(path, message))
+    whole = _USE.fullmatch(tree.text)
+    if whole and not whole[1]:
+        # A variable without a value is a problem already; the text keeps its place.
+        return values.get(whole[2]) or tree
+    text = _USE.sub(lambda found: _text(found, values), tree.text)
+    return Scalar(text, text)
+
+
+def _text(found: re.Match[str], values: Mapping[str, Scalar | None]) -> str:
+    value = values.get(found[2])
+    return found[0][1:] if found[1] else found[0] if value is None else value.text
+
+
+def check_set_variables(tree: Tree, settings: Sequence[Setting]) -> list[Problem]:
+    """Returns the problems of settings of variables that ``vars`` does not declare."""
+    declared = tree.get("vars") if isinstance(tree, dict) else None
+    names = list(declared) if isinstance(declared, dict) else []
+    return [
+        Problem(
+            setting.path,
+            f"found a variable that the recipe's 'vars' does not declare.{hint}",
+        )
+        for setting in settings
+        if setting.path[0] == "vars" and (len(setting.path) < 2 or setting.path[1] not in names)
+        for hint in [nearest(str(setting.path[-1]), names) or f" Known: {', '.join(names) or '-'}."]
+    ]
