@@ -41,7 +41,7 @@ class Lines:
         return None
 
     def option(self, path: Path) -> tuple[str, Path]:
-        """Returns the option that set a value, and the path inside of it.
+        """Returns the option that set a value, and the path inside.
 
         The option is empty if the value is the recipe's own.
         """
