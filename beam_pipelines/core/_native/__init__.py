@@ -206,6 +206,33 @@ def _one_text(data: bytes | memoryview | pa.Buffer) -> pa.LargeBinaryArray:
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, buffer])
 
 
+def resize(
+    pixels: npt.NDArray[np.uint8],
+    box: tuple[float, float, float, float],
+    size: tuple[int, int],
+) -> npt.NDArray[np.uint8]:
+    """Resizes a part of an image as Pillow's BILINEAR does.
+
+    The filter is a triangle, widened where the image shrinks.
+
+    Args:
+      pixels: uint8 [height, width, 1 or 3].
+      box: left, top, right and bottom edge of the part, in pixels; within the image.
+      size: height and width of the result.
+
+    Returns:
+      uint8 [*size, channels], bit for bit those of Pillow's ``resize``; read-only.
+
+    Raises:
+      ValueError: another number of channels, or a box that is empty or not within the image.
+    """
+    flat = np.ascontiguousarray(pixels).reshape(-1)
+    array = pa.Array.from_buffers(pa.uint8(), len(flat), [None, pa.py_buffer(flat)])
+    pair = _kernels.resize(array.__arrow_c_array__(), *pixels.shape, box, *size)
+    found = pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    return np.frombuffer(found.buffers()[1], np.uint8, len(found)).reshape(*size, pixels.shape[2])
+
+
 # Types of feature values -> formats of Arrow's C data interface.
 _KIND_FOR_TYPE = {pa.large_binary(): b"Z", pa.float32(): b"f", pa.int64(): b"l"}
 

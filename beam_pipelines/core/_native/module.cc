@@ -21,6 +21,7 @@
 #include "hash.h"
 #include "import.h"
 #include "quotes.h"
+#include "resize.h"
 #include "take.h"
 #include "tfrecord.h"
 
@@ -182,6 +183,34 @@ PyObject* py_frame(PyObject*, PyObject* arguments) {
   Records records;
   const bool done = run([&] { records = frame(read_column(*texts.schema, *texts.array, "records", 0, texts.array->length)); });
   return done ? export_array("Z", texts.array->length, records.offsets, records.data) : nullptr;
+}
+
+// Takes an array of bytes, the pixels.
+PyObject* py_resize(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported pixels;
+  int height, width, channels, new_height, new_width;
+  Box box;
+  if (!PyArg_ParseTuple(arguments, "O!iii(ffff)ii", &PyTuple_Type, &pair, &height, &width, &channels, &box.left, &box.top, &box.right,
+                        &box.bottom, &new_height, &new_width) ||
+      !import_pair(pair, &pixels)) {
+    return nullptr;
+  }
+  Memory resized;
+  int64_t count = 0;
+  const bool done = run([&] {
+    const int64_t size = int64_t{height} * width * channels;
+    if (height < 1 || width < 1 || (channels != 1 && channels != 3) || new_height < 1 || new_width < 1 ||
+        std::strcmp(pixels.schema->format, "C") != 0 || pixels.array->length != size || pixels.array->null_count > 0) {
+      throw InvalidData("found other pixels than height, width and channels say");
+    }
+    const auto* data = static_cast<const uint8_t*>(pixels.array->buffers[1]) + pixels.array->offset;
+    count = int64_t{new_height} * new_width * channels;
+    Buffer out(static_cast<size_t>(count));
+    resize({data, height, width, channels}, box, new_height, new_width, out.data());
+    resized = out.release(static_cast<size_t>(count));
+  });
+  return done ? export_array("C", count, resized) : nullptr;
 }
 
 // Takes an array of one text, the framed records.
@@ -413,6 +442,7 @@ PyMethodDef methods[] = {
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
     {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(chunks, rows, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
+    {"resize", py_resize, METH_VARARGS, "resize(pixels, height, width, channels, box, new_height, new_width) -> pixels: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},
