@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.reader.columns import Ragged as Ragged
+    from beam_pipelines.reader.images import Image as Image
     from beam_pipelines.reader.mix import mix as mix
     from beam_pipelines.reader.reader import Reader as Reader
     from beam_pipelines.recipe.model import Recipe as Recipe
@@ -47,6 +48,7 @@ _PLACE_OF_NAME = {
     "Dataset": ("opening.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
     "Encoder": ("opening.encoder", "Encoder"),
+    "Image": ("reader.images", "Image"),
     "Info": ("dataset.info", "Info"),
     "Plan": ("pipeline.plan", "Plan"),
     "PolicyOptions": ("pipeline.policy", "PolicyOptions"),

@@ -31,9 +31,9 @@ MODULE_OF = {
     "tensorflow-metadata": "tensorflow_metadata",
     "typing-extensions": "typing_extensions",
 }
-# A function may import these, which its caller has: an array's own package, ONNX, or TensorFlow for
-# the encodings' part of the serving graph.
-IN_FUNCTIONS = {"onnx", "pandas", "tensorflow", "torch"}
+# A function may import these, which its caller has: an array's own package, those that decode
+# images, ONNX, or TensorFlow for the encodings' part of the serving graph.
+IN_FUNCTIONS = {"PIL", "jax", "onnx", "pandas", "simplejpeg", "tensorflow", "torch"}
 
 
 def folders_of(project: dict) -> list[str]:

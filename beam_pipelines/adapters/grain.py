@@ -9,7 +9,7 @@ from typing import Any
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Portion, RowSource, Source
 from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.reader.reader import Batch
+from beam_pipelines.reader.frameworks import Batch
 
 grain = import_package("grain")
 

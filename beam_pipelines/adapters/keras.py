@@ -10,7 +10,8 @@ from typing import Any
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Source
 from beam_pipelines.opening.dataset import Dataset
-from beam_pipelines.reader.reader import Batch, Reader
+from beam_pipelines.reader.frameworks import Batch
+from beam_pipelines.reader.reader import Reader
 
 keras = import_package("keras")
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.ranks import find_rank
-from beam_pipelines.reader.reader import Batch, Reader
+from beam_pipelines.reader.reader import Reader
 
 
 class Source:
@@ -39,6 +40,8 @@ class Source:
           DataError, ValueError: as ``Dataset.batches``.
         """
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        if options.get("as_") == "tf":
+            raise ValueError("as_: found 'tf', expected arrays or records. Leave it out.")
         rank, world_size = find_rank(options.get("rank"), options.get("world_size"))
         self._options = {**options, "split": split, "rank": rank, "world_size": world_size}
         with self.reader() as reader:
@@ -53,7 +56,7 @@ class Source:
         Args:
           first: the batch to begin with, counted from the first one of epoch 0.
         """
-        reader = self.dataset.batches(**self._options)
+        reader: Reader = self.dataset.batches(**self._options)
         if first:
             reader.seek(first)
         return reader
@@ -165,7 +168,7 @@ class RowSource:
         """Returns a dictionary for each row.
 
         A feature is an array of its shape; without one, an array of the row's values, or ``None``
-        if it is missing.
+        if it is missing. Of steps with any number of values it is a list of arrays.
         """
         batch = self.batch(rows)
         columns = [list(_values(column)) for column in batch.values()]
@@ -180,8 +183,10 @@ def _values(column: Any) -> Iterator[Any]:
     if not hasattr(column, "is_present"):
         yield from column
         return
-    offsets = column.offsets.tolist()
+    values, offsets = column.values, column.offsets.tolist()
+    if isinstance(values, tuple):  # steps
+        values = list(_values(values))
     for start, end, is_there in zip(
         offsets[:-1], offsets[1:], column.is_present.tolist(), strict=True
     ):
-        yield column.values[start:end] if is_there else None
+        yield values[start:end] if is_there else None

@@ -24,7 +24,7 @@ from beam_pipelines.core.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
-from beam_pipelines.dataset.sequences import names_of_lists_of_lists
+from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import read_record_blocks

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.schema_features import feature_lists_of, has_one_value_a_step
+from beam_pipelines.reader.features import names_of_lists_of_lists
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -59,15 +60,6 @@ def feature_lists(
     several = names_of_lists_of_lists(columns or {})
     one_value = {feature.name for feature in features if has_one_value_a_step(feature)}
     return FeatureLists(spec, frozenset(one_value - several), padding, several)
-
-
-def names_of_lists_of_lists(columns: Mapping[str, str]) -> frozenset[str]:
-    """Returns the columns of lists of lists.
-
-    Args:
-      columns: column -> type, as a manifest names it.
-    """
-    return frozenset(name for name, type_ in columns.items() if type_.startswith("list<list<"))
 
 
 def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists) -> dict[str, Any]:

@@ -10,14 +10,20 @@ import functools
 import os
 from collections.abc import Iterable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core import full_package, regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.opening.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.opening.splits import Generations, indexed_split
-from beam_pipelines.reader.columns import wanted_features
+from beam_pipelines.reader.features import (
+    Feature,
+    Wishes,
+    names_of_lists_of_lists,
+    wanted_features,
+)
+from beam_pipelines.reader.frameworks import check_installed, without_int64
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader, ReadOptions
 from beam_pipelines.reader.sequence import Remainder, Stream
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
-    from beam_pipelines.reader.columns import Feature
+    from beam_pipelines.reader.images import Image
 
 _SHOWN_ROWS = 5
 
@@ -143,6 +149,52 @@ class Dataset:
             columns[name] = [value[0] for value in values] if is_single and values else values
         return pd.DataFrame(columns)
 
+    @overload
+    def batches(
+        self,
+        split: str | None = ...,
+        batch_size: int = ...,
+        *,
+        columns: Iterable[str] | None = ...,
+        fill: Mapping[str, Any] | None = ...,
+        types: Mapping[str, str] | None = ...,
+        padding: float | None = ...,
+        images: Mapping[str, Image] | None = ...,
+        as_: Literal["numpy", "torch", "jax", "arrow", "records"] = ...,
+        sharding: Any = ...,
+        pin_memory: bool = ...,
+        shuffle: bool = ...,
+        seed: int = ...,
+        epochs: int = ...,
+        remainder: Remainder = ...,
+        rank: int | None = ...,
+        world_size: int | None = ...,
+        generations: Generations = ...,
+    ) -> Reader: ...
+
+    @overload
+    def batches(
+        self,
+        split: str | None = ...,
+        batch_size: int = ...,
+        *,
+        columns: Iterable[str] | None = ...,
+        fill: Mapping[str, Any] | None = ...,
+        types: Mapping[str, str] | None = ...,
+        padding: float | None = ...,
+        images: Mapping[str, Image] | None = ...,
+        as_: Literal["tf"],
+        sharding: Any = ...,
+        pin_memory: bool = ...,
+        shuffle: bool = ...,
+        seed: int = ...,
+        epochs: int = ...,
+        remainder: Remainder = ...,
+        rank: int | None = ...,
+        world_size: int | None = ...,
+        generations: Generations = ...,
+    ) -> Any: ...
+
     def batches(
         self,
         split: str | None = None,
@@ -150,7 +202,12 @@ class Dataset:
         *,
         columns: Iterable[str] | None = None,
         fill: Mapping[str, Any] | None = None,
-        as_: Literal["numpy", "torch", "arrow"] = "numpy",
+        types: Mapping[str, str] | None = None,
+        padding: float | None = None,
+        images: Mapping[str, Image] | None = None,
+        as_: Literal["numpy", "torch", "jax", "arrow", "tf", "records"] = "numpy",
+        sharding: Any = None,
+        pin_memory: bool = False,
         shuffle: bool = True,
         seed: int = 1,
         epochs: int = 1,
@@ -158,7 +215,7 @@ class Dataset:
         rank: int | None = None,
         world_size: int | None = None,
         generations: Generations = None,
-    ) -> Reader:
+    ) -> Any:
         r"""Returns a reader of a split's batches: dictionaries of feature -> values.
 
         For PyTorch, JAX and numpy: imports neither TensorFlow nor Beam. Global batches, those of
@@ -166,17 +223,30 @@ class Dataset:
 
         A feature that the schema never lacks and gives a shape is an array [batch] or
         [batch, \*shape], int64 or float32, which may be written to. Any other is a ``Ragged`` of
-        values, offsets and presence. Bytes are Python objects in numpy arrays, also for ``torch``.
-        Arrow arrays are dense, fixed-size lists, or lists with nulls.
+        values, offsets and presence. Bytes are Python objects in numpy arrays, also for ``torch``
+        and ``jax``. Arrow arrays are dense, fixed-size lists, or lists with nulls.
+
+        A feature list of tf.SequenceExamples is a ``Ragged`` of its steps. If steps may have other
+        than one value, its ``values`` are a ``Ragged`` of the steps' values.
 
         Args:
           split: default: the first.
           batch_size: rows of a rank's batch.
           columns: names of the features to parse; default: all. Others cost little.
           fill: feature -> value of rows without one; the feature is then dense.
-          as_: ``numpy``, ``torch`` (without a copy of numbers) or ``arrow``.
+          types: feature -> narrower type of its numbers: int32, int16, int8 or uint8 of integers,
+            float16 of floats, rounded to the nearest.
+          padding: number that makes lists and feature lists dense: they are padded to the longest
+            of a batch, texts with empty ones. A feature with at most one value takes ``fill``.
+          images: feature -> how its compressed images become pixels, uint8
+            [batch, height, width, channels].
+          as_: ``numpy``, ``torch`` (without a copy of numbers), ``jax`` (int32, unless JAX is set
+            to 64 bits), ``arrow``; ``records``: the serialized records as bytes, named ``record``;
+            or ``tf``: a ``tf.data.Dataset`` of the tensors that ``bp.load`` gives.
+          sharding: a ``jax.sharding.Sharding`` of global batches, whose local part is the rank's.
+          pin_memory: copies tensors from pinned memory to the current CUDA device, a batch ahead.
           shuffle: whether rows have another order in every epoch; else that of the shards.
-          seed: of the order, 0 or more.
+          seed: of the order and of random crops, 0 or more.
           epochs: in one pass over the reader.
           remainder: of a last global batch that is not full. ``short``: the ranks divide its rows
             evenly, and a rank may get none; ``drop``: it is left out; ``pad``: it begins earlier,
@@ -188,10 +258,11 @@ class Dataset:
             or several; default: all.
 
         Raises:
-          DataError: the dataset is not on this machine, or has no tf.Examples; the split has no
-            rows or no index of parts; a shard is missing or of another size than the manifest
-            says. While reading: a shard is damaged, or contradicts the index or the schema.
-          ValueError: an argument is wrong.
+          DataError: the dataset is not on this machine, or has raw records; the split has no rows
+            or no index of parts; a shard is missing or of another size than the manifest says.
+            While reading: a shard is damaged, or contradicts the index, the schema or an argument:
+            a number does not fit in its type, an image cannot be decoded.
+          ValueError: an argument is wrong, or a package is not installed.
         """
         split = self._split_name(split)
         if "://" in self.folder:
@@ -199,14 +270,51 @@ class Dataset:
                 f"{self.folder}: found a URL, expected a local folder. Copy the dataset to this "
                 "machine, and read the copy."
             )
-        self._need_examples("batches()", "Load it with bp.load.")
         stream = Stream(indexed_split(self.folder, self._fields, split, generations), seed, shuffle)
-        return Reader(
-            [stream],
-            [1],
-            wanted_features(self.folder, self.schema, columns, fill),
-            ReadOptions(batch_size, as_, *find_rank(rank, world_size), epochs, remainder),
+        features = self._to_read(Wishes(columns, fill, types, padding, images), as_)
+        options = ReadOptions(
+            batch_size,
+            "numpy" if as_ == "tf" else as_,
+            *find_rank(rank, world_size),
+            epochs,
+            remainder,
+            sharding,
+            pin_memory,
         )
+        make_reader = functools.partial(Reader, [stream], [1], features, options)
+        if as_ != "tf":
+            return make_reader()
+        module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
+        return module.as_tensorflow(
+            make_reader,
+            features,
+            module.splits_of(self.folder),
+            None if remainder == "short" else batch_size,
+            epochs,
+        )
+
+    def _to_read(self, wishes: Wishes, as_: str) -> list[Feature]:
+        """Returns the features of batches; of serialized records none."""
+        if as_ == "records":
+            for argument, given in wishes._asdict().items():
+                if given is not None:
+                    raise ValueError(
+                        f"{argument}: found it with as_='records', whose batches are serialized "
+                        "records, expected another kind. Leave it out."
+                    )
+            return []
+        if self._fields.record == "raw":
+            raise DataError(
+                f"{self.folder}: found raw records, expected tf.Examples or tf.SequenceExamples. "
+                "Give as_='records', and parse them."
+            )
+        if as_ == "tf":
+            module = full_package.import_module("dataset.tensorflow_batches", "as_='tf'")
+            module.check_tensorflow()
+        check_installed(as_)
+        several = names_of_lists_of_lists(self.manifest.get("columns", {}))
+        features = wanted_features(self.folder, self.schema, several, wishes, as_)
+        return without_int64(features, wishes.types or ()) if as_ == "jax" else features
 
     def encoder(self, columns: Iterable[str] | None = None) -> Encoder:
         """Returns the dataset's encodings as a function of raw rows.
@@ -252,7 +360,7 @@ class Dataset:
         if columns is None:
             names = [feature.name for feature in self.schema.feature]
             columns = [name for name in names if name != self.label]
-        return wanted_features(self.folder, self.schema, columns, None)
+        return wanted_features(self.folder, self.schema, (), Wishes(columns), "numpy")
 
     def _fitted(self, names: list[str]) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan

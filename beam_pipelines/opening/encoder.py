@@ -31,7 +31,8 @@ from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.single_rows import EncodeRow, row_encoder
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.opening.raw_rows import to_batch
-from beam_pipelines.reader.columns import Feature, Ragged
+from beam_pipelines.reader.columns import Ragged
+from beam_pipelines.reader.features import Feature
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
 

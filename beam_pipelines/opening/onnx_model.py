@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.onnx_graph import Builder, InexpressibleError, OnnxColumn
 from beam_pipelines.encodings.plan import Chain
-from beam_pipelines.reader.columns import Feature
+from beam_pipelines.reader.features import Feature
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -1,27 +1,28 @@
-"""Turns parsed features into the arrays of batches.
+"""Turns parsed features into the values of batches.
 
-A feature that the schema never lacks and gives a shape is dense: the parser's memory is the array.
-Any other is ragged, or dense with a fill value.
+A dense feature is an array in the parser's memory. Any other is a ``Ragged``, or padded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.errors import DataError, nearest
-from beam_pipelines.core.schema_features import feature_lists_of
+from beam_pipelines.reader.arrays import (
+    WrongRowError,
+    array_of,
+    narrowed,
+    offsets_of,
+    validity_of,
+)
+from beam_pipelines.reader.features import Feature
 
-_TYPES = {
-    schema_pb2.BYTES: pa.large_binary(),
-    schema_pb2.FLOAT: pa.float32(),
-    schema_pb2.INT: pa.int64(),
-}
+Offsets = npt.NDArray[np.int64]
 
 
 class Ragged(NamedTuple):
@@ -30,7 +31,8 @@ class Ragged(NamedTuple):
     The values of row i are ``values[offsets[i]:offsets[i + 1]]``.
 
     Attributes:
-      values: of all rows: int64, float32, or objects (bytes).
+      values: of all rows: numbers, or objects (bytes); of a feature list whose steps have any
+        number of values, a ``Ragged`` of the steps.
       offsets: int64[rows + 1], from 0.
       is_present: bool[rows], false where the feature is missing; it may be there without values.
     """
@@ -40,35 +42,6 @@ class Ragged(NamedTuple):
     is_present: Any
 
 
-class Feature(NamedTuple):
-    """A feature to read.
-
-    Attributes:
-      name: of the feature.
-      type: int64, float32 or large_binary.
-      shape: of a row's values; ``None``: they are ragged.
-      fill: of a row without values; ``None``: no row lacks them.
-    """
-
-    name: str
-    type: pa.DataType
-    shape: tuple[int, ...] | None
-    fill: Any = None
-
-
-class WrongRowError(ValueError):
-    """A row with other values than the schema or ``fill`` promises.
-
-    Attributes:
-      row: its number.
-      message: feature, found and expected.
-    """
-
-    def __init__(self, row: int, message: str) -> None:
-        super().__init__(message)
-        self.row, self.message = row, message
-
-
 class Column(Protocol):
     """A feature's values in some rows."""
 
@@ -76,113 +49,55 @@ class Column(Protocol):
         """Returns the values of neighbouring rows."""
 
 
-def wanted_features(
-    folder: str,
-    schema: schema_pb2.Schema,
-    columns: Iterable[str] | None,
-    fill: Mapping[str, Any] | None,
-) -> list[Feature]:
-    """Returns the features to read, in the order of ``columns``.
-
-    Args:
-      folder: names the dataset in errors.
-      schema: of tf.Examples.
-      columns: names; ``None``: all.
-      fill: feature -> value of rows without one.
-
-    Raises:
-      DataError: the schema has no features, or a type of its own.
-      ValueError: there is no such feature, or a fill value of another type.
-    """
-    known = {feature.name: feature for feature in schema.feature}
-    names = list(known) if columns is None else list(columns)
-    fill = dict(fill or {})
-    if isinstance(columns, str):
-        raise ValueError(f"columns: found the text '{columns}', expected a list: ['{columns}'].")  # noqa: TRY004
-    if feature_lists_of(schema) or not known:
-        raise DataError(f"{folder}: found no schema of tf.Examples. Load it with bp.load.")
-    for name in [*names, *fill]:
-        if name not in known:
-            raise ValueError(
-                f"{folder}: found no feature '{name}', expected one of the "
-                f"schema's.{nearest(name, known)}"
-            )
-    if len(set(names)) < len(names) or not names:
-        raise ValueError(f"columns: found {names}, expected one or more names, each once.")
-    for name in fill:
-        if name not in names:
-            raise ValueError(f"fill: found '{name}', which is not in columns. Leave it out.")
-    return [_feature(folder, known[name], fill.get(name)) for name in names]
-
-
-def _feature(folder: str, feature: schema_pb2.Feature, fill: Any) -> Feature:
-    if feature.type not in _TYPES:
-        raise DataError(
-            f"{folder}: feature '{feature.name}' has the type "
-            f"{schema_pb2.FeatureType.Name(feature.type)} in the schema, expected INT, FLOAT or "
-            "BYTES. Leave it out of 'columns'."
-        )
-    type_ = _TYPES[feature.type]
-    has_shape = feature.HasField("shape")
-    shape = tuple(dim.size for dim in feature.shape.dim) if has_shape else ()
-    shape = () if shape == (1,) else shape
-    if has_shape and feature.presence.min_fraction == 1:
-        return Feature(feature.name, type_, shape)
-    if fill is None:
-        return Feature(feature.name, type_, None)
-    return Feature(feature.name, type_, shape, _fill_value(feature.name, type_, fill))
-
-
-def _fill_value(name: str, type_: pa.DataType, fill: Any) -> Any:
-    kinds: dict[pa.DataType, tuple[type, ...]] = {
-        pa.int64(): (int, np.integer),
-        pa.float32(): (int, float, np.integer, np.floating),
-        pa.large_binary(): (bytes,),
-    }
-    if isinstance(fill, bool) or not isinstance(fill, kinds[type_]):
-        wanted = {pa.int64(): "an integer", pa.float32(): "a number"}.get(type_, "bytes")
-        raise ValueError(f"fill: found {fill!r} for feature '{name}', expected {wanted}.")  # noqa: TRY004
-    return fill
-
-
 def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
     """Returns the values of a feature, ready to be cut into batches.
 
     Args:
       lists: the parsed values: null where the feature is missing; or of the feature's size.
-      feature: as the schema has it.
-      as_: ``numpy``, ``torch`` or ``arrow``.
+      feature: as the schema has it; no feature list.
+      as_: ``arrow``; any other: numpy arrays.
 
     Raises:
-      WrongRowError: a row has another number of values than the feature's shape.
+      WrongRowError: a row has another number of values than the feature's shape, or a value does
+        not fit in the type.
     """
+    is_fixed = pa.types.is_fixed_size_list(lists.type)
+    size = math.prod(feature.shape or ())
+    offsets = np.arange(len(lists) + 1) * size if is_fixed else offsets_of(lists)
     if feature.shape is None:
-        return _ArrowColumn(lists) if as_ == "arrow" else _RaggedColumn(lists, as_)
-    size = int(np.prod(feature.shape, dtype=np.int64))
-    values = lists.values
-    if pa.types.is_fixed_size_list(lists.type):
         if as_ == "arrow":
-            return _ArrowColumn(_arrow_rows(values, feature.shape))
-        return _DenseColumn(_array_of(values).reshape(len(lists), *feature.shape), as_)
-    offsets = lists.offsets.to_numpy()
+            return ArrowColumn(arrow_lists(lists, feature, offsets))
+        values = narrowed(feature.name, array_of(lists.values), feature.dtype, offsets)
+        return ragged_column(values, offsets, validity_of(lists), feature.padding)
     if feature.fill is not None:
-        array = _filled(values, feature, size, offsets)
-    elif lists.null_count or not np.array_equal(offsets, np.arange(len(offsets)) * size):
+        array = _filled(lists.values, feature, size, offsets)
+    elif not is_fixed and (
+        lists.null_count or not np.array_equal(offsets, np.arange(len(offsets)) * size)
+    ):
         raise _wrong_row(feature, lists, size)
-    elif as_ == "arrow":
-        return _ArrowColumn(_arrow_rows(values, feature.shape))
+    elif as_ == "arrow" and feature.type == pa.large_binary():
+        return ArrowColumn(_arrow_rows(lists.values, feature.shape))
     else:
-        array = _array_of(values)
-    array = array.reshape(len(lists), *feature.shape)
+        array = narrowed(feature.name, array_of(lists.values), feature.dtype, offsets)
     if as_ == "arrow":
-        flat = pa.array(array.reshape(-1), feature.type)
-        return _ArrowColumn(_arrow_rows(flat, feature.shape))
-    return _DenseColumn(array, as_)
+        type_ = pa.large_binary() if array.dtype == object else pa.from_numpy_dtype(array.dtype)
+        return ArrowColumn(_arrow_rows(pa.array(array.reshape(-1), type_), feature.shape))
+    return DenseColumn(array.reshape(len(lists), *feature.shape))
 
 
-def _filled(
-    values: pa.Array, feature: Feature, size: int, offsets: npt.NDArray[np.int64]
-) -> npt.NDArray[Any]:
+def ragged_column(
+    values: npt.NDArray[Any],
+    offsets: Offsets,
+    is_present: npt.NDArray[np.bool_],
+    padding: Any = None,
+) -> Column:
+    """Returns a column of a ``Ragged``, or of arrays that are padded."""
+    if padding is None:
+        return RaggedColumn(DenseColumn(values), offsets, is_present)
+    return PaddedColumn(values, offsets, padding)
+
+
+def _filled(values: pa.Array, feature: Feature, size: int, offsets: Offsets) -> npt.NDArray[Any]:
     """Returns [rows, size] values, with the fill value in rows without any."""
     lengths = np.diff(offsets)
     is_full = lengths == size
@@ -193,7 +108,7 @@ def _filled(
             f"feature '{feature.name}': found {lengths[row]:,} values, expected {size:,} or none, "
             "as it has a fill value. Leave it out of 'fill'",
         )
-    found = _array_of(values)
+    found = narrowed(feature.name, array_of(values), feature.dtype, offsets)
     array = np.empty((len(lengths), size), found.dtype)
     array[is_full] = found.reshape(-1, size)
     array[~is_full] = feature.fill
@@ -201,45 +116,32 @@ def _filled(
 
 
 def _wrong_row(feature: Feature, lists: pa.LargeListArray, size: int) -> WrongRowError:
-    row = int(np.argmin(np.diff(lists.offsets.to_numpy()) == size))
+    row = int(np.argmin((np.diff(offsets_of(lists)) == size) & validity_of(lists)))
     found = lists[row].as_py()
     what = "nothing" if found is None else f"{len(found):,} values"
-    return WrongRowError(
-        row,
-        f"feature '{feature.name}': found {what}, expected {size:,} values as the schema says. "
-        "Convert again with --overwrite",
-    )
+    if feature.image is not None:
+        expected = "one image in every row. Leave other rows out by the recipe's 'filter'"
+    else:
+        expected = f"{size:,} values as the schema says. Convert again with --overwrite"
+    return WrongRowError(row, f"feature '{feature.name}': found {what}, expected {expected}")
 
 
-class _Memory:
-    """The memory of an Arrow array, for an array that is writable.
+def arrow_lists(lists: pa.Array, feature: Feature, offsets: Offsets) -> pa.Array:
+    """Returns lists whose numbers have the feature's type.
 
-    Nothing else uses the Arrow array.
+    Args:
+      lists: of values, or of steps.
+      feature: of numbers or bytes.
+      offsets: int64[rows + 1], the rows' places in the values.
     """
-
-    def __init__(self, values: pa.Array, array: npt.NDArray[Any]) -> None:
-        self._values = values
-        self.__array_interface__ = {
-            "data": (array.__array_interface__["data"][0], False),
-            "shape": array.shape,
-            "typestr": array.dtype.str,
-            "version": 3,
-        }
-
-
-def _array_of(values: pa.Array) -> npt.NDArray[Any]:
-    """Returns writable numbers without a copy; texts as bytes objects."""
-    # Arrow's `to_numpy` imports pandas, which takes longer than the first batch.
-    if pa.types.is_large_binary(values.type):
-        objects = np.empty(len(values), object)
-        objects[:] = values.to_pylist()
-        return objects
-    dtype = np.dtype(np.int64 if values.type == pa.int64() else np.float32)
-    if not len(values):
-        return np.empty(0, dtype)
-    start = values.offset * dtype.itemsize
-    array = np.frombuffer(values.buffers()[1], dtype, len(values), start)
-    return np.asarray(_Memory(values, array))
+    values, type_ = lists, feature.type
+    if feature.dtype == object or feature.dtype == type_.to_pandas_dtype():
+        return lists
+    wanted = pa.from_numpy_dtype(feature.dtype)
+    while pa.types.is_large_list(values.type):
+        values, wanted = values.values, pa.large_list(wanted)
+    narrowed(feature.name, array_of(values), feature.dtype, offsets)  # checks the values
+    return lists.cast(wanted, safe=False)
 
 
 def _arrow_rows(values: pa.Array, shape: Sequence[int]) -> pa.Array:
@@ -248,44 +150,68 @@ def _arrow_rows(values: pa.Array, shape: Sequence[int]) -> pa.Array:
     return values
 
 
-def _finish(array: npt.NDArray[Any], as_: str) -> Any:
-    """Returns numbers as a tensor of the wanted kind, without a copy."""
-    if as_ != "torch" or array.dtype == object:
-        return array
-    import torch
+class DenseColumn:
+    """Rows of one shape."""
 
-    return torch.from_numpy(array)
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
 
-
-class _DenseColumn:
-    def __init__(self, array: npt.NDArray[Any], as_: str) -> None:
-        self._array = _finish(array, as_)
-
-    def cut(self, start: int, end: int) -> Any:
+    def cut(self, start: int, end: int) -> npt.NDArray[Any]:
+        """Returns neighbouring rows, without a copy."""
         return self._array[start:end]
 
 
-class _RaggedColumn:
-    def __init__(self, lists: pa.LargeListArray, as_: str) -> None:
-        self._as = as_
-        self._offsets = lists.offsets.to_numpy()
-        self._values = _finish(_array_of(lists.values), as_)
-        self._is_present = _finish(
-            lists.is_valid().to_numpy(zero_copy_only=False)
-            if lists.null_count
-            else np.ones(len(lists), np.bool_),
-            as_,
-        )
+class RaggedColumn:
+    """Rows, or steps, of several lengths.
+
+    A row's values are neighbours in a column, which may itself be ragged.
+    """
+
+    def __init__(self, values: Column, offsets: Offsets, is_present: npt.NDArray[np.bool_]) -> None:
+        self._values, self._offsets, self._is_present = values, offsets, is_present
 
     def cut(self, start: int, end: int) -> Ragged:
+        """Returns neighbouring rows; their values are not copied."""
         offsets = self._offsets[start : end + 1]
-        values = self._values[offsets[0] : offsets[-1]]
-        return Ragged(values, _finish(offsets - offsets[0], self._as), self._is_present[start:end])
+        values = self._values.cut(int(offsets[0]), int(offsets[-1]))
+        return Ragged(values, offsets - offsets[0], self._is_present[start:end])
 
 
-class _ArrowColumn:
+class PaddedColumn:
+    """Rows that are padded to the longest of a batch."""
+
+    def __init__(self, values: npt.NDArray[Any], offsets: Offsets, padding: Any) -> None:
+        self._values, self._offsets, self._padding = values, offsets, padding
+
+    def cut(self, start: int, end: int) -> npt.NDArray[Any]:
+        """Returns [rows, most values of a row]."""
+        return padded(self._values, self._offsets[start : end + 1], self._padding)
+
+
+def padded(values: npt.NDArray[Any], offsets: Offsets, padding: Any) -> npt.NDArray[Any]:
+    """Returns rows as one array, padded to the longest.
+
+    Args:
+      values: [values, ...].
+      offsets: int64[rows + 1], the rows' places in the values.
+      padding: behind the values of shorter rows.
+
+    Returns:
+      [rows, most values of a row, ...].
+    """
+    lengths = np.diff(offsets)
+    width = int(lengths.max(initial=0))
+    array = np.full((len(lengths), width, *values.shape[1:]), padding, values.dtype)
+    array[np.arange(width) < lengths[:, None]] = values[offsets[0] : offsets[-1]]
+    return array
+
+
+class ArrowColumn:
+    """Rows of an Arrow array."""
+
     def __init__(self, values: pa.Array) -> None:
         self._values = values
 
     def cut(self, start: int, end: int) -> pa.Array:
+        """Returns neighbouring rows, without a copy."""
         return self._values[start:end]

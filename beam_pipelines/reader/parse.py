@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.reader.columns import Column, Feature, WrongRowError, make_column
+from beam_pipelines.reader.arrays import WrongRowError, array_of
+from beam_pipelines.reader.columns import Column, DenseColumn, make_column
+from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.images import decode_images
 from beam_pipelines.reader.order import Int64s
 from beam_pipelines.reader.parts import Block
+from beam_pipelines.reader.sequences import make_steps
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, parse_sequences
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
+# Name of the records in batches of serialized records, as ``Dataset.head`` has it.
+RECORD = "record"
 _NO_EXAMPLE = "the record is damaged, or no tf.Example"
 
 
@@ -26,10 +33,14 @@ class Rows(NamedTuple):
     Attributes:
       blocks: those with the rows.
       records: int64[n], the rows' numbers among the records of all blocks.
+      seed: of random crops.
+      epochs: int64[n], the number of each row's epoch.
     """
 
     blocks: Sequence[Block]
     records: Int64s
+    seed: int = 0
+    epochs: Int64s = np.zeros(0, np.int64)
 
     def chunks(self) -> list[pa.LargeBinaryArray]:
         """Returns the framed records of all parts."""
@@ -71,13 +82,21 @@ def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: In
 def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, Column]:
     """Parses rows.
 
+    Args:
+      rows: of the batches.
+      features: to parse; with ``records`` none.
+      as_: kind of the batches.
+
     Returns:
-      Feature -> its values in all rows.
+      Feature -> its values in all rows; of ``records``, ``record`` -> serialized bytes.
 
     Raises:
-      DataError: a record is damaged, or has other values than the schema or ``fill`` promises.
+      DataError: a record is damaged, or has other values than the schema or an argument promises.
     """
-    types = {feature.name: feature.type for feature in features}
+    if as_ == "records":
+        return {RECORD: DenseColumn(_records(rows))}
+    context = {feature.name: feature.type for feature in features if feature.steps is None}
+    lists = {feature.name: feature.type for feature in features if feature.steps is not None}
     columns: Sequence[pa.Array] | None = None
     if _native.KERNELS_AVAILABLE:
         sizes = {
@@ -87,16 +106,18 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
         }
         # With lists of any size, ``make_column`` finds the row that has another one.
         for of in (sizes, {}) if sizes else ({},):
-            batch = _native.parse_examples(rows.chunks(), types, True, rows=rows.records, sizes=of)
+            batch = _native.parse_examples(
+                rows.chunks(), context, True, lists, rows=rows.records, sizes=of
+            )
             if batch is not None:
                 columns = batch.columns
                 break
     try:
         if columns is None:
-            columns = _by_protobuf(rows, types)
+            columns = _by_protobuf(rows, Layout(context, lists))
+        found = dict(zip([*context, *lists], columns, strict=True))
         return {
-            feature.name: make_column(column, feature, as_)
-            for feature, column in zip(features, columns, strict=True)
+            feature.name: _column(found[feature.name], feature, as_, rows) for feature in features
         }
     except WireError as error:
         what = f"feature '{error.feature}': {error.found}" if error.feature else _NO_EXAMPLE
@@ -106,9 +127,28 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
         raise DataError(f"{rows.place(error.row)}: {error.message}.") from error
 
 
-def _by_protobuf(rows: Rows, types: Mapping[str, Any]) -> list[pa.Array]:
+def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> Column:
+    if feature.steps is not None:
+        return make_steps(lists, feature, as_)
+    column = make_column(lists, feature, as_)
+    if feature.image is None:
+        return column
+    contents = column.cut(0, len(lists))
+    return DenseColumn(
+        decode_images(feature.name, contents, feature.image, rows.seed, rows.epochs.tolist())
+    )
+
+
+def _by_protobuf(rows: Rows, layout: Layout) -> list[pa.Array]:
     """Parses records that the kernel declines, or all without kernels."""
+    context, lists = parse_sequences(_records(rows).tolist(), layout)
+    return [*context, *lists]
+
+
+def _records(rows: Rows) -> npt.NDArray[np.object_]:
+    """Returns the serialized records of rows."""
+    import pyarrow.compute as pc
+
     frames = pa.chunked_array(rows.chunks(), pa.large_binary()).take(pa.array(rows.records))
-    records = (frame[HEADER_BYTES:-FOOTER_BYTES] for frame in frames.to_pylist())
-    context, _ = parse_sequences(records, Layout(types, {}))
-    return context
+    frames = frames.combine_chunks()
+    return array_of(pc.binary_slice(frames, HEADER_BYTES, -FOOTER_BYTES))

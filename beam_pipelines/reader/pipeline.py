@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_pipelines.reader.columns import Column, Feature
+from beam_pipelines.reader.columns import Column
+from beam_pipelines.reader.features import Feature
 from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, divide, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
 from beam_pipelines.reader.parts import Block, load
@@ -108,7 +109,8 @@ def read_groups(
     as_: str,
     rank: int,
     world_size: int,
-    spread_seed: int | None,
+    seed: int,
+    is_spread: bool,
 ) -> Generator[Group, None, None]:
     """Yields a rank's rows of each plan, in order.
 
@@ -116,12 +118,13 @@ def read_groups(
       plans: the global batches.
       features, as_: what to make of the rows.
       rank, world_size: the part of each batch to read.
-      spread_seed: of the order of rows within a rank's batch; ``None``: that of the parts.
+      seed: of random crops, and of the order of rows within a rank's batch.
+      is_spread: whether that order differs from that of the parts.
 
     Raises:
       DataError: a shard is missing, damaged, or contradicts the manifest or the schema.
     """
-    parse = partial(_parse, features, as_, spread_seed)
+    parse = partial(_parse, features, as_, seed, is_spread)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     executor = ThreadPoolExecutor(min(MAX_THREADS, cores or 1), "beam-pipelines-reader")
     waiting: collections.deque[Future[Group]] = collections.deque()
@@ -142,7 +145,8 @@ def read_groups(
 def _parse(
     features: Sequence[Feature],
     as_: str,
-    spread_seed: int | None,
+    seed: int,
+    is_spread: bool,
     plan: Plan,
     own: Entries,
     sizes: Int64s,
@@ -150,7 +154,11 @@ def _parse(
 ) -> Group:
     blocks = [block.result() for block in needed.blocks]
     rows = gather_rows(blocks, needed.parts, own.starts, own.ends)
-    if spread_seed is not None:
-        rows = rows._replace(records=rows.records[spread(spread_seed, sizes)])
+    numbers = np.array([source.key[1] for source in plan.sources], np.int64)
+    epochs = np.repeat(numbers[own.sources], own.ends - own.starts)
+    rows = rows._replace(seed=seed, epochs=epochs)
+    if is_spread:
+        order = spread(seed, sizes)
+        rows = rows._replace(records=rows.records[order], epochs=epochs[order])
     columns = parse_rows(rows, features, as_)
     return Group(plan, np.concatenate([[0], np.cumsum(sizes)]), columns)

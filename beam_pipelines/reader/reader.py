@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from typing_extensions import Self
 
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.reader.columns import Feature
+from beam_pipelines.reader.devices import check_devices, on_device
+from beam_pipelines.reader.features import Feature
+from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
+from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
 from beam_pipelines.reader.parse import parse_rows
 from beam_pipelines.reader.parts import check_files
@@ -16,11 +20,11 @@ from beam_pipelines.reader.pipeline import GROUP_ROWS, read_groups
 from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import REMAINDERS, Batches, Chosen, Place, Remainder, Stream
 
-Batch = dict[str, Any]
-
 # A plan of more would take much memory.
 _MOST_BATCHES = 1024
-KINDS = ("numpy", "torch", "arrow")
+KINDS = ("numpy", "torch", "jax", "arrow", "records")
+# Bytes of the pixels of a group, unless a batch has more.
+IMAGE_BYTES = 32 << 20
 
 
 class ReadOptions(NamedTuple):
@@ -32,6 +36,8 @@ class ReadOptions(NamedTuple):
     world_size: int
     epochs: int
     remainder: Remainder
+    sharding: Any = None
+    pin_memory: bool = False
 
 
 class Reader(Iterator[Batch]):
@@ -57,7 +63,7 @@ class Reader(Iterator[Batch]):
           DataError: a shard is missing, or of another size than the manifest says.
           ValueError: an option is wrong.
         """
-        _check(streams, options)
+        _check(streams, features, options)
         for stream in streams:
             for found in stream.split.indexed:
                 check_files(found.files)
@@ -83,7 +89,7 @@ class Reader(Iterator[Batch]):
         if self._is_closed:
             raise ValueError("reader: found it closed, expected an open one. Make another.")
         if self._batches is None:
-            self._batches = self._read()
+            self._batches = self._handed_over()
         try:
             self._place, batch = next(self._batches)
         except StopIteration:  # the next call begins the next pass
@@ -140,15 +146,22 @@ class Reader(Iterator[Batch]):
 
         Args:
           rows: numbers in the order of the shards, from 0; each reads its part, if it is not among
-            the last ones. A mixture's are those of the first dataset.
+            the last ones. A mixture's are those of the first dataset. Random crops are those of
+            epoch 0. A ``sharding`` is not applied.
 
         Raises:
           IndexError: there is no such row.
           DataError: as while reading.
         """
-        found = self._finder.find(rows)
-        columns = parse_rows(found, self.features, self.options.as_)
-        return {name: column.cut(0, len(found.records)) for name, column in columns.items()}
+        options, found = self.options, self._finder.find(rows)
+        count = len(found.records)
+        found = found._replace(seed=self._order.seed, epochs=np.zeros(count, np.int64))
+        columns = parse_rows(found, self.features, options.as_)
+        batch = {name: column.cut(0, count) for name, column in columns.items()}
+        batch = handover(options.as_, None)(batch)
+        if options.pin_memory:
+            ((_, batch),) = on_device(pair for pair in [(None, batch)])
+        return batch
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -203,33 +216,43 @@ class Reader(Iterator[Batch]):
             self._batches.close()
             self._batches = None
 
+    def _handed_over(self) -> Generator[tuple[Place, Batch], None, None]:
+        """Yields the rest of a pass, on the wanted device."""
+        return on_device(self._read()) if self.options.pin_memory else self._read()
+
     def _read(self) -> Generator[tuple[Place, Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""
         options, place = self.options, self._place
         end = (place.epoch // options.epochs + 1) * options.epochs
-        most = min(_MOST_BATCHES, max(1, GROUP_ROWS // options.batch_size))
+        most = min(_MOST_BATCHES, max(1, _group_rows(self.features) // options.batch_size))
+        hand_over = handover(options.as_, options.sharding)
         groups = read_groups(
             self._order.plans(place, end, most, self._chosen),
             self.features,
             options.as_,
             options.rank,
             options.world_size,
-            self._order.seed if self._order.is_shuffled else None,
+            self._order.seed,
+            self._order.is_shuffled,
         )
         try:
             for plan, edges, columns in groups:
                 cuts = zip(plan.behind, edges[:-1].tolist(), edges[1:].tolist(), strict=True)
                 for behind, start, stop in cuts:
-                    yield (
-                        behind,
-                        {name: column.cut(start, stop) for name, column in columns.items()},
-                    )
+                    batch = {name: column.cut(start, stop) for name, column in columns.items()}
+                    yield behind, hand_over(batch)
             self._place = Place(end, 0)  # also if no batch was left
         finally:
             groups.close()
 
 
-def _check(streams: Sequence[Stream], options: ReadOptions) -> None:
+def _group_rows(features: Sequence[Feature]) -> int:
+    """Returns how many rows are parsed at once; images are large."""
+    row_bytes = sum(image_bytes(feature.image) for feature in features if feature.image)
+    return min(GROUP_ROWS, IMAGE_BYTES // row_bytes) if row_bytes else GROUP_ROWS
+
+
+def _check(streams: Sequence[Stream], features: Sequence[Feature], options: ReadOptions) -> None:
     for name, value, least in (
         ("batch_size", options.batch_size, 1),
         ("world_size", options.world_size, 1),
@@ -245,14 +268,8 @@ def _check(streams: Sequence[Stream], options: ReadOptions) -> None:
         )
     if options.as_ not in KINDS:
         raise ValueError(f"as_: found {options.as_!r}, expected one of {', '.join(KINDS)}.")
-    if options.as_ == "torch":
-        try:
-            import torch  # noqa: F401
-        except ImportError as error:
-            raise ValueError(
-                f"as_: found 'torch', but PyTorch cannot be imported ({error}). Install torch, or "
-                "use as_='numpy'."
-            ) from error
+    check_installed(options.as_)
+    check_devices(options.as_, options.pin_memory)
     if options.remainder not in REMAINDERS:
         raise ValueError(
             f"remainder: found {options.remainder!r}, expected one of {', '.join(REMAINDERS)}."
@@ -265,3 +282,11 @@ def _check(streams: Sequence[Stream], options: ReadOptions) -> None:
             f"batch_size: found {options.batch_size:,} on {options.world_size:,} ranks, expected "
             f"together at most the {rows:,} rows there are, or remainder='short'."
         )
+    rest = rows % size if options.remainder == "short" else 0
+    if options.sharding is not None and rest % options.world_size:
+        raise ValueError(
+            f"sharding: found {rest:,} rows in the last batch, which {options.world_size:,} ranks "
+            "do not divide evenly. Give remainder='drop'."
+        )
+    sizes = {min(size, rows), rest} - {0}
+    check_sharding(options.as_, options.sharding, features, sorted(sizes, reverse=True))

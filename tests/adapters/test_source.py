@@ -13,6 +13,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.adapters import packages
 from beam_pipelines.adapters.source import Portion, RowSource, Source
+from tests.reader.datasets import feature, sequence_example, write_records
 
 ROWS, SIZE = 400, 32
 
@@ -45,6 +46,42 @@ def test_workers(folder, epochs, workers, is_second, killed):
     found += [ids([next(portions[batch % workers])])[0] for batch in range(killed, len(expected))]
     assert found == expected
     assert all(next(portion, None) is None for portion in portions for _ in range(2))
+
+
+def test_tensors_of_tensorflow(folder):
+    """A ``tf.data.Dataset`` is refused: it has no state."""
+    with pytest.raises(ValueError, match="as_: found 'tf', expected arrays"):
+        Source(folder, None, {"as_": "tf"})
+
+
+def test_rows_of_steps(tmp_path):
+    """Steps of a row are an array, or a list of arrays."""
+    schema = """
+    feature { name: "##SEQUENCE##" type: STRUCT struct_domain {
+      feature { name: "one" type: INT value_counts { value_count { } value_count { min: 1 max: 1 } } }
+      feature { name: "several" type: INT value_counts { value_count { } value_count { } } }
+    } }
+    """
+    steps = [
+        {"one": [[1], [2]], "several": [[], [3, 4]]},
+        {"several": []},
+        {"one": [], "several": [[5]]},
+    ]
+    records = [
+        sequence_example(
+            {}, {name: [feature(one, "int64") for one in found] for name, found in row.items()}
+        )
+        for row in steps
+    ]
+    types = {"several": "list<list<int64>>", "one": "list<int64>"}
+    found = write_records(tmp_path, schema, records, record="sequence_example", columns=types)
+    first, second, third = RowSource(found, "train", {}).examples([0, 1, 2])
+    assert first["one"].tolist() == [1, 2]
+    assert [step.tolist() for step in first["several"]] == [[], [3, 4]]
+    assert second["one"] is None
+    assert second["several"] == []
+    assert third["one"].tolist() == []
+    assert [step.tolist() for step in third["several"]] == [[5]]
 
 
 def test_wrong_states(folder):

@@ -1,0 +1,119 @@
+"""Numpy arrays over the memory of Arrow arrays, and narrower numbers.
+
+Arrow's own ``to_numpy`` imports pandas, which takes longer than the first batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_DTYPES: dict[pa.DataType, np.dtype[Any]] = {
+    pa.int64(): np.dtype(np.int64),
+    pa.float32(): np.dtype(np.float32),
+}
+
+
+class WrongRowError(ValueError):
+    """A row with other values than the schema or an argument promises.
+
+    Attributes:
+      row: its number.
+      message: feature, found and expected.
+    """
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row, self.message = row, message
+
+
+class _Memory:
+    """The memory of an Arrow array, for an array that is writable.
+
+    Nothing else uses the Arrow array.
+    """
+
+    def __init__(self, buffer: pa.Buffer, dtype: np.dtype[Any], start: int, length: int) -> None:
+        self._buffer = buffer
+        self.__array_interface__ = {
+            "data": (buffer.address + start * dtype.itemsize, False),
+            "shape": (length,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def array_of(values: pa.Array) -> npt.NDArray[Any]:
+    """Returns values without nulls: writable numbers without a copy, or bytes objects.
+
+    Args:
+      values: int64, float32 or large_binary.
+    """
+    if pa.types.is_large_binary(values.type):
+        objects = np.empty(len(values), object)
+        objects[:] = values.to_pylist()
+        return objects
+    dtype = _DTYPES[values.type]
+    if not len(values):
+        return np.empty(0, dtype)
+    return np.asarray(_Memory(values.buffers()[1], dtype, values.offset, len(values)))
+
+
+def offsets_of(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:
+    """Returns the offsets of lists without a copy, int64[n + 1]."""
+    if not len(lists):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(lists.buffers()[1], np.int64, len(lists) + 1, lists.offset * 8)
+
+
+def validity_of(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Returns where an array has values, bool[n]."""
+    bits = array.buffers()[0]
+    if bits is None or not array.null_count:
+        return np.ones(len(array), np.bool_)
+    end = array.offset + len(array)
+    found = np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")
+    return found[array.offset :].view(np.bool_)
+
+
+def narrowed(
+    name: str,
+    values: npt.NDArray[Any],
+    dtype: np.dtype[Any],
+    offsets: npt.NDArray[np.int64],
+) -> npt.NDArray[Any]:
+    """Returns numbers of a narrower type; floats are rounded to the nearest.
+
+    Args:
+      name: of the feature, for messages.
+      values: of all rows.
+      dtype: wanted.
+      offsets: int64[rows + 1], the rows' places in the values.
+
+    Raises:
+      WrongRowError: an integer does not fit, or a finite float would become infinite.
+    """
+    if values.dtype == dtype or not len(values):
+        return values.astype(dtype, copy=False)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if values.min() >= limits.min and values.max() <= limits.max:
+            return values.astype(dtype)
+        is_wrong = (values < limits.min) | (values > limits.max)
+        expected = f"{limits.min:,} to {limits.max:,}"
+    else:
+        with np.errstate(over="ignore"):
+            found = values.astype(dtype)
+        is_wrong = np.isinf(found) & np.isfinite(values)
+        if not is_wrong.any():
+            return found
+        expected = f"at most {float(np.finfo(dtype).max):,.0f} in size"
+    place = int(np.argmax(is_wrong))
+    raise WrongRowError(
+        int(np.searchsorted(offsets, place, side="right")) - 1,
+        f"feature '{name}': found {values[place]:,}, expected {expected}, which {dtype} holds. "
+        "Give 'types' a wider type for it",
+    )

@@ -1,0 +1,228 @@
+"""Decodes, crops and resizes compressed images, in threads.
+
+libjpeg-turbo decodes JPEGs, Pillow other formats; a kernel resizes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+import os
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from beam_pipelines.core import _native
+from beam_pipelines.reader.arrays import WrongRowError
+
+Pixels = npt.NDArray[np.uint8]
+# Left, top, right, bottom.
+Box = tuple[float, float, float, float]
+
+# Module -> package to install.
+_PACKAGES = {"PIL": "pillow", "simplejpeg": "simplejpeg"}
+_MODES = {1: "L", 3: "RGB"}
+# Share of the area, and ratio of width to height, of a random crop: those of Inception's training.
+_SCALE = 0.08, 1.0
+_RATIO = 3 / 4, 4 / 3
+_TRIES = 10
+# The end of a file tells pictures apart, and is hashed sooner than all of it.
+_HASHED_BYTES = 4096
+
+
+class Image(NamedTuple):
+    """How compressed images of any sizes become pixels of one size.
+
+    Attributes:
+      size: (height, width) of the result.
+      crop: ``None`` resizes the whole image, and does not keep its proportions. ``center`` cuts the
+        largest centered rectangle of the result's proportions. ``random`` cuts a random rectangle:
+        8 to 100 % of the area, 3:4 to 4:3.
+      channels: 3 (RGB) or 1 (grey). Alpha is dropped.
+    """
+
+    size: tuple[int, int]
+    crop: Literal["center", "random"] | None = None
+    channels: int = 3
+
+
+def check_image(name: str, image: Image) -> None:
+    """Checks how a feature is decoded.
+
+    Raises:
+      ValueError: it is no ``Image``, or one with a wrong size, crop or number of channels; or a
+        package that decodes images is not installed.
+    """
+    where = f"images: found {image!r} for feature '{name}', expected"
+    if not isinstance(image, Image):
+        raise ValueError(f"{where} bp.Image(size=(height, width)).")  # noqa: TRY004
+    size = image.size
+    if (
+        not isinstance(size, tuple)
+        or len(size) != 2
+        or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in size)
+    ):
+        raise ValueError(f"{where} a size of (height, width) in pixels.")
+    if image.crop not in {None, "center", "random"}:
+        raise ValueError(f"{where} a crop of None, 'center' or 'random'.")
+    if image.channels not in _MODES:
+        raise ValueError(f"{where} channels of 1 (grey) or 3 (RGB).")
+    for module, package in _PACKAGES.items():
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ValueError(
+                f"images: found no {package} that can be imported ({error}). Install "
+                f"{' and '.join(_PACKAGES.values())}."
+            ) from error
+
+
+def decode_images(
+    name: str, contents: Sequence[bytes], image: Image, seed: int, epochs: Sequence[int]
+) -> Pixels:
+    """Decodes pictures in threads; libraries release the interpreter's lock.
+
+    A random crop depends on the seed, the epoch and the picture alone: it is the same after a
+    resume, on every rank and in any batch.
+
+    Args:
+      name: of the feature, for messages.
+      contents: files of images, one a row.
+      image: the result.
+      seed: of the crops, 0 or more.
+      epochs: number of each row's epoch.
+
+    Returns:
+      uint8 [rows, height, width, channels].
+
+    Raises:
+      WrongRowError: a content is no image that can be decoded.
+    """
+    pixels = np.empty((len(contents), *image.size, image.channels), np.uint8)
+
+    def decode(row: int) -> None:
+        try:
+            _decode(contents[row], image, (seed, epochs[row]), pixels[row])
+        except Exception as error:  # Pillow raises errors of many kinds
+            raise WrongRowError(
+                row,
+                f"feature '{name}': found {len(contents[row]):,} bytes that cannot be decoded "
+                f"({error}), expected an image. Re-encode images by the recipe, or leave it out of "
+                "'images'",
+            ) from error
+
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    with ThreadPoolExecutor(
+        max(1, min(len(contents), len(affinity) or os.cpu_count() or 1))
+    ) as pool:
+        for _ in pool.map(decode, range(len(contents))):
+            pass
+    return pixels
+
+
+def _decode(content: bytes, image: Image, key: tuple[int, int], result: Pixels) -> None:
+    """Writes the pixels of a picture to [height, width, channels]."""
+    if content[:2] == b"\xff\xd8":
+        try:
+            return _decode_jpeg(content, image, key, result)
+        except ValueError:
+            pass  # CMYK, or bytes that libjpeg warns of: Pillow decodes or refuses them
+    import PIL.Image
+
+    with PIL.Image.open(io.BytesIO(content)) as opened:
+        if opened.mode.startswith("I"):  # 16 bits: the higher 8
+            whole = PIL.Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
+        else:
+            whole = opened.convert("RGB")  # drops alpha, of palettes as well
+        box = _box(content, whole.height, whole.width, image, key)
+        pixels = np.asarray(whole.convert(_MODES[image.channels]))
+        _resize(pixels.reshape(*pixels.shape[:2], image.channels), box, result)
+    return None
+
+
+def _decode_jpeg(content: bytes, image: Image, key: tuple[int, int], result: Pixels) -> None:
+    import simplejpeg
+
+    height, width, _, _ = simplejpeg.decode_jpeg_header(content)
+    _check_pixels(height * width)
+    box = _box(content, height, width, image, key)
+    scale = min((box[3] - box[1]) / image.size[0], (box[2] - box[0]) / image.size[1])
+    # The inverse transform of 8 × 8 coefficients gives 4 × 4 pixels, or fewer, in less time.
+    factor = next((factor for factor in (8, 4, 2) if factor <= scale), 1)
+    found = -(-height // factor), -(-width // factor)
+    mode = {1: "GRAY", 3: "RGB"}[image.channels]
+    least = {"min_height": found[0], "min_width": found[1]} if factor > 1 else {}
+    if found == image.size and box == (0, 0, width, height):
+        simplejpeg.decode_jpeg(content, mode, buffer=result, **least)
+        return
+    pixels = simplejpeg.decode_jpeg(content, mode, **least)
+    # The last pixels stand for fewer than `factor`, where it does not divide the size.
+    left, top, right, bottom = (edge / factor for edge in box)
+    _resize(pixels, (left, top, right, bottom), result)
+
+
+def _resize(pixels: Pixels, box: Box, result: Pixels) -> None:
+    """Writes a box of [height, width, channels] in the result's size.
+
+    The filter is a triangle, widened where the image shrinks: bilinear with antialiasing.
+    """
+    height, width = result.shape[:2]
+    if box == (0, 0, width, height) and pixels.shape == result.shape:
+        result[:] = pixels
+    elif _native.KERNELS_AVAILABLE:
+        result[:] = _native.resize(pixels, box, (height, width))
+    else:
+        import PIL.Image
+
+        whole = PIL.Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+        resized = whole.resize((width, height), PIL.Image.Resampling.BILINEAR, box)
+        result[:] = np.asarray(resized).reshape(result.shape)
+
+
+def _check_pixels(pixels: int) -> None:
+    import PIL.Image
+
+    most = 2 * (PIL.Image.MAX_IMAGE_PIXELS or pixels)
+    if pixels > most:
+        raise PIL.Image.DecompressionBombError(f"{pixels:,} pixels, at most {most:,} are decoded")
+
+
+def _box(content: bytes, height: int, width: int, image: Image, key: tuple[int, int]) -> Box:
+    """Returns the rectangle that becomes the result."""
+    if image.crop is None:
+        return 0, 0, width, height
+    if image.crop == "center":
+        ratio = image.size[1] / image.size[0]
+        return _centered(height, width, min(width, height * ratio), min(height, width / ratio))
+    picture = len(content), zlib.crc32(content[-_HASHED_BYTES:])
+    return _random_box(height, width, np.random.Philox(np.random.SeedSequence((*key, *picture))))
+
+
+def _centered(height: int, width: int, across: float, down: float) -> Box:
+    left, top = (width - across) / 2, (height - down) / 2
+    return left, top, left + across, top + down
+
+
+def _random_box(height: int, width: int, bits: np.random.Philox) -> Box:
+    random = np.random.Generator(bits)
+    for _ in range(_TRIES):
+        area = height * width * random.uniform(*_SCALE)
+        ratio = math.exp(random.uniform(math.log(_RATIO[0]), math.log(_RATIO[1])))
+        across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < across <= width and 0 < down <= height:
+            left = int(random.integers(width - across, endpoint=True))
+            top = int(random.integers(height - down, endpoint=True))
+            return left, top, left + across, top + down
+    # A long image: the largest centered rectangle of an allowed ratio.
+    ratio = min(max(width / height, _RATIO[0]), _RATIO[1])
+    return _centered(height, width, min(width, height * ratio), min(height, width / ratio))
+
+
+def image_bytes(image: Image) -> int:
+    """Returns the bytes of a row's pixels."""
+    return math.prod(image.size) * image.channels

@@ -1,0 +1,229 @@
+"""Batches of PyTorch and JAX: shared memory, types, devices, and missing packages."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import beam_pipelines as bp
+from tests.reader.datasets import example, write_records
+
+SCHEMA = """
+feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
+feature { name: "pair" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 2 } } }
+feature { name: "list" type: INT }
+feature { name: "word" type: BYTES presence { min_fraction: 1 } shape { dim { size: 1 } } }
+"""
+ROWS = 64
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A dataset of 64 rows, the last with a large number."""
+    rows = [
+        example(
+            {
+                "id": ("int64", [number if number < ROWS - 1 else 2**40]),
+                "pair": ("float", [number, -number]),
+                "list": ("int64", list(range(number % 4)) if number % 5 else None),
+                "word": ("bytes", [b"%d" % number]),
+            }
+        )
+        for number in range(ROWS)
+    ]
+    return write_records(tmp_path_factory.mktemp("frameworks"), SCHEMA, rows)
+
+
+def read(folder, as_, **options):
+    return bp.open(folder).batches("train", 16, shuffle=False, as_=as_, **options)
+
+
+def test_torch(folder):
+    """Tensors have the arrays' values and types, and share their memory."""
+    torch = pytest.importorskip("torch")
+    options = {"types": {"id": "int64", "pair": "float16"}}
+    for batch, expected in zip(
+        read(folder, "torch", **options), read(folder, "numpy", **options), strict=True
+    ):
+        assert batch["id"].dtype == torch.int64
+        assert batch["pair"].dtype == torch.float16
+        for name in ("id", "pair", "word"):
+            assert batch[name].tolist() == expected[name].tolist()
+        for part, own in zip(batch["list"], expected["list"], strict=True):
+            assert part.tolist() == own.tolist()
+        shared = batch["id"].numpy()
+        shared += 1
+        assert (batch["id"] == torch.from_numpy(expected["id"]) + 1).all()
+
+
+def test_ragged_tensors_of_torch(folder):
+    """The documented conversions give nested and sparse tensors."""
+    torch = pytest.importorskip("torch")
+    batch = next(read(folder, "torch"))["list"]
+    nested = torch.nested.nested_tensor_from_jagged(batch.values, batch.offsets)
+    expected = [list(range(number % 4)) if number % 5 else [] for number in range(16)]
+    assert [row.tolist() for row in nested.unbind()] == expected
+    ones = torch.ones(len(batch.values))
+    bags = torch.sparse_csr_tensor(batch.offsets, batch.values, ones, (16, 4)).to_dense()
+    assert [row.nonzero().flatten().tolist() for row in bags] == expected
+
+
+def test_jax(folder):
+    """Arrays have the numpy arrays' values; integers are int32."""
+    jax = pytest.importorskip("jax")
+    columns = ["pair", "list", "word"]
+    for batch, expected in zip(
+        read(folder, "jax", columns=columns), read(folder, "numpy", columns=columns), strict=True
+    ):
+        assert isinstance(batch["pair"], jax.Array)
+        assert batch["pair"].tolist() == expected["pair"].tolist()
+        assert batch["list"].values.dtype == np.int32
+        for part, own in zip(batch["list"], expected["list"], strict=True):
+            assert part.tolist() == own.tolist()
+        assert batch["word"].tolist() == expected["word"].tolist()
+
+
+def test_jax_keeps_integers(folder):
+    """An integer beyond 32 bits is an error, unless JAX has int64."""
+    jax = pytest.importorskip("jax")
+    with pytest.raises(bp.DataError, match=r"record 31: feature 'id': found 1,099,511,627,776"):
+        list(read(folder, "jax"))
+    with pytest.raises(ValueError, match=r"'int64' for feature 'id', but JAX is set to 32 bits"):
+        read(folder, "jax", types={"id": "int64"})
+    jax.config.update("jax_enable_x64", True)
+    try:
+        *_, last = read(folder, "jax", columns=["id"])
+        assert last["id"].tolist()[-1] == 2**40
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+SHARDED = """
+import sys
+import jax
+import numpy as np
+import beam_pipelines as bp
+
+assert len(jax.devices()) == 4
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+wanted = dict(shuffle=False, columns=["pair", "word"])
+dataset = bp.open(sys.argv[1])
+with dataset.batches("train", 16, as_="jax", sharding=sharding, **wanted) as reader:
+    for batch, expected in zip(reader, dataset.batches("train", 16, **wanted), strict=True):
+        assert batch["pair"].sharding == sharding
+        assert [shard.data.shape for shard in batch["pair"].addressable_shards] == [(4, 2)] * 4
+        assert batch["pair"].tolist() == expected["pair"].tolist()
+        assert batch["word"].tolist() == expected["word"].tolist()
+for options, message in (
+    (dict(batch_size=10), "batches of 10 rows of feature 'pair', which it does not divide"),
+    (dict(batch_size=24), None),
+    (dict(batch_size=12), None),
+    (dict(batch_size=60, columns=["pair"]), None),
+    (dict(batch_size=4, rank=0, world_size=5), "found 4 rows in the last batch"),
+    (dict(columns=["list"]), "feature 'list', which is ragged or padded"),
+    (dict(as_="numpy"), "sharding: found it with as_='numpy'"),
+):
+    try:
+        dataset.batches("train", **{"as_": "jax", "sharding": sharding, **wanted, **options})
+    except ValueError as error:
+        assert message and message in str(error), (options, error)
+    else:
+        assert not message, options
+"""
+
+
+def test_sharded_jax(folder):
+    """Global arrays are divided among the devices of a mesh."""
+    pytest.importorskip("jax")
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", SHARDED, folder], check=True, env=os.environ | flags)
+
+
+@pytest.mark.parametrize("as_", ["numpy", "torch", "jax", "arrow", "records"])
+def test_rows_by_number(folder, as_):
+    """Rows by their numbers have the form of batches."""
+    if as_ in {"torch", "jax"}:
+        pytest.importorskip(as_)
+    columns = {} if as_ == "records" else {"columns": ["pair", "list", "word"]}
+    with read(folder, as_, **columns) as reader:
+        batch = next(reader)
+        found = reader.take(range(16))
+    if as_ == "arrow":
+        assert found == batch
+    else:
+        assert repr(found) == repr(batch)
+
+
+@pytest.mark.parametrize(("as_", "name"), [("torch", "PyTorch"), ("jax", "JAX")])
+def test_missing_packages(folder, monkeypatch, as_, name):
+    """A package that is not installed is named."""
+    monkeypatch.setitem(sys.modules, as_, None)
+    with pytest.raises(ValueError, match=f"{name} cannot be imported .* Install {as_}, or use"):
+        read(folder, as_)
+
+
+def test_pin_memory_without_cuda(folder):
+    """Without a CUDA device, asking for one says so."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(ValueError, match="pin_memory: found no CUDA device"):
+        read(folder, "torch", pin_memory=True)
+    with pytest.raises(ValueError, match="pin_memory: found it with as_='numpy'"):
+        read(folder, "numpy", pin_memory=True)
+
+
+def test_pinned_batches(folder, monkeypatch):
+    """Batches are copied one ahead, and waited for before use."""
+    torch = pytest.importorskip("torch")
+    calls = []
+
+    class Stream:
+        def __init__(self, _device=None):
+            self.events = 0
+
+        def record_event(self):
+            self.events += 1
+            calls.append(("copied", self.events))
+            return self.events
+
+        def wait_event(self, event):
+            calls.append(("waited", event))
+
+    current = Stream()
+    for name, value in {
+        "is_available": lambda: True,
+        "current_device": lambda: "cpu",
+        "current_stream": lambda _device=None: current,
+        "Stream": Stream,
+        "stream": contextlib.nullcontext,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", torch.Tensor.clone)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda _tensor, _stream: None)
+    reader, same = read(folder, "torch", pin_memory=True), read(folder, "torch")
+    for batch, expected in zip(reader, same, strict=True):
+        assert batch["id"].tolist() == expected["id"].tolist()
+        assert batch["list"].values.tolist() == expected["list"].values.tolist()
+        assert batch["word"].tolist() == expected["word"].tolist()
+        assert reader.state_dict() == same.state_dict()
+    order = [("copied", 1), ("copied", 2), ("waited", 1), ("copied", 3), ("waited", 2)]
+    assert calls == [*order, ("copied", 4), ("waited", 3), ("waited", 4)]
+
+
+def test_cuda(folder):
+    """On a CUDA device, tensors have the values of the host's."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    for batch, expected in zip(
+        read(folder, "torch", pin_memory=True), read(folder, "torch"), strict=True
+    ):
+        assert batch["pair"].is_cuda
+        assert batch["pair"].tolist() == expected["pair"].tolist()
