@@ -1,0 +1,127 @@
+"""``batches(as_="tf")`` gives TensorFlow the tensors of ``bp.load``."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import tensorflow as tf
+
+import beam_pipelines as bp
+from tests.reader import test_sequences, test_values
+from tests.reader.datasets import write_records
+
+ROWS = [test_values.row(number) for number in range(20)]
+SEQUENCES = [
+    test_sequences.sequence(
+        number,
+        {
+            "tags": [b"t"] * (number % 3) if number % 4 else None,
+            "clicks": list(range(number % 5)) if number % 4 else None,
+            "prices": [1.5, None, 0.0][: number % 4],
+            "words": [[b"a"] * n for n in range(number % 4)],
+        },
+    )
+    for number in range(12)
+]
+RAGGED = test_values.SCHEMA + "represent_variable_length_as_ragged: true"
+
+
+def dense(batch):
+    """Returns a batch's tensors as lists."""
+    return {
+        name: (tf.sparse.to_dense(of).numpy() if isinstance(of, tf.SparseTensor) else of)
+        for name, of in batch.items()
+    }
+
+
+def equal(left, right):
+    if isinstance(left, tf.RaggedTensor):
+        return left.to_list() == right.to_list()
+    return bool(tf.reduce_all(tf.equal(left, right)))
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize(
+    ("schema", "records", "manifest", "options"),
+    [
+        (test_values.SCHEMA, ROWS, {}, {}),
+        (RAGGED, ROWS, {}, {}),
+        (
+            test_sequences.SCHEMA,
+            SEQUENCES,
+            {"record": "sequence_example", "columns": test_sequences.COLUMNS},
+            {},
+        ),
+        (
+            test_sequences.SCHEMA,
+            SEQUENCES,
+            {"record": "sequence_example", "columns": test_sequences.COLUMNS},
+            {"padding": -1},
+        ),
+    ],
+    ids=["sparse", "ragged", "sequences", "padded"],
+)
+def test_tensors_are_those_of_load(tmp_path, schema, records, manifest, options, drop):
+    """Specs, lengths and tensors equal those of ``load``."""
+    folder = write_records(tmp_path, schema, records, **manifest)
+    options = {"shuffle": False, "batch_size": 5, **options}
+    remainder = "drop" if drop else "short"
+    columns = None if "padding" not in options else ["id", "clicks", "prices", "words"]
+    found = bp.open(folder).batches(
+        "train", as_="tf", columns=columns, remainder=remainder, **options
+    )
+    expected = bp.load(
+        folder, "train", label=False, features=columns, drop_remainder=drop, **options
+    )
+    assert len(found) == len(expected)
+    wanted = expected.element_spec
+    assert {name: type(spec) for name, spec in found.element_spec.items()} == {
+        name: type(spec) for name, spec in wanted.items()
+    }
+    for batch, own in zip(found, expected, strict=True):
+        left, right = dense(batch), dense(own)
+        assert left.keys() == right.keys()
+        for name, value in left.items():
+            assert value.dtype == right[name].dtype
+            assert equal(value, right[name]), name
+    assert found.element_spec == wanted
+
+
+def test_passes_are_epochs(tmp_path):
+    """Each pass has the next epoch's order, also after an early end."""
+    folder = write_records(tmp_path, test_values.SCHEMA, ROWS)
+    options = {"batch_size": 4, "columns": ["id"]}
+    found = bp.open(folder).batches("train", as_="tf", **options)
+    epochs = bp.open(folder).batches("train", epochs=3, **options)
+    whole = [batch["id"].tolist() for batch in epochs]
+
+    def ids(batches):
+        return [batch["id"].numpy()[:, 0].tolist() for batch in batches]
+
+    assert ids(found) == whole[:5]
+    assert ids(found.take(1)) == whole[5:6]
+    assert ids(found) == whole[10:]
+
+
+def test_filled_and_narrower(tmp_path):
+    """A fill value makes a feature dense; types are those asked for."""
+    folder = write_records(tmp_path, test_values.SCHEMA, ROWS)
+    found = bp.open(folder).batches(
+        "train", as_="tf", fill={"maybe": -1}, types={"id": "int32"}, columns=["id", "maybe"]
+    )
+    assert found.element_spec == {
+        "id": tf.TensorSpec([None, 1], tf.int32),
+        "maybe": tf.TensorSpec([None, 1], tf.int64),
+    }
+    (batch,) = found
+    same = {row[0]: row[0] * 5 if row[0] % 3 else -1 for row in batch["id"].numpy().tolist()}
+    assert list(same.values()) == batch["maybe"].numpy()[:, 0].tolist()
+
+
+def test_missing_tensorflow(tmp_path, monkeypatch):
+    """Without TensorFlow, asking for it says so."""
+    folder = write_records(tmp_path, test_values.SCHEMA, ROWS)
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(ValueError, match=r"TensorFlow cannot be imported .* Install tensorflow"):
+        bp.open(folder).batches("train", as_="tf")
