@@ -18,7 +18,8 @@ import importlib, json, pkgutil, sys
 import beam_pipelines
 names = [module.name for module in pkgutil.walk_packages(beam_pipelines.__path__, "beam_pipelines.")]
 for name in names:
-    if not name.endswith("__main__") and "tfx" not in name:  # TFX itself loads TensorFlow, and runs in no worker
+    # TFX and Keras load TensorFlow themselves, and an adapter loads its package; neither runs in a worker.
+    if not name.endswith("__main__") and "tfx" not in name and ".adapters." not in name:
         importlib.import_module(name)
 heavy = ("tensorflow", "tensorflow_transform", "keras", "tf_keras", "tfx_bsl.public.tfxio")
 print(json.dumps({"imported": names, "heavy": [name for name in heavy if name in sys.modules]}))
