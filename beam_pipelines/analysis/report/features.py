@@ -256,10 +256,11 @@ def _summary(columns: _Columns) -> _Lines:
     yield "Present", [Cell(f"{column.present:,}") for column in stats]
     yield "Missing", [_count(column.missing, column.present + column.missing) for column in stats]
     if pa.types.is_list(stats[0].type):
-        yield "Values", [Cell(f"{column.num_values:,}") for column in stats]
+        rows = [column.innermost for column in stats]
+        yield "Values", [Cell(f"{found.num_values:,}") for found in rows]
         yield (
             "Values in a row",
-            [Cell(f"{column.min_values:,} – {column.max_values:,}") for column in stats],
+            [Cell(f"{found.min_values:,} – {found.max_values:,}") for found in rows],
         )
         yield "Mean values in a row", [Cell(show_number(column.average_values)) for column in stats]
     sampled = [column.sampled for column in stats if column.sampled is not None]

@@ -44,6 +44,20 @@ class StepValues(NamedTuple):
     num_values: int
 
 
+class RowValues(NamedTuple):
+    """The values in present rows.
+
+    ``min_values`` and ``max_values`` are the fewest and most of a row, 0 without rows;
+    ``num_values`` are those of all rows. ``lengths`` is the distribution of their numbers, or
+    ``None`` if each row has one.
+    """
+
+    min_values: int
+    max_values: int
+    num_values: int
+    lengths: Distribution | None
+
+
 @dataclasses.dataclass(frozen=True)
 class ColumnStatistics:
     """Statistics of one column.
@@ -61,8 +75,11 @@ class ColumnStatistics:
       weighted: presence by weight, where the rows have weights.
       null_steps: of a feature list, the number of null steps; else ``None``.
       is_counted: whether the values were counted; else ``values`` and ``categories`` are of none.
-      step_values: of a feature list whose steps are lists, their values; else ``None``. Then
-        ``num_values`` and its like count steps.
+        Of a feature list ``num_values``, its like and ``lengths`` count steps, null ones too.
+      step_values: of a feature list whose steps are lists, their values; else ``None``.
+      values_in_rows: of a feature list with null steps, or with lists as steps, distribution of
+        the number of values in present rows; else ``None``, and each step has one value.
+      weighted_steps: presence of these steps by weight, where the rows have weights.
       sampled: number of rows whose values were counted, ``values`` and ``categories``; ``None``:
         all rows.
     """
@@ -80,6 +97,8 @@ class ColumnStatistics:
     null_steps: int | None = None
     is_counted: bool = True
     step_values: StepValues | None = None
+    values_in_rows: Distribution | None = None
+    weighted_steps: WeightedPresence | None = None
     sampled: int | None = None
 
     @classmethod
@@ -109,12 +128,14 @@ class ColumnStatistics:
         limits = limits or ColumnLimits()
         present = len(array) - array.null_count
         valency, lengths = (int(present > 0), int(present > 0), present), None
-        null_steps = step_values = None
+        null_steps = step_values = values_in_rows = weighted_steps = None
         if pa.types.is_list(array.type):
             valency, lengths = _valency(array, limits)
             steps = array.flatten()
             null_steps = steps.null_count if is_feature_list else None
             step_values = _values_of_steps(steps) if pa.types.is_list(steps.type) else None
+            if null_steps or step_values is not None:
+                values_in_rows, weighted_steps = _values_in_rows(array, steps, weights, limits)
         counted, counted_weights = array, weights
         if not is_counted:
             counted, counted_weights = array[:0], None if weights is None else weights[:0]
@@ -136,6 +157,8 @@ class ColumnStatistics:
             null_steps,
             is_counted,
             step_values,
+            values_in_rows,
+            weighted_steps,
             None if sample is None or not is_counted else len(sample),
         )
 
@@ -165,13 +188,26 @@ class ColumnStatistics:
             sum(null_steps) if null_steps else None,
             parts[0].is_counted,
             _merged_steps(parts),
+            *_merged_rows(parts, limits),
             sum(sampled) if sampled else None,
         )
 
     @property
+    def innermost(self) -> RowValues:
+        """The values in present rows; of a feature list, of its steps."""
+        if self.values_in_rows is None:
+            return RowValues(self.min_values, self.max_values, self.num_values, self.lengths)
+        number = self.num_values - (self.null_steps or 0)
+        if self.step_values is not None:
+            number = self.step_values.num_values
+        rows = self.values_in_rows
+        fewest, most = (int(rows.values[0]), int(rows.values[-1])) if len(rows.values) else (0, 0)
+        return RowValues(fewest, most, number, rows)
+
+    @property
     def average_values(self) -> float:
         """Average number of values in a present row; 0 without rows."""
-        return self.num_values / self.present if self.present else 0.0
+        return self.innermost.num_values / self.present if self.present else 0.0
 
     @property
     def missing_fraction(self) -> float:
@@ -208,6 +244,59 @@ def _values_of_steps(steps: pa.Array) -> StepValues:
     lengths = steps.drop_null().value_lengths().to_numpy()
     most = int(lengths.max(initial=0))
     return StepValues(int(lengths.min(initial=most)), most, int(lengths.sum()))
+
+
+def _values_in_rows(
+    array: pa.Array, steps: pa.Array, weights: Weights | None, limits: ColumnLimits
+) -> tuple[Distribution, WeightedPresence | None]:
+    """Returns the distribution of values in rows, and weights of steps.
+
+    Null rows have no place in the distribution.
+
+    Args:
+      array: lists of steps.
+      steps: of all rows; lists, or values, where a null is none.
+      weights: of the rows.
+      limits: of the distribution.
+    """
+    filled = steps.is_valid().to_numpy(zero_copy_only=False)
+    in_steps = filled.astype(np.int64)
+    if pa.types.is_list(steps.type):
+        in_steps = steps.value_lengths().fill_null(0).to_numpy().astype(np.int64)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(in_steps)])
+    ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy())
+    in_rows = np.diff(before[ends], prepend=0)[array.is_valid().to_numpy(zero_copy_only=False)]
+    values, counts, _ = count_distinct(pa.array(in_rows))
+    lengths = Distribution.of(values, counts, limits)
+    if weights is None:
+        return lengths, None
+    weights = _repeated(weights, array)
+    of_values = float((weights * in_steps).sum())
+    sums = float(weights[filled].sum()), float(weights[~filled].sum())
+    return lengths, WeightedPresence(*sums, of_values)
+
+
+def _merged_rows(
+    parts: Sequence[ColumnStatistics], limits: ColumnLimits
+) -> tuple[Distribution | None, WeightedPresence | None]:
+    """Returns the values in all parts' rows, and their steps by weight.
+
+    In a part without them each step has one value.
+    """
+    if all(part.values_in_rows is None for part in parts):
+        return None, None
+    lengths = [part.innermost.lengths for part in parts]
+    weighted = []
+    for part in parts:
+        steps = part.weighted_steps
+        if steps is None and part.weighted is not None:
+            steps = WeightedPresence(part.weighted.num_values, 0.0, part.weighted.num_values)
+        weighted.append(steps)
+    known = [steps for steps in weighted if steps is not None]
+    return (
+        Distribution.merged([one for one in lengths if one is not None], limits),
+        WeightedPresence(*map(sum, zip(*known, strict=True))) if known else None,
+    )
 
 
 def _merged_steps(parts: Sequence[ColumnStatistics]) -> StepValues | None:

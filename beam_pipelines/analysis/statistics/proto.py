@@ -148,48 +148,62 @@ def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameS
 
 
 def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
+    in_rows = column.innermost
     proto = statistics_pb2.CommonStatistics(
         num_non_missing=column.present,
         num_missing=column.missing,
-        min_num_values=column.min_values,
-        max_num_values=column.max_values,
+        min_num_values=in_rows.min_values,
+        max_num_values=in_rows.max_values,
         avg_num_values=column.average_values,
-        tot_num_values=column.num_values,
+        tot_num_values=in_rows.num_values,
     )
     if column.null_steps is not None:
-        _add_levels(proto, column.null_steps, column.step_values)
+        _add_levels(proto, column, column.null_steps)
     if column.present:
-        lengths = column.lengths or Distribution(np.array([1]), np.array([column.present]))
+        lengths = in_rows.lengths or Distribution(np.array([1]), np.array([column.present]))
         proto.num_values_histogram.CopyFrom(
             quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS))
         )
     if column.weighted is not None:
-        present, missing, num_values = column.weighted
-        proto.weighted_common_stats.num_non_missing = present
-        proto.weighted_common_stats.num_missing = missing
-        proto.weighted_common_stats.tot_num_values = num_values
-        if present:
-            proto.weighted_common_stats.avg_num_values = num_values / present
+        steps = column.weighted_steps
+        num_values = column.weighted.num_values if steps is None else steps.num_values
+        proto.weighted_common_stats.CopyFrom(
+            _weighted(column.weighted._replace(num_values=num_values))
+        )
+    return proto
+
+
+def _weighted(presence: WeightedPresence) -> statistics_pb2.WeightedCommonStatistics:
+    present, missing, num_values = presence
+    proto = statistics_pb2.WeightedCommonStatistics(
+        num_non_missing=present, num_missing=missing, tot_num_values=num_values
+    )
+    if present:
+        proto.avg_num_values = num_values / present
     return proto
 
 
 def _add_levels(
-    proto: statistics_pb2.CommonStatistics, null_steps: int, step_values: StepValues | None
+    proto: statistics_pb2.CommonStatistics, column: ColumnStatistics, null_steps: int
 ) -> None:
     """Adds presence and valency of a feature list's levels, as TFDV does.
 
     TFDV leaves them out where there is one level.
     """
+    if column.weighted is not None:
+        weight = column.weighted.num_values
+        steps = column.weighted_steps or WeightedPresence(weight, 0.0, weight)
+        proto.weighted_presence_and_valency_stats.extend(map(_weighted, (column.weighted, steps)))
     proto.presence_and_valency_stats.add(
-        num_non_missing=proto.num_non_missing,
-        num_missing=proto.num_missing,
-        min_num_values=proto.min_num_values,
-        max_num_values=proto.max_num_values,
-        tot_num_values=proto.tot_num_values,
+        num_non_missing=column.present,
+        num_missing=column.missing,
+        min_num_values=column.min_values,
+        max_num_values=column.max_values,
+        tot_num_values=column.num_values,
     )
-    filled = proto.tot_num_values - null_steps
+    filled = column.num_values - null_steps
     one = int(filled > 0)
-    values = step_values or StepValues(one, one, filled)
+    values = column.step_values or StepValues(one, one, filled)
     proto.presence_and_valency_stats.add(
         num_non_missing=filled,
         num_missing=null_steps,

@@ -224,6 +224,9 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
         facts["sampled"] = column.sampled
     if column.step_values is not None:
         facts["step_values"] = column.step_values
+    if column.values_in_rows is not None:
+        facts["values_in_rows"] = _distribution_to_facts(column.values_in_rows, arrays)
+        facts["weighted_steps"] = column.weighted_steps
     return facts, arrays
 
 
@@ -242,6 +245,11 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
     )
     weighted = None if facts["weighted"] is None else WeightedPresence(*facts["weighted"])
     step_values = StepValues(*facts["step_values"]) if "step_values" in facts else None
+    values_in_rows = weighted_steps = None
+    if "values_in_rows" in facts:
+        values_in_rows = _distribution_from_facts(facts["values_in_rows"], arrays)
+        if facts["weighted_steps"] is not None:
+            weighted_steps = WeightedPresence(*facts["weighted_steps"])
     return ColumnStatistics(
         type=kind,
         values=values,
@@ -251,6 +259,8 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
         null_steps=facts["null_steps"],
         is_counted=facts.get("is_counted", True),
         step_values=step_values,
+        values_in_rows=values_in_rows,
+        weighted_steps=weighted_steps,
         sampled=facts.get("sampled"),
         **{name: facts[name] for name in _COLUMN_COUNTS},
     )

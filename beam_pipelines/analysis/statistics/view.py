@@ -227,7 +227,7 @@ def _of_column(name: str, column: ColumnStatistics) -> FeatureView:
         column.present,
         column.missing,
         (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
-        _num_values(column),
+        column.innermost.num_values,
         is_feature_list=column.null_steps is not None,
         is_counted=column.is_counted,
         counted=None if column.sampled is None else _counted(column.values),
@@ -250,13 +250,6 @@ def _of_column(name: str, column: ColumnStatistics) -> FeatureView:
 
 def _counted(values: NumberStatistics | TextStatistics) -> int:
     return values.count + (values.nans if isinstance(values, NumberStatistics) else 0)
-
-
-def _num_values(column: ColumnStatistics) -> int:
-    if column.step_values is None:
-        return column.num_values
-    filled = column.num_values - (column.null_steps or 0)
-    return _values_in_rows(column.num_values, filled, column.step_values.num_values)
 
 
 def _steps(column: ColumnStatistics) -> Iterator[Level]:
@@ -286,11 +279,6 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Featu
         nested[1] = nested[1]._replace(min_values=0)
     flat = Level(int(common.num_missing), int(common.min_num_values), int(common.max_num_values))
     num_values = int(common.tot_num_values)
-    if is_feature_list(feature) and len(nested) == 2:
-        last = common.presence_and_valency_stats[-1]
-        num_values = _values_in_rows(
-            num_values, int(last.num_non_missing), int(last.tot_num_values)
-        )
     view = FeatureView(
         steps_in(feature),
         feature.type,
@@ -319,15 +307,6 @@ def _sampled_values(
     """Returns about how many values of sampled rows were counted."""
     sampled = [custom.num for custom in feature.custom_stats if custom.name == SAMPLED]
     return round(num_values * sampled[0] / rows) if sampled and rows else None
-
-
-def _values_in_rows(steps: int, filled: int, values: int) -> int:
-    """Returns the values of all rows.
-
-    If each filled step has one value, all steps count. A proto does not say whether the steps are
-    lists.
-    """
-    return steps if values == filled else values
 
 
 def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) -> FeatureView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -52,6 +53,50 @@ def test_both_levels_are_those_of_a_loop(rows: list[Any], seed: int) -> None:
             len(values),
             min(values, default=None),
         )
+
+
+VALUES = st.lists(st.none() | st.lists(st.none() | st.integers(-3, 3), max_size=4), max_size=12)
+
+
+@pytest.mark.parametrize("kind", [STEPS, pa.list_(pa.int64())])
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_values_in_rows_are_those_of_a_loop(kind: pa.DataType, data: st.DataObject) -> None:
+    """A null step has no value in a row, whatever the parts."""
+    rows = data.draw(ROWS if kind == STEPS else VALUES)
+    weights = np.array([data.draw(st.integers(0, 9)) for _ in rows], np.float64)
+    numbers = [
+        None
+        if row is None
+        else sum(0 if step is None else len(step) if isinstance(step, list) else 1 for step in row)
+        for row in rows
+    ]
+    present = [number for number in numbers if number is not None]
+    table = TableStatistics.of(pa.record_batch({"x": pa.array(rows, kind)}), PLAN)
+    for end in {0, len(rows) // 2, len(rows)}:
+        array = pa.array(rows, kind)
+        parts = [
+            ColumnStatistics.of(array[piece], weights[piece], is_feature_list=True)
+            for piece in (slice(0, end), slice(end, None))
+        ]
+        found = ColumnStatistics.merged(parts)
+        fewest, most, number, lengths = found.innermost
+        assert (fewest, most, number) == (
+            min(present, default=0),
+            max(present, default=0),
+            sum(present),
+        )
+        assert lengths is not None
+        assert lengths.values.tolist() == sorted(set(present))
+        assert lengths.weights.tolist() == [present.count(n) for n in sorted(set(present))]
+        table = dataclasses.replace(table, columns={"x": found}, weight=float(weights.sum()))
+        [_, feature] = to_proto({"": table})[""].datasets[0].features
+        common = feature.num_stats.common_stats
+        steps = common.weighted_presence_and_valency_stats[1]
+        of_values = sum(w * (n or 0) for w, n in zip(weights, numbers, strict=True))
+        assert steps.tot_num_values == common.weighted_common_stats.tot_num_values == of_values
+        read, _ = from_bytes(to_bytes(table, PLAN), "there")
+        assert to_proto({"": read}) == to_proto({"": table})
 
 
 @given(ROWS)

@@ -122,10 +122,7 @@ def test_tfdv_infers_our_schema(pipeline) -> None:
 
 
 def test_statistics_are_those_of_statisticsgen(pipeline) -> None:
-    """Statistics of feature lists are those of StatisticsGen.
-
-    The parent has them, and the lists without nulls.
-    """
+    """Statistics of feature lists and of their parent are those of StatisticsGen."""
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     def read(component: str, split: str) -> dict[str, dict[str, object]]:
@@ -137,7 +134,11 @@ def test_statistics_are_those_of_statisticsgen(pipeline) -> None:
     for split in ("train", "eval"):
         ours, theirs = read("RecipeExampleGen", split), read("StatisticsGen", split)
         assert ours.keys() == theirs.keys()
-        for name in ("##SEQUENCE##", "##SEQUENCE##.minute", "##SEQUENCE##.item", "city"):
+        for name in (
+            "##SEQUENCE##",
+            *(f"##SEQUENCE##.{n}" for n in ("minute", "item", "price")),
+            "city",
+        ):
             assert ours[name].keys() == theirs[name].keys()
             for path, value in theirs[name].items():
                 close = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
