@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.transforms import read
@@ -78,6 +79,28 @@ def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
     assert read_rows(write(tmp_path / "a.csv", "a\n+9007199254740992\n1.5\n"))[0] == {
         "a": 9007199254740992.0
     }
+
+
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_an_integer_may_have_a_plus_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool
+) -> None:
+    """``+5`` is an integer, inferred and declared, as in TFDV's CSV reader.
+
+    With leading zeros it is a text, among fractions a float.
+    """
+    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", has_kernels)
+    path = write(tmp_path / "a.csv", "i,z,f,u\n+5,+07,+5,+255\n-3,1,2.5,0\n +7 ,,,\n")
+    assert types_of(path) == {"i": "int64", "z": "string", "f": "double", "u": "int64"}
+    assert read_rows(path, types={"u": "uint8"}) == [
+        {"i": 5, "z": "+07", "f": 5.0, "u": 255},
+        {"i": -3, "z": "1", "f": 2.5, "u": 0},
+        {"i": 7, "z": None, "f": None, "u": None},
+    ]
+    for cell in ("+256", "+-5", "++5", "+", "+ 5", "5+"):
+        path = write(tmp_path / "b.csv", f"u\n+255\n{cell}\n")
+        with pytest.raises(DataError, match=f"line 3.*found '{re.escape(cell)}', expected an int"):
+            read_rows(path, types={"u": "uint8"})
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "-99999999999999999999"])

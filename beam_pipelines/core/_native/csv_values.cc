@@ -23,7 +23,7 @@ Text trim(Text text) {
 
 bool parse_trimmed_integer(Text text, int64_t least, int64_t most, int64_t* value) {
   const bool is_negative = least < 0 && text.size && *text.data == '-';
-  if (is_negative) text = {text.data + 1, text.size - 1, text.readable - 1};
+  if (is_negative || (text.size && *text.data == '+')) text = {text.data + 1, text.size - 1, text.readable - 1};
   uint64_t number;
   if (!parse_digits(text, &number)) return false;
   // In an unsigned number of 64 bits, -x is the two's complement of x.

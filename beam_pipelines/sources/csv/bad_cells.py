@@ -1,4 +1,4 @@
-"""Finds the cells that pyarrow.csv refuses, with Arrow's kernels over whole columns.
+"""Finds the cells that the parsers refuse, with Arrow's kernels over whole columns.
 
 pyarrow.csv names only the first bad row. Arrow's cast of texts decides here; it has the same
 parsers. A pattern comes before it, which all good cells match and some bad ones: a cast that fails
@@ -51,6 +51,11 @@ def bad_cells(cells: pa.Array, type_: pa.DataType, nulls: Sequence[str]) -> Flag
     return flags
 
 
+def without_plus(texts: pa.Array) -> pa.Array:
+    """Returns texts without the plus sign before digits, which Arrow's integers refuse."""
+    return pc.replace_substring_regex(texts, r"^[ \t]*\+([0-9])", r"\1")
+
+
 def _fit(cells: pa.Array, type_: pa.DataType) -> pa.Array:
     """Returns which cells, none of them null, fit the type."""
     types = pa.types
@@ -59,6 +64,8 @@ def _fit(cells: pa.Array, type_: pa.DataType) -> pa.Array:
     texts = cells.view(pa.string())  # perhaps not UTF-8, which the kernels used here accept
     if not (types.is_boolean(type_) or types.is_timestamp(type_)):
         texts = pc.ascii_trim(texts, characters=" \t")
+    if types.is_integer(type_):
+        texts = without_plus(texts)
     if types.is_boolean(type_) or types.is_time(type_):  # there is no such cast, or it accepts more
         return _may_fit(texts, type_)
     fit = _fit_by_cast(texts, type_)

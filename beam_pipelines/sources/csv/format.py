@@ -22,6 +22,7 @@ from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, whole_numbers
 from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.sources.csv.bad_cells import without_plus
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
@@ -41,6 +42,8 @@ from beam_pipelines.storage import files
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
 # its spelling.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
+_WITH_PLUS = r"^\s*\+[0-9]"
+_DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -388,10 +391,9 @@ def _infer_body(
 def _checked_number(
     file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray
 ) -> pa.DataType:
-    if type_ == pa.int64():
-        return (
-            pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
-        )
+    if type_ == pa.int64() or _are_integers(texts):
+        is_name = pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py()
+        return pa.string() if is_name else pa.int64()
     for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
         raise DataError(
             f"{file.path}, column '{name}': found the integer {shorten(long.strip(), 100)}, "
@@ -399,6 +401,23 @@ def _checked_number(
             f"to keep it, or 'types: {{{name}: float64}}' to round it."
         )
     return type_
+
+
+def _are_integers(texts: pa.ChunkedArray) -> bool:
+    """Whether all texts but nulls are integers of 64 bits, some with a plus sign.
+
+    Arrow calls such a column float64.
+    """
+    if not pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py():
+        return False
+    if not pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py():
+        return False
+    try:
+        for chunk in texts.chunks:
+            without_plus(pc.ascii_trim(chunk, characters=" \t")).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _without_ragged(

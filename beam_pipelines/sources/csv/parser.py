@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import heapq
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import itemgetter
 
@@ -21,7 +21,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv import native
-from beam_pipelines.sources.csv.bad_cells import INFINITY, Flags, bad_cells
+from beam_pipelines.sources.csv.bad_cells import INFINITY, Flags, bad_cells, without_plus
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
@@ -89,18 +89,17 @@ class CsvParser:
             read_table,
             data,
             tuple(types),
-            types,
             names=self.names,
             dialect=self.dialect,
             nulls=self.nulls,
         )
         try:
-            table = read(multi_line=multi_line, block_bytes=_BLOCK_BYTES)
+            table = read(types, multi_line=multi_line, block_bytes=_BLOCK_BYTES)
         except pa.ArrowInvalid:
-            if len(data) <= _BLOCK_BYTES:
+            if len(data) <= _BLOCK_BYTES and b"+" not in data:
                 raise
             # Perhaps a record is only longer than a block.
-            table = read(multi_line=multi_line)
+            table = _with_plus_signs(data, read, types, multi_line)
         self._check_infinite(data, table)
         if self._rounds(data, table):
             raise pa.ArrowInvalid(whole_numbers.ROUNDED)
@@ -298,6 +297,25 @@ class CsvParser:
         if expected:
             return f"found {shorten(found, 100)!r}, expected {expected}. {_float_cure(field.name)}"
         return bad_rows.wrong_value(found, field.type, _cure(field, found))
+
+
+def _with_plus_signs(
+    data: bytes,
+    read: Callable[..., pa.Table],
+    types: Mapping[str, pa.DataType],
+    multi_line: bool,
+) -> pa.Table:
+    """Parses records as one block, with integers that may begin with a plus sign."""
+    integers = [name for name, type_ in types.items() if pa.types.is_integer(type_)]
+    if not integers or b"+" not in data:
+        return read(types, multi_line=multi_line)
+    as_texts = {**types, **dict.fromkeys(integers, pa.string())}
+    table = read(as_texts, multi_line=multi_line)
+    for name in integers:
+        place = table.schema.get_field_index(name)
+        texts = pc.ascii_trim(columns.only_chunk(table.column(name)), characters=" \t")
+        table = table.set_column(place, name, without_plus(texts).cast(types[name]))
+    return table
 
 
 def _float_cure(name: str) -> str:
