@@ -1,4 +1,4 @@
-"""Finds the cells that the parsers refuse, with Arrow's kernels over whole columns.
+"""Finds the cells that parsers refuse, with kernels over whole columns.
 
 pyarrow.csv names only the first bad row. Arrow's cast of texts decides here; it has the same
 parsers. A pattern comes before it, which all good cells match and some bad ones: a cast that fails

@@ -404,9 +404,9 @@ def _checked_number(
 
 
 def _are_integers(texts: pa.ChunkedArray) -> bool:
-    """Whether all texts but nulls are integers of 64 bits, some with a plus sign.
+    """Whether texts are integers of 64 bits, some with a plus sign.
 
-    Arrow calls such a column float64.
+    Nulls are fine. Arrow calls such a column float64.
     """
     if not pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py():
         return False

@@ -305,7 +305,7 @@ def _with_plus_signs(
     types: Mapping[str, pa.DataType],
     multi_line: bool,
 ) -> pa.Table:
-    """Parses records as one block, with integers that may begin with a plus sign."""
+    """Parses records as one block; integers may begin with a plus sign."""
     integers = [name for name, type_ in types.items() if pa.types.is_integer(type_)]
     if not integers or b"+" not in data:
         return read(types, multi_line=multi_line)
