@@ -34,7 +34,12 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
         error = out_of_memory(f"{type(error).__name__}: {_last_line(error)}") or error
     if isinstance(error, PipelineError):
         # Each line of a RecipeError is a problem; a DataError is one problem of any length.
-        _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
+        is_list = isinstance(error, RecipeError)
+        excerpts = error.excerpts if isinstance(error, RecipeError) else ()
+        for index, line in enumerate(str(error).split("\n") if is_list else [str(error)]):
+            _complain(line)
+            if excerpt := "".join(excerpts[index : index + 1]):
+                say(excerpt, err=True)
         return error.exit_code
     hint = "" if is_verbose else " Run again with --verbose for the traceback."
     _complain(f"{type(error).__name__}: {_last_line(error)}".rstrip(".") + "." + hint)

@@ -35,7 +35,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.plan import plan
-from beam_pipelines.cli.recipe_options import chosen_recipe, recipe_options
+from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
@@ -159,7 +159,8 @@ def convert(
     from beam_pipelines.pipeline import api
 
     plan = api.plan(
-        chosen_recipe(context, recipe_or_data),
+        recipe_or_data,
+        settings=chosen_settings(context),
         date=date,
         input_roots=input_root,
         policy=chosen_policy(context),
@@ -226,8 +227,13 @@ def describe(
     output = output and fill_date_of_output(output, date)
     from beam_pipelines.pipeline import api
 
-    recipe = chosen_recipe(context, recipe_or_data)
-    plan = api.plan(recipe, date=date, input_roots=input_root, policy=chosen_policy(context))
+    plan = api.plan(
+        recipe_or_data,
+        settings=chosen_settings(context),
+        date=date,
+        input_roots=input_root,
+        policy=chosen_policy(context),
+    )
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions

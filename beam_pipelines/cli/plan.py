@@ -14,7 +14,7 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
 from beam_pipelines.cli.output import say
-from beam_pipelines.cli.recipe_options import chosen_recipe, recipe_options
+from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def plan(
     from beam_pipelines.pipeline.estimate import make_scale
     from beam_pipelines.pipeline.preview import make_preview
 
-    planned = api.plan(chosen_recipe(context, recipe_or_data), date=date, input_roots=input_root)
+    planned = api.plan(
+        recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
+    )
     say(planned.describe())
     preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from beam_pipelines.recipe.model import Recipe
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
@@ -15,7 +14,7 @@ _CHOSEN = f"{__name__}.settings"
 
 
 def recipe_options(command: Command) -> Command:
-    """Adds the options to a command; ``chosen_recipe`` reads them."""
+    """Adds the options to a command; ``chosen_settings`` reads them."""
     for option in (
         click.option(
             "--split",
@@ -64,14 +63,3 @@ def chosen_settings(context: click.Context) -> list[Setting]:
     if chosen["split"] is not None:
         settings.append(split_setting(chosen["split"]))
     return settings
-
-
-def chosen_recipe(context: click.Context, recipe_or_data: str) -> Recipe:
-    """Returns the recipe of a path, with the command's settings.
-
-    Raises:
-      RecipeError: lists every problem.
-    """
-    from beam_pipelines.pipeline import recipes
-
-    return recipes.load(recipe_or_data, chosen_settings(context))

@@ -19,7 +19,7 @@ from beam_pipelines.cli.options import (
     verbose,
 )
 from beam_pipelines.cli.output import say
-from beam_pipelines.cli.recipe_options import chosen_recipe, chosen_settings, recipe_options
+from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core.errors import RecipeError
 
@@ -144,18 +144,19 @@ def validate(
 
     if date is not None and is_stored(data):
         raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
-    is_dataset = is_stored(data)
-    if is_dataset and chosen_settings(context):
+    settings = chosen_settings(context)
+    if settings and is_stored(data):
         raise click.UsageError(
             f"found --set, --label or --split with {data}, which is a dataset, expected a recipe."
         )
     found = api.validate(
-        data if is_dataset else chosen_recipe(context, data),
+        data,
         schema=schema_path,
         policy=chosen_policy(context),
         output=output and fill_date_of_output(output, date),
         beam_options=context.meta[BEAM_OPTIONS],
         quiet=quiet,
+        settings=settings,
         date=date,
         input_roots=input_root,
     )

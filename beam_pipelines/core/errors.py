@@ -78,9 +78,13 @@ class RecipeError(PipelineError):
     """The recipe or the command line is wrong: exit status 2.
 
     The message has one line for each problem.
+
+    Attributes:
+      excerpts: for each line of the message, the place in the recipe with a mark below; or "".
     """
 
     exit_code = 2
+    excerpts: tuple[str, ...] = ()
 
 
 def out_of_memory(text: str) -> DataError | None:
@@ -114,10 +118,12 @@ class Problem(NamedTuple):
     Attributes:
       path: its keys and indexes in the recipe: ``("join", 0, "on")``; empty for the whole recipe.
       message: what was found, what was expected, what to do.
+      is_of_key: whether the key is wrong, and not its value.
     """
 
     path: tuple[str | int, ...]
     message: str
+    is_of_key: bool = False
 
 
 class RecipeProblems(Exception):

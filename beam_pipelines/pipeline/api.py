@@ -21,7 +21,7 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.dataset_layout import anomalies_path
-from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.opening.dataset import Dataset
@@ -32,11 +32,14 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.plan_append import appends, plan_append
 from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
+from beam_pipelines.pipeline.recipe_problems import all_problems
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.settings import Setting
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 
 # A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
@@ -70,6 +73,7 @@ def plan(
     input_roots: Sequence[str] = (),
     policy: PolicyOptions = _NO_POLICY,
     into: str | os.PathLike[str] | None = None,
+    settings: Sequence[Setting] = (),
 ) -> Plan:
     """Plans a conversion and checks its recipe.
 
@@ -83,28 +87,46 @@ def plan(
       policy: environment, baseline and accepted anomalies.
       into: folder of a dataset; if it is there and the recipe says ``append: true``, the plan adds
         new files to it.
+      settings: values for keys of the recipe, as the command line has them.
 
     Raises:
       RecipeError: lists every problem of the recipe, each with its line.
       DataError: a source cannot be read.
     """
-    loaded = _load(recipe)
+    loaded, problems = _read(recipe, settings)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
     with loaded.lines.explained():
-        if into is not None and loaded.append and appends(loaded, os.fspath(into)):
+        if not problems and into is not None and appends(loaded, os.fspath(into)):
             made = plan_append(loaded, os.fspath(into), input_roots)
         else:
-            made = make_plan(loaded, input_roots=input_roots)
+            made = _make_plan(loaded, problems, input_roots)
     return with_policy(made, policy)
 
 
-def _load(recipe: RecipeLike) -> Recipe:
+def _make_plan(recipe: Recipe, problems: Sequence[Problem], input_roots: Sequence[str]) -> Plan:
+    """Returns the plan of a recipe, or raises all problems."""
+    planned: dict[str, SourcePlan] = {}
+
+    def attempt(part: Recipe) -> Plan:
+        return make_plan(part, input_roots=input_roots, planned=planned)
+
+    if problems:
+        raise RecipeProblems(all_problems(recipe, problems, attempt, planned))
+    try:
+        return attempt(recipe)
+    except RecipeProblems as error:
+        found = all_problems(recipe, error.problems, attempt, planned)
+        raise RecipeProblems(found) from error
+
+
+def _read(recipe: RecipeLike, settings: Sequence[Setting]) -> tuple[Recipe, list[Problem]]:
     if isinstance(recipe, Recipe):
-        return recipe
+        return recipe, []
     if isinstance(recipe, Mapping):
         # JSON is YAML; one key a line, so that problems have lines.
-        return recipes.parse_recipe(json.dumps(recipe, indent=1, default=str), "recipe")
-    return recipes.load(os.fspath(recipe))
+        text = json.dumps(recipe, indent=1, default=str)
+        return recipes.read_text(text, "recipe", settings=settings)
+    return recipes.read(os.fspath(recipe), settings)
 
 
 def convert(

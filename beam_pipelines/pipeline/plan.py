@@ -168,7 +168,10 @@ class Plan(PickledOnce):
 
 
 def make_plan(
-    recipe: Recipe, contract: bytes | None = None, input_roots: Sequence[str] = ()
+    recipe: Recipe,
+    contract: bytes | None = None,
+    input_roots: Sequence[str] = (),
+    planned: dict[str, SourcePlan] | None = None,
 ) -> Plan:
     """Plans a conversion: lists files, samples them, checks the recipe's columns.
 
@@ -176,16 +179,17 @@ def make_plan(
       recipe: the recipe.
       contract: serialized ``schema_pb2.Schema``; overrides the recipe's.
       input_roots: folders and URLs; all inputs have to be below one of them. Empty: anywhere.
+      planned: plans of sources by name, which are not made again; gets those that are made.
 
     Raises:
       RecipeProblems: every problem that can be found before the data are read.
       DataError: a file cannot be read.
     """
     with only_below(input_roots):
-        return _make_plan(recipe, contract)
+        return _make_plan(recipe, contract, {} if planned is None else planned)
 
 
-def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
+def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePlan]) -> Plan:
     problems: list[Problem] = []
 
     def attempt(step: Callable[[], T]) -> T | None:
@@ -200,10 +204,10 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     sources: dict[str, SourcePlan] = {}
     attempt(partial(_check_date, recipe, used))
     attempt(partial(shard_name, recipe, 1))
-    for name, source in recipe.sources.items():
-        planned = attempt(partial(_plan_source, source, recipe)) if name in used else None
+    for name in (name for name in recipe.sources if name in used):
+        planned = known.get(name) or attempt(partial(_plan_source, recipe.sources[name], recipe))
         if planned is not None:
-            sources[name] = planned
+            sources[name] = known[name] = planned
     if len(sources) < len(used):
         raise RecipeProblems(problems)
     sources[recipe.base] = with_record_keys(recipe, sources[recipe.base])

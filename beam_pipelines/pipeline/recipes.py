@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.errors import DataError, Problem, RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe import json_schema, reader
+from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.sources import FORMATS
@@ -16,28 +17,39 @@ from beam_pipelines.sources import FORMATS
 RECIPE_SUFFIXES = (".yaml", ".yml")
 
 
-def load(path: str, settings: Sequence[Setting] = ()) -> Recipe:
+def load(path: str) -> Recipe:
     """Returns the recipe of a ``.yaml`` or ``.yml`` file.
 
     Any other path gives the recipe that converts that file as it is.
 
-    Args:
-      path: of a recipe or of data.
-      settings: values of the command line for the recipe's keys.
-    """
-    if path.lower().endswith(RECIPE_SUFFIXES):
-        return load_recipe(path, settings)
-    if settings:
-        return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND)
-    return reader.bare_recipe(path)
-
-
-def load_recipe(path: str, settings: Sequence[Setting] = ()) -> Recipe:
-    """Reads a recipe file; the recipe's relative paths start in its folder.
-
     Raises:
       RecipeError: the file is not there or not a recipe; lists every problem.
     """
+    recipe, problems = read(path)
+    if problems:
+        raise explain(problems, recipe.lines)
+    return recipe
+
+
+def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Problem]]:
+    """Reads the recipe of a path as far as it is right.
+
+    Relative paths of a recipe file start in its folder.
+
+    Args:
+      path: of a recipe or of data, as in ``load``.
+      settings: values of the command line for the recipe's keys.
+
+    Returns:
+      The recipe without its wrong parts, and their problems.
+
+    Raises:
+      RecipeError: the file cannot be read, or is not YAML.
+    """
+    if not path.lower().endswith(RECIPE_SUFFIXES):
+        if settings:
+            return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND)
+        return reader.bare_recipe(path), []
     # Imports Beam, which reading a recipe from text does not need.
     from beam_pipelines.storage import files
 
@@ -49,19 +61,33 @@ def load_recipe(path: str, settings: Sequence[Setting] = ()) -> Recipe:
         raise RecipeError(
             f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."
         ) from error
-    return parse_recipe(text, path, os.path.dirname(path), settings=settings)
+    return read_text(text, path, os.path.dirname(path), settings)
 
 
-def parse_recipe(
+def read_text(
     text: str,
     origin: str,
     directory: str = "",
-    encodings: Mapping[str, Any] | None = None,
     settings: Sequence[Setting] = (),
-) -> Recipe:
-    """Reads a recipe from YAML text."""
+    encodings: Mapping[str, Any] | None = None,
+) -> tuple[Recipe, list[Problem]]:
+    """Reads a recipe from YAML text, like ``read``."""
     encodings = ENCODING_FOR_KIND if encodings is None else encodings
-    return reader.parse_recipe(text, origin, FORMATS, encodings, directory, settings, os.environ)
+    return reader.read_recipe(text, origin, FORMATS, encodings, directory, settings, os.environ)
+
+
+def parse_recipe(
+    text: str, origin: str, directory: str = "", encodings: Mapping[str, Any] | None = None
+) -> Recipe:
+    """Reads a recipe from YAML text.
+
+    Raises:
+      RecipeError: lists every problem.
+    """
+    recipe, problems = read_text(text, origin, directory, encodings=encodings)
+    if problems:
+        raise explain(problems, recipe.lines)
+    return recipe
 
 
 def recipe_schema() -> dict[str, Any]:

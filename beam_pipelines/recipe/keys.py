@@ -125,7 +125,7 @@ def check_known(given: Mapping[str, Value], known: list[str]) -> None:
     for name, item in given.items():
         if name not in known:
             hint = nearest(name, known) or f" Known are {', '.join(known)}."
-            item.wrong(f"found an unknown key '{name}'.{hint}")
+            item.wrong_key(f"found an unknown key '{name}'.{hint}")
 
 
 def section(

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
+from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems, mask
+from beam_pipelines.core.visible_text import visible
 
 Path: TypeAlias = tuple[str | int, ...]
+_WIDTH = 100  # of an excerpt, in characters
+
+
+class Span(NamedTuple):
+    """A part of a line.
+
+    Attributes:
+      line: its number, from 1.
+      start, end: its first character, and the one after its last, from 1.
+    """
+
+    line: int
+    start: int
+    end: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,11 +34,15 @@ class Lines:
     Attributes:
       origin: the recipe's path, as the user gave it.
       line_for_path: path of keys and indexes -> line, from 1; empty without a recipe file.
+      spans: path -> places of its key (or of its item) and of its value.
+      text: lines of the recipe.
       option_for_path: path -> the option of the command line that set the value there.
     """
 
     origin: str = ""
     line_for_path: Mapping[Path, int] = dataclasses.field(default_factory=dict)
+    spans: Mapping[Path, tuple[Span, Span]] = dataclasses.field(default_factory=dict)
+    text: tuple[str, ...] = ()
     option_for_path: Mapping[Path, str] = dataclasses.field(default_factory=dict)
 
     def __reduce__(self) -> tuple[type[Lines], tuple[str]]:
@@ -53,6 +72,20 @@ class Lines:
                 return option, path  # a part that the option has made
         return "", path
 
+    def excerpt(self, problem: Problem) -> str:
+        """Returns the line of a problem and a mark below its place.
+
+        Empty if the value is not the recipe's own.
+        """
+        path = problem.path
+        if self.option(path)[0]:
+            return ""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.spans:
+                key, value = self.spans[path[:length]]
+                return show_span(self.text, key if problem.is_of_key else value)
+        return ""
+
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
         """Turns ``RecipeProblems`` of the block into a ``RecipeError`` with lines."""
@@ -69,13 +102,40 @@ def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
     """
     located = [(lines.line(problem.path), problem) for problem in dict.fromkeys(problems)]
     located.sort(key=lambda item: item[0] or 0)
-    texts = []
+    texts, excerpts = [], []
     for line, problem in located:
         option, inner = lines.option(problem.path)
         origin = option or (lines.origin if line is None else f"{lines.origin}:{line}")
         place = show_path(inner if option else problem.path)
-        texts.append(": ".join(part for part in (origin, place, problem.message) if part))
-    return RecipeError("\n".join(texts))
+        text = ": ".join(part for part in (origin, place, problem.message) if part)
+        texts.append(text)
+        excerpts += [*[""] * text.count("\n"), lines.excerpt(problem)]
+    error = RecipeError("\n".join(texts))
+    error.excerpts = tuple(excerpts)
+    return error
+
+
+def show_span(text: Sequence[str], span: Span) -> str:
+    """Returns a line with a mark below a part of it.
+
+    Line and column come first. Secrets are masked, and long lines are cut.
+    """
+    if not 0 < span.line <= len(text):
+        return ""
+    line, start = text[span.line - 1].replace("\t", " "), span.start - 1
+    end = max(start + 1, min(span.end - 1, len(line)))
+    if mask(line) != line:
+        line = before = mask(line)
+        end = len(before)
+        start = len(before) - len(before.lstrip())
+    first = max(0, min(start - _WIDTH // 4, len(line) - _WIDTH)) if len(line) > _WIDTH else 0
+    shown = line[first : first + _WIDTH].rstrip()
+    place = f"{span.line}:{span.start}"
+    carets = "^" * max(1, min(end, first + _WIDTH) - start)
+    return (
+        f"  {place} | {visible(shown)}\n  {' ' * len(place)} | "
+        f"{' ' * len(visible(line[first:start]))}{carets}"
+    )
 
 
 def show_path(path: Path) -> str:

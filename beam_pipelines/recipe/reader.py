@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.checks import check_recipe, check_source
 from beam_pipelines.recipe.keys import read_keys
 from beam_pipelines.recipe.lines import Lines, explain
@@ -33,10 +34,31 @@ def parse_recipe(
     formats: Iterable[str],
     encodings: Mapping[str, Any],
     directory: str = "",
-    settings: Sequence[Setting] = (),
-    environment: Mapping[str, str] | None = None,
 ) -> Recipe:
     """Reads a recipe from YAML text.
+
+    Args:
+      text, origin, formats, encodings, directory: as ``read_recipe`` takes them.
+
+    Raises:
+      RecipeError: lists every problem, one a line.
+    """
+    recipe, problems = read_recipe(text, origin, formats, encodings, directory)
+    if problems:
+        raise explain(problems, recipe.lines)
+    return recipe
+
+
+def read_recipe(
+    text: str,
+    origin: str,
+    formats: Iterable[str],
+    encodings: Mapping[str, Any],
+    directory: str = "",
+    settings: Sequence[Setting] = (),
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Recipe, list[Problem]]:
+    """Reads a recipe from YAML text, as far as it is right.
 
     Args:
       text: the YAML.
@@ -47,8 +69,11 @@ def parse_recipe(
       settings: values in place of the text's.
       environment: environment variables, for ``vars``.
 
+    Returns:
+      The recipe without its wrong parts, and their problems.
+
     Raises:
-      RecipeError: lists every problem, one a line.
+      RecipeError: the text is not YAML.
     """
     tree, lines, problems = parse_yaml(text, origin)
     problems += check_set_variables(tree, settings)
@@ -58,9 +83,7 @@ def parse_recipe(
     recipe = _recipe(Value(tree, (), problems), directory, formats, encodings)
     options = {setting.path: setting.option for setting in settings}
     lines = dataclasses.replace(lines, option_for_path=options)
-    if problems:
-        raise explain(problems, lines)
-    return dataclasses.replace(recipe, lines=lines)
+    return dataclasses.replace(recipe, lines=lines), problems
 
 
 def bare_recipe(path: str) -> Recipe:
@@ -90,21 +113,15 @@ def set_bare_recipe(
     settings: Sequence[Setting],
     formats: Iterable[str],
     encodings: Mapping[str, Any],
-) -> Recipe:
-    """Returns the recipe of one file or pattern with settings.
-
-    Raises:
-      RecipeError: as ``parse_recipe``.
-    """
+) -> tuple[Recipe, list[Problem]]:
+    """Returns the recipe of one file with settings, and its problems."""
     name, text = bare_name(path), Scalar(path, path)
     tree: Tree = {"name": Scalar(name, name), "sources": {name: text}}
     problems = check_set_variables(tree, settings)
     tree = apply_settings(tree, settings, problems)
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
-    lines = Lines(path, {}, {setting.path: setting.option for setting in settings})
-    if problems:
-        raise explain(problems, lines)
-    return dataclasses.replace(recipe, lines=lines)
+    lines = Lines(path, option_for_path={setting.path: setting.option for setting in settings})
+    return dataclasses.replace(recipe, lines=lines), problems
 
 
 def _recipe(
@@ -149,7 +166,7 @@ def _sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | None:
         return None
     for name, item in value.items():
         if not NAME.fullmatch(name):
-            item.wrong(
+            item.wrong_key(
                 f"found the name '{name}', expected letters, digits, '_', '.' and '-', beginning "
                 "with a letter or a digit."
             )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.recipe.lines import Lines, Path
+from beam_pipelines.recipe.lines import Lines, Path, Span, show_span
 
 # A recipe of a thousand columns has some thousand values. Aliases count each time they are used, so
 # that a few lines of nested aliases cannot grow into gigabytes.
@@ -68,7 +68,8 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
         )
     walk = _Walk(origin)
     tree = walk.tree(node, ())
-    return tree, Lines(origin, walk.line_for_path), walk.problems
+    lines = Lines(origin, walk.line_for_path, walk.spans, tuple(text.splitlines()))
+    return tree, lines, walk.problems
 
 
 def parse_value(text: str, origin: str) -> tuple[Tree, list[Problem]]:
@@ -107,7 +108,11 @@ def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | Non
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark and shows_line else ""
         what = " ".join(part for part in (error.context, error.problem) if part)
-        raise RecipeError(f"{origin}{line}: not valid YAML: {what}.") from error
+        wrong = RecipeError(f"{origin}{line}: not valid YAML: {what}.")
+        if line and mark:
+            span = Span(mark.line + 1, mark.column + 1, mark.column + 2)
+            wrong.excerpts = (show_span(text.splitlines(), span),)
+        raise wrong from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{origin}: not valid YAML: {' '.join(str(error).split())}.") from error
     except RecursionError as error:
@@ -166,6 +171,7 @@ class _Walk:
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.line_for_path: dict[Path, int] = {(): 1}
+        self.spans: dict[Path, tuple[Span, Span]] = {}
         self.problems: list[Problem] = []
         self.values = 0
 
@@ -212,6 +218,7 @@ class _Walk:
                 )
                 continue
             self.line_for_path[place] = line
+            self.spans[place] = _span(key_node), _value_span(key_node, value)
             found[key] = self.tree(value, place)
         return found
 
@@ -220,6 +227,7 @@ class _Walk:
         for index, item in enumerate(node.value):
             place = (*path, index)
             self.line_for_path[place] = item.start_mark.line + 1
+            self.spans[place] = _span(item), _span(item)
             found.append(self.tree(item, place))
         return found
 
@@ -231,3 +239,20 @@ class _Walk:
                 Problem(path, f"found '{node.value}', expected what its tag '{node.tag}' says.")
             )
             return Scalar(None, "")
+
+
+def _span(node: yaml.Node) -> Span:
+    """Returns the part of the first line that a node takes."""
+    start, end = node.start_mark, node.end_mark
+    return Span(
+        start.line + 1,
+        start.column + 1,
+        end.column + 1 if end.line == start.line else start.column + 2,
+    )
+
+
+def _value_span(key: yaml.Node, value: yaml.Node) -> Span:
+    """Returns the place of a value, or of its key."""
+    is_on_line = key.start_mark.line == value.start_mark.line == value.end_mark.line
+    is_there = value.end_mark.index > value.start_mark.index
+    return _span(value) if is_on_line and is_there else _span(key)

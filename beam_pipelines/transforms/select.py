@@ -89,13 +89,17 @@ def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) 
     condition = None
     if recipe.filter is not None:
         condition = _plan_filter(recipe.filter, empty, problems)
-    derive = []
+    derive, broken = [], set[str]()
     for name, sql in recipe.derive.items():
+        before = len(problems)
         expression, empty = _plan_derived(name, sql, empty, problems)
         if expression is not None:
             derive.append(expression)
-    broken = len(derive) < len(recipe.derive)
-    kept = _kept_columns(recipe, empty.schema, broken, problems)
+            continue
+        if any(f"column '{other}'" in problems[before].message for other in broken):
+            del problems[before]  # it is right but for a column that could not be derived
+        broken.add(name)
+    kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     if problems:
         raise RecipeProblems(problems)
     kept = kept if key is None else kept.append(key.field)

@@ -73,7 +73,7 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
     assert re.search(r"at +date\n", text)
     assert re.search(r"none +text +\(nothing but nulls in the sample\)", text)
     monkeypatch.chdir("/")
-    recipe = recipes.load_recipe(str(folder / "recipes" / "first.yaml"))
+    recipe = recipes.load(str(folder / "recipes" / "first.yaml"))
     assert {name: source.path for name, source in recipe.sources.items()} == {
         "clicks": ("../data/clicks.csv",),
         "users": ("../data/users.csv",),
@@ -109,7 +109,7 @@ def test_existing_file_is_kept(folder: pathlib.Path) -> None:
         write_recipe([str(folder / "missing.csv")], str(output), overwrite=True)
     assert output.read_text() == "mine"
     write_recipe([str(folder / "data" / "clicks.csv")], str(output), overwrite=True)
-    assert recipes.load_recipe(str(output)).sources["clicks"].path == (
+    assert recipes.load(str(output)).sources["clicks"].path == (
         str(folder / "data" / "clicks.csv"),
     )
 
@@ -181,7 +181,7 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
     for data, number in ((shards, 3), (shards[1:], 2)):
         write_recipe(data, "recipes/s.yaml", overwrite=True)
         assert "# join:" not in (folder / "recipes" / "s.yaml").read_text()
-        recipe = recipes.load_recipe(str(folder / "recipes" / "s.yaml"))
+        recipe = recipes.load(str(folder / "recipes" / "s.yaml"))
         assert len(plan_module.make_plan(recipe).base.files) == number
 
 

@@ -195,9 +195,13 @@ def test_problems_of_planning_have_lines(recipe: str, capsys: pytest.CaptureFixt
     """Planning reports all problems in the data with the recipe's lines."""
     assert main_module.run(["convert", recipe, "--dry_run"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line[: len(recipe) + 9] for line in lines] == [
-        f"error: {recipe}:3",
-        f"error: {recipe}:4",
+    assert [line.removeprefix(f"error: {recipe}") for line in lines] == [
+        ":3: label: unknown column 'z'.",
+        "  3:8 | label: z",
+        "      |        ^",
+        ":4: split.by[0]: found column 'w', which is not there, expected one of the columns.",
+        "  4:23 | split: {train: 1, by: w}",
+        "       |                       ^",
     ]
 
 

@@ -18,7 +18,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartIndex, make_index, read_index, write_index
 
@@ -224,7 +224,7 @@ def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib
     (tmp_path / "r.yaml").write_text(
         "name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n"
     )
-    recipe = load_recipe(str(tmp_path / "r.yaml"))
+    recipe = load(str(tmp_path / "r.yaml"))
     out = tmp_path / "out"
     convert.convert(
         make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True

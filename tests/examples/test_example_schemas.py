@@ -24,7 +24,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
-from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics
 from tests.support import image_sets
@@ -125,7 +125,7 @@ def prepare(name: str, folder: Path, repository: Path) -> Plan:
     )
     shutil.copytree(repository / "schemas", folder / "schemas")
     RECIPES[name][1](folder / ".demo")
-    recipe = load_recipe(str(folder / "examples" / f"{path}.yaml"))
+    recipe = load(str(folder / "examples" / f"{path}.yaml"))
     assert recipe.schema is not None
     return make_plan(recipe)
 
@@ -170,7 +170,7 @@ def test_every_frozen_schema_is_used(repository: Path) -> None:
     """
     used = set()
     for path in sorted((repository / "examples").glob("*/*.yaml")):
-        recipe = load_recipe(str(path))
+        recipe = load(str(path))
         assert recipe.schema is not None, path
         used.add(Path(recipe.schema).name)
         assert (path.parent / recipe.schema).exists(), path

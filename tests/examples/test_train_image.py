@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 import beam_pipelines as bp
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.recipes import load
 from tests.support import image_sets
 from tests.support.interrupted import run_until
 
@@ -213,7 +213,7 @@ def test_raw_pixels_are_trained_on_and_served(repository, tmp_path):
     for folder in ("examples/mnist", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     write_idx(tmp_path)
-    recipe = load_recipe(str(tmp_path / "examples" / "mnist" / "fashion_raw.yaml"))
+    recipe = load(str(tmp_path / "examples" / "mnist" / "fashion_raw.yaml"))
     dataset, model = tmp_path / "dataset", tmp_path / "model"
     convert_module.convert(make_plan(recipe), str(dataset), quiet=True)
     command = [sys.executable, str(repository / "examples" / "train_image.py"), str(dataset)]
@@ -270,7 +270,7 @@ def test_it_trains_on_cifar_and_idx_files(repository, tmp_path, example, write, 
     for folder in (f"examples/{example.partition('/')[0]}", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     write(tmp_path)
-    recipe = load_recipe(str(tmp_path / "examples" / f"{example}.yaml"))
+    recipe = load(str(tmp_path / "examples" / f"{example}.yaml"))
     convert_module.convert(make_plan(recipe), str(tmp_path / "dataset"), quiet=True)
     command = [
         sys.executable,

@@ -19,7 +19,7 @@ from PIL import Image
 
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.recipes import load
 
 pytestmark = pytest.mark.end_to_end
 
@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Image.fromarray(pixels).save(folder / "pictures" / name / f"{number}.png")
     for name, text in (("table", TABLE), ("images", IMAGES)):
         (folder / f"{name}.yaml").write_text(text)
-        plan = make_plan(load_recipe(str(folder / f"{name}.yaml")))
+        plan = make_plan(load(str(folder / f"{name}.yaml")))
         convert_module.convert(plan, str(folder / name), quiet=True)
         for what in LACKING:
             shutil.copytree(folder / name, folder / f"{name}-{what}")

@@ -37,7 +37,7 @@ from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import commit
 from beam_pipelines.pipeline.new_files import file_key, new_files
 from beam_pipelines.pipeline.plan_append import plan_append
-from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import file_changes
@@ -493,14 +493,14 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
         from beam_pipelines.storage import file_changes
         from beam_pipelines.pipeline import commit, convert
         from beam_pipelines.pipeline.plan_append import plan_append
-        from beam_pipelines.pipeline.recipes import load_recipe
+        from beam_pipelines.pipeline.recipes import load
         rename = file_changes.rename
         def killed(pairs):
             if pairs[0][1].endswith("dataset.json"):
                 os.kill(os.getpid(), signal.SIGKILL)
             rename(pairs)
         file_changes.rename = killed
-        plan = plan_append(load_recipe({str(visits / "recipe.yaml")!r}), {str(visits / "out")!r})
+        plan = plan_append(load({str(visits / "recipe.yaml")!r}), {str(visits / "out")!r})
         convert.convert(plan, {str(visits / "out")!r}, beam_options=["--direct_num_workers=1"], quiet=True)
     """)
     before = read_manifest(str(visits / "out"))
@@ -765,7 +765,7 @@ def test_which_recipes_may_append(visits: Path, old: str, new: str, named: str) 
     """
     assert old in RECIPE
     (visits / "recipe.yaml").write_text(RECIPE.replace(old, new))
-    recipe = load_recipe(str(visits / "recipe.yaml"))
+    recipe = load(str(visits / "recipe.yaml"))
     if not named:
         plan = plan_append(recipe, str(visits / "out"))
         assert [Path(file.path).name for file in plan.base.files] == ["c.csv"]

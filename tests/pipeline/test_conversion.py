@@ -405,8 +405,8 @@ def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
     script = textwrap.dedent(f"""
         from beam_pipelines.pipeline import convert
         from beam_pipelines.pipeline.plan import make_plan
-        from beam_pipelines.pipeline.recipes import load_recipe
-        plan = make_plan(load_recipe({str(tmp_path / "recipe.yaml")!r}))
+        from beam_pipelines.pipeline.recipes import load
+        plan = make_plan(load({str(tmp_path / "recipe.yaml")!r}))
         print("ready", flush=True)
         convert.convert(plan, {str(tmp_path / "out")!r}, overwrite=True, quiet=True)
     """)

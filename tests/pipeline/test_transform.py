@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines.cli.main import run
-from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
 
 RECIPE = """
@@ -133,7 +133,7 @@ def test_new_data_that_do_not_fit(
 
 def test_recipes_survive_the_manifest() -> None:
     """A recipe in a manifest gives the same recipe again."""
-    recipe = load_recipe("examples/flights/recipe.yaml")
+    recipe = load("examples/flights/recipe.yaml")
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), recipe.directory) == recipe
     recipe = parse_recipe(RECIPE, "recipe.yaml")
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), "") == recipe

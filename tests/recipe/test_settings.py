@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.recipe.settings import (
@@ -33,7 +34,16 @@ split: {train: 1, by: id}
 
 
 def with_settings(*texts: str, recipe: str = RECIPE) -> Recipe:
-    return recipes.parse_recipe(recipe, "r.yaml", settings=[read_setting(text) for text in texts])
+    return explained(
+        recipes.read_text(recipe, "r.yaml", settings=[read_setting(text) for text in texts])
+    )
+
+
+def explained(found: tuple[Recipe, list[Problem]]) -> Recipe:
+    recipe, problems = found
+    if problems:
+        raise explain(problems, recipe.lines)
+    return recipe
 
 
 @pytest.mark.parametrize(
@@ -86,10 +96,10 @@ def test_wrong_settings(text: str, message: str) -> None:
 def test_short_forms() -> None:
     """``--label`` and ``--split`` set their keys; ``by`` of the recipe stays."""
     settings = [label_setting("no"), split_setting("train=80%,eval=0.2")]
-    found = recipes.parse_recipe(RECIPE, "r.yaml", settings=settings)
+    found = explained(recipes.read_text(RECIPE, "r.yaml", settings=settings))
     assert (found.label, found.split.fractions) == ("no", {"train": 0.8, "eval": 0.2})
     assert found.split.by == ("id",)
-    bare = recipes.load("d.csv", [split_setting("train=0.8,eval=0.2,by=x")])
+    bare = explained(recipes.read("d.csv", [split_setting("train=0.8,eval=0.2,by=x")]))
     assert (bare.split.by, bare.name) == (("x",), "d")
     for wrong in ("train", "train=1,train=1"):
         with pytest.raises(RecipeError, match=r"--split train.*expected NAME=SHARE"):
@@ -98,9 +108,11 @@ def test_short_forms() -> None:
 
 def test_a_setting_that_says_the_same_changes_nothing() -> None:
     """A setting that repeats a default changes nothing."""
-    assert recipes.load("d.csv", [read_setting("sources.d=d.csv")]) == recipes.load("d.csv")
+    assert explained(recipes.read("d.csv", [read_setting("sources.d=d.csv")])) == recipes.load(
+        "d.csv"
+    )
     with pytest.raises(RecipeError, match=r"^--label: found '', expected a text.$"):
-        recipes.load("d.csv", [label_setting("")])
+        explained(recipes.read("d.csv", [label_setting("")]))
 
 
 json_values = st.recursive(

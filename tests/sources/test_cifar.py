@@ -22,7 +22,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.png import encode_pngs
@@ -432,7 +432,7 @@ def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> No
     for name in (".demo/cifar", "out"):
         (tmp_path / name).mkdir(parents=True)
     shutil.copy(archive, tmp_path / ".demo/cifar")
-    recipe = load_recipe(str(tmp_path / "examples/cifar/cifar10.yaml"))
+    recipe = load(str(tmp_path / "examples/cifar/cifar10.yaml"))
     out = tmp_path / "out" / "cifar10"
     convert.convert(make_plan(recipe), str(out), quiet=True)
     manifest = json.loads((out / "dataset.json").read_text())
@@ -470,7 +470,7 @@ def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Pat
         "meta": image_sets.cifar100_meta(),
     }
     write_archive(tmp_path / ".demo/cifar/cifar-100-python.tar.gz", "cifar-100-python", members)
-    recipe = load_recipe(str(tmp_path / "examples/cifar/cifar100.yaml"))
+    recipe = load(str(tmp_path / "examples/cifar/cifar100.yaml"))
     plan = make_plan(recipe)
     assert plan.labels == {"image/class/label": FINE, "image/class/coarse/label": COARSE}
     found = {}

@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.recipe.model import IdxOptions
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
@@ -355,7 +355,7 @@ def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
     pictures, labels = write_mnist(
         tmp_path / ".demo" / ("fashion-mnist" if name == "fashion" else "mnist"), 60, 20
     )
-    recipe = load_recipe(str(tmp_path / f"examples/mnist/{name}.yaml"))
+    recipe = load(str(tmp_path / f"examples/mnist/{name}.yaml"))
     out = tmp_path / "out"
     convert.convert(make_plan(recipe), str(out), quiet=True)
     manifest = json.loads((out / "dataset.json").read_text())

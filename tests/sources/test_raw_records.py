@@ -23,7 +23,7 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.sources.lines import split_lines
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
@@ -179,7 +179,7 @@ def test_example(tmp_path: Path) -> None:
 
     Its plan says so.
     """
-    recipe = load_recipe(str(EXAMPLE))
+    recipe = load(str(EXAMPLE))
     plan = make_plan(recipe)
     assert "raw records\n  the values of line" in plan.describe()
     convert_module.convert(plan, str(tmp_path / "out"), quiet=True)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_pipelines.cli.init import write_recipe
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.sources import FORMATS, format_of_path, inference
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
@@ -273,7 +273,7 @@ def test_init_starts_from_records(tmp_path: Path) -> None:
     assert "city   text" in text
     assert "raw    bytes" in text
     assert "tags   list<text>" in text
-    assert load_recipe(str(tmp_path / "recipe.yaml")).sources
+    assert load(str(tmp_path / "recipe.yaml")).sources
 
 
 def test_an_append_keeps_the_types(tmp_path: Path) -> None:

@@ -72,13 +72,13 @@ def run(data: bytes) -> None:
     """Reads a recipe, and plans it if it uses our tables only."""
     directory = folder()
     path = scratch.write("recipe", "recipe.yaml", data)
-    recipe, why = explained(lambda: recipes.load_recipe(path))
+    recipe, why = explained(lambda: recipes.load(path))
     if recipe is None:
         require(path in why, "recipe: an error without its file", why)
         return
     json.dumps(normalised(recipe))
     require(
-        recipe_hash(recipe) == recipe_hash(recipes.load_recipe(path)),
+        recipe_hash(recipe) == recipe_hash(recipes.load(path)),
         "recipe: another hash the next time",
     )
     if not is_ours(recipe, directory):
