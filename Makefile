@@ -115,6 +115,10 @@ test-runners-quick: .venv/installed-dev ## Run that suite on the local runner, P
 browser: ## Install Chromium (on Debian and Ubuntu), for the tests of the report; without it they are skipped
 	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
+.PHONY: editor
+editor: ## Install the language server of YAML (needs npm), for the test of the recipes' JSON Schema; without it it is skipped
+	npm install --silent --no-audit --no-fund --prefix .node yaml-language-server@1.25.0
+
 .PHONY: lint
 lint: .venv/installed-dev ## Check style
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.recipe.lines import Lines
@@ -30,7 +31,8 @@ _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
     """Writes a recipe with a source for each data file or pattern.
 
-    The shards of one set are one source.
+    The shards of one set are one source. The JSON Schema that editors check the recipe with is
+    written next to it.
 
     The first source is the base.
 
@@ -44,9 +46,11 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             "--output."
         )
     plans = [_plan(source) for source in name_sources(data)]
-    text = recipe_text(plans, os.path.dirname(output))
+    folder = os.path.dirname(output)
+    with files.replace(files.join(folder, SCHEMA_FILE)) as file:
+        file.write(schema_text().encode())
     with files.replace(output) as file:
-        file.write(text.encode())
+        file.write(f"{MODELINE}\n{recipe_text(plans, folder)}".encode())
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:

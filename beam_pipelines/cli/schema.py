@@ -20,6 +20,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
+from beam_pipelines.cli.recipe_schema import recipe
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core.errors import RecipeError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def schema() -> None:
-    """Infer a schema, widen one, compare two."""
+    """Infer, widen and compare schemas; write that of recipes."""
 
 
 @schema.command(cls=StorageCommand)
@@ -94,6 +95,9 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
         with files.replace(output or path) as file:
             file.write(edit_schema(text, before, after).encode())
     say(render_diff(diff_schemas(before, after)))
+
+
+schema.add_command(recipe)
 
 
 @schema.command(cls=StorageCommand)

@@ -1,0 +1,38 @@
+"""The JSON Schema of recipes, as a file for editors."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from beam_pipelines.cli.options import StorageCommand, verbose
+from beam_pipelines.cli.output import say
+
+SCHEMA_FILE = "recipe.schema.json"
+# The first line of a recipe, which names the schema in its folder.
+MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
+
+
+def schema_text() -> str:
+    """Returns the JSON Schema of recipes as text."""
+    from beam_pipelines.pipeline.recipes import recipe_schema
+
+    return json.dumps(recipe_schema(), indent=1) + "\n"
+
+
+@click.command(cls=StorageCommand)
+@click.option(
+    "-o", "--output", metavar="FILE", help="The file to write, or replace; default: print it."
+)
+@verbose
+def recipe(output: str | None) -> None:
+    """Write the JSON Schema of recipes, with which editors complete and check YAML."""
+    from beam_pipelines.storage import files
+
+    if output is None:
+        say(schema_text().rstrip("\n"))
+        return
+    with files.replace(output) as file:
+        file.write(schema_text().encode())
+    say(f"{output} written. First line of a recipe next to it: {MODELINE}")
