@@ -35,6 +35,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.plan import plan
+from beam_pipelines.cli.preview import preview
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
@@ -436,6 +437,7 @@ cli.add_command(statistics)
 cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(plan)
+cli.add_command(preview)
 cli.add_command(compare)
 cli.add_command(export)
 

@@ -83,7 +83,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
             f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by."
         )
     omissions: list[str] = []
-    split = list(split_rows(plan, read_chunks, _index_of(plan, omissions)))
+    split = list(split_rows(plan, read_chunks, join_indexes(plan, omissions)))
     if plan.groups is not None:
         omissions.append(
             "rows are grouped within a chunk only, so that sequences look shorter than they will be"
@@ -120,7 +120,7 @@ def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
     return list(read.read_range(source, byte_range, states, reject=True))
 
 
-def _index_of(plan: Plan, omissions: list[str]) -> IndexOf:
+def join_indexes(plan: Plan, omissions: list[str]) -> IndexOf:
     """Returns the index of each join; ``None`` if it is too large."""
     indexes: dict[int, JoinIndex | None] = {}
     for step in plan.joins.steps:
@@ -159,11 +159,12 @@ def _encode(plan: Plan, chunks: Sequence[Chunk], omissions: list[str]) -> list[C
     """Encodes chunks by encodings that are fitted on these chunks."""
     if plan.preprocessing is not None:
         omissions.append("columns that 'preprocessing_fn' adds or leaves out are not counted")
-    encode = _fitted(plan.encode, chunks)
+    encode = fitted_on(plan.encode, chunks)
     return [chunk._replace(batch=encode_batch(encode, chunk.batch, chunk.path)) for chunk in chunks]
 
 
-def _fitted(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
+def fitted_on(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
+    """Returns encodings fitted on the chunks of the splits to fit on."""
     to_fit_on = [chunk.batch for chunk in chunks if chunk.split in encode.fit.splits] or [
         chunks[0].batch.slice(0, 0)
     ]

@@ -1,0 +1,136 @@
+"""The command ``preview``: the first rows, raw and encoded."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
+from beam_pipelines.cli.output import say
+from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
+
+if TYPE_CHECKING:
+    from beam_pipelines.pipeline.first_rows import FirstRows, ShownRow
+
+_WIDTH = 40  # of a value, in characters
+
+
+@click.command(cls=StorageCommand)
+@click.argument("recipe_or_data")
+@click.option(
+    "-n",
+    "number",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    help="How many rows to show.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+@recipe_options
+@date_option
+@input_root_option
+@verbose
+@click.pass_context
+def preview(
+    context: click.Context,
+    recipe_or_data: str,
+    number: int,
+    form: str,
+    date: datetime.date | None,
+    input_root: tuple[str, ...],
+) -> None:
+    """Show the first rows before and after their encoding; writes nothing."""
+    from beam_pipelines.pipeline import api
+    from beam_pipelines.pipeline.first_rows import first_rows
+
+    plan = api.plan(
+        recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
+    )
+    found = first_rows(plan, number)
+    if form == "json":
+        say(json.dumps(_document(found), ensure_ascii=False, indent=1))
+        return
+    for line in _lines(found):
+        say(line)
+
+
+def _document(found: FirstRows) -> dict[str, Any]:
+    return {
+        "rows": [dataclasses.asdict(row) for row in found.rows],
+        "inputs": {name: list(columns) for name, columns in found.inputs.items()},
+        "rows_read": found.read,
+        "notes": list(found.notes),
+    }
+
+
+def _lines(found: FirstRows) -> Iterator[str]:
+    for number, row in enumerate(found.rows, 1):
+        yield f"row {number}, {row.split}"
+        cells = list(_cells(found, row))
+        widths = [max((len(cell[index]) for cell in cells), default=0) for index in range(3)]
+        for name, raw, feature, value in cells:
+            line = f"  {name:<{widths[0]}}  {raw:<{widths[1]}}  {feature:<{widths[2]}}  {value}"
+            yield line.rstrip()
+        yield ""
+    for note in found.notes:
+        yield f"note: {note}."
+
+
+def _cells(found: FirstRows, row: ShownRow) -> Iterator[tuple[str, str, str, str]]:
+    """Yields column, raw value, feature and encoded value.
+
+    Columns of several features come once, with the first of them.
+    """
+    shown: set[str] = set()
+    for feature, columns in found.inputs.items():
+        first, *others = columns
+        value = _with_label(row.encoded.get(feature), found.labels.get(feature, ()))
+        for column, name, text in ((first, feature, value), *((other, "", "") for other in others)):
+            raw = _shown(row.raw.get(column)) if column in row.raw else ""
+            yield (
+                (column, raw, name and f"→ {name}", text)
+                if column not in shown
+                else (
+                    "",
+                    "",
+                    name and f"→ {name}",
+                    text,
+                )
+            )
+            shown.add(column)
+    for column in row.raw:
+        if column not in shown:
+            yield column, _shown(row.raw[column]), "→ not written", ""
+
+
+def _with_label(value: Any, labels: tuple[str, ...]) -> str:
+    text = _shown(value)
+    if isinstance(value, int) and 0 <= value < len(labels):
+        return f"{text} ({_cut(labels[value])})"
+    return text
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return _cut(f"[{', '.join(map(_shown, value))}]")
+    return _cut(json.dumps(value, ensure_ascii=False) if value is not None else "(null)")
+
+
+def _cut(text: str) -> str:
+    from beam_pipelines.core.formatting import shorten
+
+    return shorten(text, _WIDTH)

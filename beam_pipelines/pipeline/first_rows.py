@@ -1,0 +1,213 @@
+"""Converts the first rows of a recipe in memory.
+
+It reads the head of the base source and runs the functions of the PTransforms
+(``pipeline/row_chain.py``). Nothing is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.core.chunks import ROW, Chunk
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.encodings.labels import vocabulary_labels
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.preview import fitted_on, join_indexes
+from beam_pipelines.pipeline.row_chain import split_rows
+from beam_pipelines.sources import format_of
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.transforms import read
+
+# Of a text file of several ranges; the other formats are read chunk by chunk.
+_HEAD_BYTES = 1 << 20
+# Rows that encodings are fitted on, at least, if there are so many.
+_FITTED_ROWS = 2_000
+
+
+_WITH_TEXT = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownRow:
+    """One row before and after its encoding, as plain Python values.
+
+    Attributes:
+      split: of the row.
+      raw: column -> value, after joins, ``derive`` and ``drop``.
+      encoded: feature -> value.
+    """
+
+    split: str
+    raw: Mapping[str, Any]
+    encoded: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstRows:
+    """The first rows of a conversion.
+
+    Attributes:
+      rows: in the order of the source.
+      inputs: feature -> the columns that it is made of.
+      labels: feature of ids -> its texts by id.
+      read: rows that were read.
+      notes: how the rows may differ from those of the conversion.
+    """
+
+    rows: tuple[ShownRow, ...]
+    inputs: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, tuple[str, ...]]
+    read: int
+    notes: tuple[str, ...]
+
+
+def first_rows(plan: Plan, number: int) -> FirstRows:
+    """Reads and converts the first rows of a plan.
+
+    Args:
+      plan: of the conversion.
+      number: of rows to show, at most.
+
+    Raises:
+      DataError: a file cannot be read or converted, or ``filter`` leaves no row of the head.
+    """
+    notes: list[str] = []
+    if plan.groups is None:
+        row = pa.field(ROW, pa.int64())
+        split = dataclasses.replace(plan.split, schema=plan.split.schema.append(row))
+        numbered = dataclasses.replace(plan, select=plan.select.numbered(), split=split)
+    else:
+        numbered = plan
+        notes.append("sequences are made of the rows that were read, and may be longer")
+    if plan.preprocessing is not None:
+        notes.append("'preprocessing_fn' did not run")
+    index_of = join_indexes(plan, notes)
+    chunks: list[Chunk] = []
+    num_read = kept = 0
+    for chunk in _head(plan):
+        num_read += chunk.batch.num_rows
+        parts = list(split_rows(numbered, [chunk], index_of))
+        kept += sum(part.batch.num_rows for part in parts)
+        chunks += parts
+        if kept >= max(number, _FITTED_ROWS):
+            break
+    if not kept:
+        raise DataError(
+            f"{plan.base.files[0].path}: found no row after 'filter' and joins in the first "
+            f"{num_read:,}, expected some to show."
+        )
+    numbers, chunks = _first(chunks, number)
+    encode = fitted_on(plan.encode, _to_fit_on(plan.encode, chunks, notes))
+    if plan.encode.reads:
+        notes.append(f"encodings are fitted on {kept:,} rows only, so that values differ")
+    return FirstRows(
+        tuple(_rows(chunks, numbers, encode)),
+        _inputs(encode),
+        {**_labels(encode), **plan.labels},
+        num_read,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _to_fit_on(encode: EncodePlan, chunks: list[Chunk], notes: list[str]) -> list[Chunk]:
+    """Returns the chunks to fit on: all, if none qualifies."""
+    splits = encode.fit.splits
+    if not encode.reads or any(chunk.split in splits for chunk in chunks):
+        return chunks
+    notes.append(f"no row that was read is of {', '.join(splits)}, so that all are fitted on")
+    return [chunk._replace(split=splits[0]) for chunk in chunks]
+
+
+def _head(plan: Plan) -> Iterator[Chunk]:
+    """Yields chunks of the base source, from its beginning."""
+    source, reject = plan.base, plan.recipe.on_error.reject > 0
+    for byte_range in source.ranges:
+        head = _cut(source, byte_range)
+        states: dict[str, bytes] = {}
+        if format_of(source).quoting(source.source) is not None and head.number_in_file == 0:
+            states[head.file.path] = fold([read.scan_range(source, head)])
+        yield from read.read_range(source, head, states, reject)
+        if head is not byte_range:
+            return
+
+
+def _cut(source: SourcePlan, byte_range: ByteRange) -> ByteRange:
+    """Returns the beginning of a range, if it can be cut there."""
+    can_cut = isinstance(format_of(source), TextFormat) and any(
+        other.number_in_file and other.file == byte_range.file for other in source.ranges[:2]
+    )
+    if not can_cut or byte_range.end - byte_range.start <= _HEAD_BYTES:
+        return byte_range
+    return dataclasses.replace(byte_range, end=byte_range.start + _HEAD_BYTES)
+
+
+def _first(chunks: list[Chunk], number: int) -> tuple[list[tuple[int, int]], list[Chunk]]:
+    """Returns the (chunk, row) of the first rows, and plain chunks."""
+    places = []
+    plain = []
+    for index, chunk in enumerate(chunks):
+        batch = chunk.batch
+        rows = range(batch.num_rows)
+        if ROW in batch.schema.names:
+            rows = batch.column(ROW).to_pylist()
+            batch = batch.drop_columns([ROW])
+        address = (chunk.range_number, chunk.part)
+        places += [(address, row, index, place) for place, row in enumerate(rows)]
+        plain.append(chunk._replace(batch=batch))
+    return [(index, place) for _, _, index, place in sorted(places)[:number]], plain
+
+
+def _rows(
+    chunks: list[Chunk], numbers: list[tuple[int, int]], encode: EncodePlan
+) -> Iterator[ShownRow]:
+    encoded: dict[int, pa.RecordBatch] = {}
+    for index, place in numbers:
+        chunk = chunks[index]
+        if index not in encoded:
+            encoded[index] = encode_batch(encode, chunk.batch, chunk.path)
+        yield ShownRow(chunk.split, _values(chunk.batch, place), _values(encoded[index], place))
+
+
+def _values(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
+    (row,) = batch.slice(place, 1).to_pylist()
+    return {name: _json(value) for name, value in row.items()}
+
+
+def _json(value: Any) -> Any:
+    """Returns a value for JSON.
+
+    Bytes that are no text become their length."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"({len(value):,} bytes)"
+    if isinstance(value, _WITH_TEXT):
+        return str(value)
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _json(item) for name, item in value.items()}
+    return value
+
+
+def _inputs(encode: EncodePlan) -> dict[str, tuple[str, ...]]:
+    chains = {chain.name: tuple(chain.inputs) for chain in encode.chains}
+    return {name: chains.get(name, (name,)) for name in encode.written}
+
+
+def _labels(encode: EncodePlan) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for chain in encode.chains:
+        found |= vocabulary_labels(encode, chain.name)
+    return found

@@ -1,0 +1,113 @@
+"""The command ``preview``: the first rows, raw and encoded."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.pipeline import api
+from beam_pipelines.pipeline.first_rows import FirstRows, first_rows
+
+RECIPE = """\
+name: a
+sources: {d: d.csv, p: {path: p.csv, key: id}}
+from: d
+join: [{source: p, on: id, prefix: p_}]
+filter: id <> 2
+derive: {twice: id * 2}
+drop: [note]
+encode:
+  color: {vocabulary: {reserved: [red]}}
+  score: z_score
+split: {train: 0.5, eval: 0.5, by: id}
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: pathlib.Path) -> str:
+    """A recipe of two tables, one in order of ``id``."""
+    rows = [
+        f"{n},{'red' if n % 2 else 'blue'},{n / 4},2024-01-{n % 28 + 1:02},x" for n in range(40)
+    ]
+    (tmp_path / "d.csv").write_text("\n".join(["id,color,score,on,note", *rows]) + "\n")
+    (tmp_path / "p.csv").write_text("id,name\n1,one\n3,three\n")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    return str(tmp_path / "recipe.yaml")
+
+
+def previewed(recipe: str, number: int = 5) -> FirstRows:
+    return first_rows(api.plan(recipe), number)
+
+
+def test_rows_are_in_the_order_of_the_source(recipe: str) -> None:
+    """The first rows that pass the filter are shown, whatever their split."""
+    found = previewed(recipe)
+    assert [row.raw["id"] for row in found.rows] == [0, 1, 3, 4, 5]
+    assert len({row.split for row in previewed(recipe, 39).rows}) == 2
+    assert [row.raw["p_name"] for row in found.rows] == [None, "one", "three", None, None]
+    assert all("note" not in row.raw for row in found.rows)
+
+
+def test_values_are_encoded(recipe: str) -> None:
+    """Encodings are fitted on the sample, and a note says so."""
+    found = previewed(recipe, 39)
+    assert found.labels["color"] == ("red", "blue")
+    for row in found.rows:
+        assert row.encoded["color"] == ("red", "blue").index(row.raw["color"])
+        assert row.encoded["twice"] == row.raw["id"] * 2
+    trained = [row.encoded["score"] for row in found.rows if row.split == "train"]
+    assert abs(sum(trained)) < 1e-3
+    assert found.notes == ("encodings are fitted on 39 rows only, so that values differ",)
+
+
+@pytest.mark.end_to_end
+def test_a_preview_has_the_rows_of_a_conversion(recipe: str, tmp_path: pathlib.Path) -> None:
+    """With all rows in the sample, a conversion writes them."""
+    found = previewed(recipe, 1000)
+    dataset = api.convert(recipe, tmp_path / "out")
+    for split in ("train", "eval"):
+        (batch,) = dataset.batches(split, batch_size=1000, columns=["id"])
+        written = sorted(batch["id"].tolist())
+        assert written == sorted(row.raw["id"] for row in found.rows if row.split == split)
+
+
+def test_text_and_json(
+    recipe: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command prints rows as text or JSON, and writes nothing."""
+    before = sorted(tmp_path.iterdir())
+    assert main_module.run(["preview", recipe, "-n", "2"]) == 0
+    text = capsys.readouterr().out
+    assert "row 1, " in text
+    assert any(
+        line.split() == ["color", '"blue"', "→", "color", "1", "(blue)"]
+        for line in text.splitlines()
+    )
+    assert main_module.run(["preview", recipe, "-n", "2", "--format", "json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert [row["raw"]["id"] for row in document["rows"]] == [0, 1]
+    assert document["inputs"]["color"] == ["color"]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_head_of_a_large_file(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the head of a file of several ranges is read."""
+    line = "1," + "x" * 100 + "\n"
+    (tmp_path / "d.csv").write_text("a,b\n" + line * 400_000)
+    plan = api.plan(str(tmp_path / "d.csv"))
+    assert len(plan.base.ranges) > 1
+    found = first_rows(plan, 3)
+    assert len(found.rows) == 3
+    assert found.read < 20_000
+
+
+def test_no_row_is_left(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A filter that leaves no row is an error."""
+    assert main_module.run(["preview", recipe, "--set", "filter=id > 1000"]) == 1
+    assert "found no row after 'filter' and joins in the first 40" in capsys.readouterr().err
