@@ -36,7 +36,7 @@ from beam_pipelines.cli.options import (
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.plan import plan
 from beam_pipelines.cli.preview import preview
-from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
+from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options, take_options, taken
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
@@ -132,6 +132,7 @@ def cli() -> None:
     help="Print the plan (files, ranges, joins, splits, shards) and stop.",
 )
 @recipe_options
+@take_options
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -170,6 +171,7 @@ def convert(
     if plan.append is not None and not plan.base.files:
         say(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
         return
+    plan = taken(context, plan)
     if dry_run or output is None:
         say(plan.describe())
         return
@@ -210,6 +212,7 @@ def convert(
     help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
 @recipe_options
+@take_options
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -235,6 +238,7 @@ def describe(
         input_roots=input_root,
         policy=chosen_policy(context),
     )
+    plan = taken(context, plan)
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from beam_pipelines.pipeline.plan import Plan
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
@@ -42,6 +43,53 @@ def recipe_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def take_options(command: Command) -> Command:
+    """Adds ``--limit`` and ``--sample``; ``taken`` applies them to a plan."""
+    for option in (
+        click.option(
+            "--sample",
+            metavar="SHARE",
+            expose_value=False,
+            callback=_remember_share,
+            help="Take a share of the base source's rows, such as 1% or 0.01.",
+        ),
+        click.option(
+            "--limit",
+            metavar="N",
+            type=click.IntRange(1),
+            expose_value=False,
+            callback=_remember,
+            help="Take the first N rows of the base source only.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _remember_share(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    from beam_pipelines.core.errors import Problem
+    from beam_pipelines.recipe.values import Value, read_share
+    from beam_pipelines.recipe.yaml import Scalar
+
+    problems: list[Problem] = []
+    read = read_share("a share above 0 and below 1, as 1% or 0.01", lambda share: 0 < share < 1)
+    share = None if value is None else read(Value(Scalar(value, value), (), problems))
+    if problems:
+        raise click.BadParameter(problems[0].message, context, parameter)
+    _remember(context, parameter, share)
+
+
+def taken(context: click.Context, plan: Plan) -> Plan:
+    """Returns a plan with the limits of a command with ``take_options``.
+
+    Raises:
+      RecipeError, DataError: as ``plan_take``.
+    """
+    from beam_pipelines.pipeline.plan_take import plan_take
+
+    return plan_take(plan, *(context.meta[f"{_CHOSEN}.{name}"] for name in ("limit", "sample")))
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:

@@ -135,6 +135,7 @@ _WORDS_FOR_COUNT = {
     "rejected": "rejected",
     "added": "added by joins",
     "dropped": "dropped by inner joins",
+    "left_out": "left out by --limit or --sample",
     "filtered": "filtered out",
     "merged": "merged into sequences",
     "written": "written",

@@ -30,6 +30,7 @@ from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.row_counts import RowCounts
+from beam_pipelines.transforms.take import Take
 from beam_pipelines.transforms.write import ShardInfo
 
 _LIBRARIES = (
@@ -59,6 +60,7 @@ def make_manifest(
     timings: dict[str, float],
     generation: int = 1,
     contract: bytes | None = None,
+    take: Take | None = None,
 ) -> Manifest:
     """Returns the manifest of a dataset.
 
@@ -74,6 +76,7 @@ def make_manifest(
       timings: step -> seconds.
       generation: number of the generation.
       contract: the recipe's schema, serialized, or ``None``.
+      take: the part of the base source's rows that the run took; ``None``: all.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     manifest = {
@@ -110,12 +113,19 @@ def make_manifest(
             "dropped": sum(join.dropped for join in row_counts.joins),
             "filtered": row_counts.filtered,
             "merged": row_counts.merged,
+            **({} if take is None else {"left_out": row_counts.left_out}),
             "written": sum(shard.rows for shard in shards),
         },
         "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "timings": timings,
     }
+    if take is not None:
+        manifest["taken"] = {
+            "limit": take.limit,
+            "sample": take.share,
+            "unread_bytes": take.unread_bytes,
+        }
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}
 
 

@@ -153,7 +153,7 @@ def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> 
         )
     left = (
         counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
-    )
+    ) - counts.get("left_out", 0)
     if counts["written"] != left:
         yield (
             f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, "

@@ -204,6 +204,7 @@ def _manifest(
         timings,
         plan.generation,
         plan.contract,
+        plan.take,
     )
     return made if earlier is None else with_generation(earlier.manifest, made)
 

@@ -64,7 +64,7 @@ class ReadSplits(beam.PTransform):
         sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
             begin
-            | "Read" >> ReadChunks(plan.base, reject, numbered=reject)
+            | "Read" >> ReadChunks(plan.base, reject, numbered=reject, take=plan.take)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
         keys = {}

@@ -186,7 +186,8 @@ def _values(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
 def _json(value: Any) -> Any:
     """Returns a value for JSON.
 
-    Bytes that are no text become their length."""
+    Bytes that are no text become their length.
+    """
     if isinstance(value, bytes):
         try:
             return value.decode()

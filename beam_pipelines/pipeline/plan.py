@@ -41,6 +41,7 @@ from beam_pipelines.transforms.select import SelectPlan, plan_select
 from beam_pipelines.transforms.shards import shard_name
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.transforms.split_key import plan_split_key, with_record_keys
+from beam_pipelines.transforms.take import Take
 
 T = TypeVar("T")
 
@@ -73,6 +74,7 @@ class Plan(PickledOnce):
       transform_graph: folder with fitted encodings of a dataset; empty: the run fits them.
       append: the run appends to a dataset; the base source has the new files only, maybe none.
         ``None``: the run makes a dataset.
+      take: the run takes a part of the base source's rows (``plan_take.py``); ``None``: all.
     """
 
     recipe: Recipe
@@ -88,6 +90,7 @@ class Plan(PickledOnce):
     policy: ValidationPolicy = DEFAULT_POLICY
     groups: GroupPlan | None = None
     append: Append | None = None
+    take: Take | None = None
 
     @property
     def generation(self) -> int:

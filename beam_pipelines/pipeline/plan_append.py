@@ -81,6 +81,11 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
             "version that can be appended to. Convert "
             "again with --overwrite."
         )
+    if "taken" in manifest:
+        raise DataError(
+            f"{dataset}: found a dataset that was made with --limit or --sample, expected one of "
+            "all rows to append to. Convert again with --overwrite."
+        )
     with only_below(input_roots):
         recipe_contract = read_contract(recipe)
     _check_recipe(recipe, recipe_contract, manifest, dataset)

@@ -24,6 +24,7 @@ from beam_pipelines.transforms.read import number_rows
 from beam_pipelines.transforms.reject import select_good
 from beam_pipelines.transforms.select import select_chunk
 from beam_pipelines.transforms.split import split_chunk
+from beam_pipelines.transforms.take import take_chunks
 
 IndexOf = Callable[[JoinStep, Chunk], JoinIndex | None]
 
@@ -46,7 +47,8 @@ def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterat
       DataError: an expression has no value for a row, and the recipe rejects no rows; or a row
         fits no split.
     """
-    for chunk in number_rows(chunks):
+    numbered = number_rows(chunks)
+    for chunk in numbered if plan.take is None else take_chunks(plan.take, numbered):
         for part in split_chunk(plan.split, _select(plan, chunk, index_of)):
             if isinstance(part, Chunk):
                 yield part

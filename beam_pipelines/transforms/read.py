@@ -29,6 +29,7 @@ from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms.row_counts import fingerprints
+from beam_pipelines.transforms.take import Take, take_chunks
 
 Transition = tuple[int, int, int]
 # Small files that are parsed as one. If one of them is unusual, each is parsed alone.
@@ -220,6 +221,32 @@ def read_chunks(plan: SourcePlan, reject: bool) -> Iterator[Chunk]:
         yield from read_range(plan, byte_range, quote_states, reject)
 
 
+def read_leading_ranges(plan: SourcePlan, reject: bool, limit: int) -> Iterator[tuple[int, int]]:
+    """Yields number and rows of the first ranges with enough rows.
+
+    Stops reading the last one there; its rows are those up to that point.
+
+    Raises:
+      DataError: as in ``read_range``.
+    """
+    scanned: dict[str, list[Transition]] = {}
+    to_scan = ranges_to_scan(plan)
+    for byte_range in plan.ranges:
+        path = byte_range.file.path
+        if byte_range in to_scan:
+            scanned.setdefault(path, []).append(scan_range(plan, byte_range))
+        states = {path: fold(scanned[path])} if path in scanned else {}
+        rows = 0
+        for chunk in read_range(plan, byte_range, states, reject):
+            rows += chunk.batch.num_rows
+            if rows >= limit:
+                break
+        yield byte_range.number, rows
+        limit -= rows
+        if limit <= 0:
+            return
+
+
 def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
     """Reads a source and returns the fingerprints of its files.
 
@@ -239,7 +266,13 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
     """
     if format_of(plan).quoting(plan.source) is None:
         return ()
-    cut = {byte_range.file.path for byte_range in plan.ranges if byte_range.number_in_file > 0}
+    cut = {
+        byte_range.file.path
+        for byte_range in plan.ranges
+        if byte_range.number_in_file > 0
+        # The first range of a file whose others are not read.
+        or (byte_range.members == (0, 0) and byte_range.end < byte_range.file.size_bytes)
+    }
     return tuple(byte_range for byte_range in plan.ranges if byte_range.file.path in cut)
 
 
@@ -270,11 +303,13 @@ class ReadChunks(beam.PTransform):
       plan: of the source.
       reject: leaves out bad rows and lists them in the chunks, instead of failing at the first one.
       numbered: adds the column ``ROW`` (``number_rows``).
+      take: takes a part of the rows; ``None``: all.
     """
 
     plan: SourcePlan
     reject: bool = False
     numbered: bool = False
+    take: Take | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Chunk]:
         """Scans for quotes before the read, if the format needs it."""
@@ -287,7 +322,8 @@ class ReadChunks(beam.PTransform):
 
     def _read(self, byte_range: ByteRange, quote_states: QuoteStates) -> Iterator[Chunk]:
         chunks = read_range(self.plan, byte_range, quote_states, self.reject)
-        return number_rows(chunks) if self.numbered else chunks
+        chunks = number_rows(chunks) if self.numbered else chunks
+        return chunks if self.take is None else take_chunks(self.take, chunks)
 
 
 @dataclasses.dataclass

@@ -69,6 +69,7 @@ class RowCounts:
       rows: split -> its rows.
       merged: rows that became steps of another row's sequence.
       undone: rows that joins added to rejected rows.
+      left_out: rows of the base source that ``Take`` left out.
     """
 
     sources: Mapping[str, SourceCounts]
@@ -77,6 +78,7 @@ class RowCounts:
     rows: Mapping[str, int]
     merged: int = 0
     undone: int = 0
+    left_out: int = 0
 
     @property
     def added(self) -> int:
@@ -96,14 +98,15 @@ class RowCounts:
             sum(self.rows.values())
             + self.filtered
             + self.merged
+            + self.left_out
             + sum(join.dropped for join in self.joins)
         )
         if gained != spent:
             raise DataError(
                 f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits "
                 f"{dict(self.rows)}, filtered "
-                f"{self.filtered}, merged {self.merged}, joins {self.joins}). Rows were lost or "
-                "duplicated on the way, which the runner must "
+                f"{self.filtered}, left out {self.left_out}, merged {self.merged}, joins "
+                f"{self.joins}). Rows were lost or duplicated on the way, which the runner must "
                 "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a "
                 "local run, and report it."
             )
@@ -152,6 +155,7 @@ def count_base(
         rows,
         merged,
         counts.get("undone", 0),
+        counts.get("left_out", 0),
     )
 
 

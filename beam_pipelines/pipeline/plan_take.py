@@ -1,0 +1,62 @@
+"""Plans a run on a part of the rows: ``--limit`` and ``--sample``."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.transforms.read import read_leading_ranges
+from beam_pipelines.transforms.take import Take
+
+
+def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
+    """Returns a plan that takes a part of the base source's rows.
+
+    Reads the source up to the limit, to know the range of the last row.
+
+    Args:
+      plan: of all rows.
+      limit: number of the first rows; ``None``: all.
+      share: of these rows, by a hash of their places; ``None``: all.
+
+    Raises:
+      RecipeError: the run appends to a dataset.
+      DataError: the source cannot be read.
+    """
+    if limit is None and share is None:
+        return plan
+    if plan.recipe.append:
+        raise RecipeError(
+            "found --limit or --sample with 'append: true', expected all rows: a later run would "
+            "not add those that were left out."
+        )
+    take = Take(limit, share)
+    if limit is None:
+        return dataclasses.replace(plan, take=take)
+    number, rows = _last_range(plan, limit)
+    base = _up_to(plan.base, number)
+    unread = sum(byte_range.end - byte_range.start for byte_range in plan.base.ranges[number + 1 :])
+    take = Take(limit, share, number, rows, unread)
+    sources = {**plan.sources, plan.recipe.base: base}
+    return dataclasses.replace(plan, take=take, sources=sources)
+
+
+def _last_range(plan: Plan, limit: int) -> tuple[int, int]:
+    """Returns the range of the last row, and its rows to take."""
+    left = limit
+    number = rows = 0
+    for number, rows in read_leading_ranges(plan.base, plan.recipe.on_error.reject > 0, limit):
+        if rows >= left:
+            return number, left
+        left -= rows
+    return number, rows
+
+
+def _up_to(source: SourcePlan, number: int) -> SourcePlan:
+    """Returns a source with its first ranges and their files."""
+    ranges = source.ranges[: number + 1]
+    last = ranges[-1]
+    end = last.members[1] or source.files.index(last.file) + 1
+    return dataclasses.replace(source, ranges=ranges, files=source.files[:end])
