@@ -148,6 +148,8 @@ def _source_lines(plan: SourcePlan, folder: str) -> Iterator[str]:
     number = len(plan.files)
     found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."
+    for decision in plan.decisions:
+        yield f"    # Found: {decision}"
     width = max(len(quoted(name)) for name in plan.schema.names)
     for field in plan.schema:
         nothing = "  (nothing but nulls in the sample)" if field.name in plan.null_columns else ""

@@ -56,6 +56,7 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
             f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}",
             file=stream,
         )
+    _print_decisions(manifest, stream)
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
@@ -82,6 +83,7 @@ def print_description(
     names = list(manifest["splits"])
     _print_tables([*_inputs(manifest), *(_features(folder, name) for name in names)], stream)
     print(_rows_line(manifest), file=stream)
+    _print_decisions(manifest, stream)
     for name in names:
         for line in _anomaly_lines(folder, name, policy):
             print(visible(line), file=stream)
@@ -100,6 +102,13 @@ def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
     for table in tables:
         console.print(table)
         console.print()
+
+
+def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
+    """Prints what files showed and the recipe does not say."""
+    for name, source in manifest["sources"].items():
+        for decision in source.get("decisions", ()):
+            print(visible(f"found    {name}: {decision}"), file=stream)
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:

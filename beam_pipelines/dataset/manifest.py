@@ -200,6 +200,19 @@ def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> d
             }
             for path, size, more in _read_files(plan)
         ],
+    } | _found(plan)
+
+
+def _found(plan: SourcePlan) -> dict[str, Any]:
+    """Returns what files showed and their recipe did not say."""
+    if not plan.decisions:
+        return {}
+    source = plan.source
+    options = ("delimiter", "quote", "header", "encoding", "columns", "formats")
+    found = {name: getattr(source, name) for name in options}
+    return {
+        "decisions": list(plan.decisions),
+        "found": {name: value for name, value in found.items() if value not in (None, {}, ())},
     }
 
 

@@ -459,6 +459,7 @@ def _describe(plan: Plan) -> list[str]:
         lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]
         if len(source.files) > 5:
             lines.append(f"    … and {len(source.files) - 5} more")
+        lines += [f"    found {decision}" for decision in source.decisions]
     if recipe.join:
         lines.append("joins")
     for step in plan.joins.steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -123,9 +124,9 @@ def as_in_dataset(
     path: tuple[str, ...] | None = None,
     date: datetime.date | None = None,
 ) -> Source:
-    """Returns the source with the types and classes of the dataset.
+    """Returns the source with the options, types and classes of the dataset.
 
-    They replace those that would be inferred.
+    They replace those that would be found or inferred.
 
     Args:
       source: of the dataset's recipe.
@@ -142,6 +143,12 @@ def as_in_dataset(
     # Planning reports a format that is not known.
     if entry is None or entry["format"] not in FORMATS:
         return source
+    found: dict[str, Any] = {
+        option: tuple(value) if isinstance(value, list) else value
+        for option, value in entry.get("found", {}).items()
+        if not getattr(source, option) and getattr(source, option) is not False
+    }
+    source = dataclasses.replace(source, **found)
     return FORMATS[entry["format"]].pin(source, entry["columns"], entry["labels"])
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def check_source(value: Value, source: Source) -> None:
     """Notes a source without names of its columns."""
-    if not source.header and not source.columns:
+    if source.header is False and not source.columns:
         value.wrong(
             "found 'header: false' without 'columns', expected the columns' names, in file order."
         )

@@ -27,7 +27,9 @@ from beam_pipelines.recipe.values import (
     read_bytes,
     read_character,
     read_choice,
+    read_encoding,
     read_flag,
+    read_formats,
     read_integer,
     read_mapping,
     read_name,
@@ -125,12 +127,17 @@ class Source:
         read_texts, (), "none", "Columns whose combined value must be unique in this source."
     )
     delimiter: str | None = recipe_key(
-        read_character, None, "`,`; of TSV, a tab", "One character between cells."
+        read_character, None, "found", "One character between cells."
     )
     quote: str | None = recipe_key(
-        read_quote, None, '`"`', "One character around cells; an empty text turns quoting off."
+        read_quote, None, "found", "One character around cells; an empty text turns quoting off."
     )
-    header: bool = recipe_key(read_flag, True, "true", "Whether the first line names the columns.")
+    header: bool | None = recipe_key(
+        read_flag, None, "found", "Whether the first line names the columns, exactly as written."
+    )
+    encoding: str | None = recipe_key(
+        read_encoding, None, "found", "Encoding of text files, of Python's codecs."
+    )
     columns: tuple[str, ...] = recipe_key(
         read_texts,
         (),
@@ -145,6 +152,9 @@ class Source:
     )
     types: Mapping[str, str] = recipe_key(
         read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
+    )
+    formats: Mapping[str, str] = recipe_key(
+        read_formats, {}, "found", "How the numbers, dates or booleans of a column are written."
     )
     infer: Literal["sample", "full"] = recipe_key(
         read_choice(("sample", "full")),
@@ -176,6 +186,11 @@ class Source:
         "Options of `idx` sources.",
     )
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether types are inferred from every row."""
+        return self.infer == "full"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import Problem, nearest
+from beam_pipelines.recipe.cell_formats import parse_format
 from beam_pipelines.recipe.lines import Path
 from beam_pipelines.recipe.path_dates import fill_date, has_date
 from beam_pipelines.recipe.yaml import Scalar, Tree
@@ -390,6 +391,31 @@ def read_types(value: Value) -> dict[str, str] | None:
         except ValueError as error:
             value.wrong(f"found {error}", column)
     return types
+
+
+@reader(**read_mapping.schema)
+def read_formats(value: Value) -> dict[str, str] | None:
+    """Column -> how its cells are written, as ``cell_formats.parse_format`` reads it."""
+    formats = read_mapping(value)
+    for column, text in (formats or {}).items():
+        try:
+            parse_format(text)
+        except ValueError as error:
+            value.wrong(f"{error}.", column)
+    return formats
+
+
+@reader(type="string")
+def read_encoding(value: Value) -> str | None:
+    """The name of a codec of Python between bytes and text."""
+    name = value.tree.text if isinstance(value.tree, Scalar) else ""
+    try:
+        b"a".decode(name)
+        "a".encode(name)
+    except (LookupError, ValueError):
+        value.expected("an encoding, such as utf-8, utf-16, latin-1, cp1252 or shift_jis")
+        return None
+    return name
 
 
 @reader(anyOf=[*_TEXT_OR_LIST["anyOf"], read_mapping.schema])

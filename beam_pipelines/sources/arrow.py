@@ -52,7 +52,7 @@ class Arrow(Format):
                     tables.check_schema(source, file.path, schema)
                     schemas.append((file, schema))
                     filled = (batch for batch in batches if batch.num_rows)
-                    for batch in filled if source.infer == "full" else itertools.islice(filled, 1):
+                    for batch in filled if source.reads_all else itertools.islice(filled, 1):
                         _check_layout(batch)
                         rows += batch.num_rows
                         shapes.note_shapes(

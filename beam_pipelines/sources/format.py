@@ -42,6 +42,9 @@ class Contents(NamedTuple):
         arrays without their files of labels.
       root: folder from which rows name their files; empty where they do not.
       sparse: columns that are sparse tensors together, whether they are selected or not.
+      source: the source with the options that the files show, where the recipe does not say them;
+        ``None``: as it is.
+      decisions: see ``SourcePlan``.
     """
 
     names: tuple[str, ...]
@@ -52,6 +55,8 @@ class Contents(NamedTuple):
     files: tuple[FileInfo, ...] = ()
     root: str = ""
     sparse: tuple[SparseColumns, ...] = ()
+    source: Source | None = None
+    decisions: tuple[str, ...] = ()
 
 
 class Rows(NamedTuple):

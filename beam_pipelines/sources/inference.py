@@ -29,7 +29,7 @@ def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple
 
     The others are for a sample without rows.
     """
-    if source.infer == "full":
+    if source.reads_all:
         yield files
         return
     first = sample_files(files)

@@ -74,7 +74,7 @@ class SourcePlan(PickledOnce):
     """A source that is ready to be read.
 
     Attributes:
-      source: the recipe's source.
+      source: the recipe's source, with the options that its files show.
       format: key of ``sources.FORMATS``.
       files: in order; at least one.
       read_schema: columns to read, with the types that the reader checks (``int8`` where the recipe
@@ -86,6 +86,8 @@ class SourcePlan(PickledOnce):
       root: folder from which rows name their files; empty where they do not.
       labels: labels of columns that are ids, as in ``sources.format.Contents``.
       sparse: columns that are sparse tensors.
+      decisions: what the files show and the recipe does not say, one a line, mostly as the option
+        that says it.
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
@@ -100,6 +102,7 @@ class SourcePlan(PickledOnce):
     root: str = ""
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sparse: tuple[SparseColumns, ...] = ()
+    decisions: tuple[str, ...] = ()
     reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property

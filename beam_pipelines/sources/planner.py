@@ -76,6 +76,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
                 "wrote it."
             )
     contents = FORMATS[name].infer(source, found)
+    source = contents.source or source
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found
@@ -91,6 +92,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         root=contents.root,
         labels=contents.labels,
         sparse=contents.sparse,
+        decisions=contents.decisions,
         reader=FORMATS[name],
     )
 

@@ -69,7 +69,7 @@ def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
 def check_text_options(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option that only text formats have."""
     problems = []
-    if not source.header:
+    if source.header is False:
         problems.append(
             problem(source, "header", f"a {name} file has no header. Leave the option out.")
         )
@@ -78,6 +78,14 @@ def check_text_options(source: Source, name: str) -> list[Problem]:
             problems.append(
                 problem(source, key, f"a {name} file has no {key}. Leave the option out.")
             )
+    if source.formats:
+        problems.append(
+            problem(
+                source,
+                "formats",
+                f"found it with a {name} file, expected it with CSV. Make them with 'derive'.",
+            )
+        )
     return problems
 
 

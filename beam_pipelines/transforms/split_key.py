@@ -145,7 +145,7 @@ def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> It
             "only an empty cell has no value."
         )
         yield Problem((*place, "nulls"), message)
-    if not is_part and source.columns and source.header:
+    if not is_part and source.columns and source.header is not False:
         message = "found 'columns' with a split by buckets, expected all: TFX hashes them all."
         yield Problem((*place, "columns"), message)
     digits = _columns_of_numbers(base)

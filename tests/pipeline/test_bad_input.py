@@ -121,12 +121,12 @@ BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
         (("a.csv, column 'a': found the integer 9223372036854775808, expected none "
          "beyond int64"), "types: {a: text}"),
     ),
-    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "path: a.csv", (("a.csv, line 3, column "
+    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "{path: a.csv, encoding: utf-8}", (("a.csv, line 3, column "
                                                          "'b': found"), "expected text in UTF-8", "bytes")),
-    "header not UTF-8": (b"a,b\xff\n1,x\n", "path: a.csv", (("a.csv, line 1: found bytes in the "
+    "header not UTF-8": (b"a,b\xff\n1,x\n", "{path: a.csv, encoding: utf-8}", (("a.csv, line 1: found bytes in the "
                                                             "header that are not UTF-8"),)),
-    "UTF-16": (GOOD.encode("utf-16"), "path: a.csv", (("a.csv: found UTF-16 text, "
-                                                      "expected UTF-8"), "iconv")),
+    "UTF-16": (GOOD.encode("utf-16"), "{path: a.csv, encoding: utf-8}", (("a.csv: found UTF-16 text, "
+                                                      "expected UTF-8"), "Set 'encoding: utf-16'")),
     "empty file": ("", "path: a.csv", (("a.csv: found an empty file, "
                                        "expected data"), "Leave it out")),
     "line ends only": ("\n\n", "path: a.csv", ("a.csv: found no header, expected one",)),

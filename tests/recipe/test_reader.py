@@ -717,7 +717,7 @@ def test_normalised_defaults_are_stable() -> None:
     """Two ways to write the same recipe have the same hash."""
     short = parse("name: a\nsources: {a: a.csv}")
     long = parse(
-        "name: a\nfrom: a\nsources: {a: {path: [a.csv], header: true}}\nsplit: {train: 1}\noutput: "
+        "name: a\nfrom: a\nsources: {a: {path: [a.csv], infer: sample}}\nsplit: {train: 1}\noutput: "
         "{level: 1}"
     )
     assert recipe_hash(short) == recipe_hash(long)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import heapq
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from operator import itemgetter
 
@@ -17,11 +18,14 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv import native
 from beam_pipelines.sources.csv.bad_cells import INFINITY, Flags, bad_cells, without_plus
+from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
@@ -49,6 +53,7 @@ class CsvParser:
       dialect: delimiter and quote.
       nulls: texts that mean null.
       exact: columns of float64 that may round no integer, because no recipe declares them so.
+      formats: column -> how its cells are written, if they are not written plainly.
     """
 
     names: tuple[str, ...]
@@ -57,6 +62,17 @@ class CsvParser:
     dialect: Dialect
     nulls: tuple[str, ...]
     exact: frozenset[str] = frozenset()
+    formats: Mapping[str, CellFormat] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def texts(self) -> CsvParser:
+        """The parser that reads the columns with formats as texts."""
+        return dataclasses.replace(
+            self,
+            read_schema=_as_texts(self.read_schema, self.formats),
+            schema=_as_texts(self.schema, self.formats),
+            formats={},
+        )
 
     def toggles(self, data: bytes) -> Positions:
         """Returns the quotes that open or close in whole records."""
@@ -77,6 +93,12 @@ class CsvParser:
         It does so if the kernel is not certain of the result, or a record may have more than
         ``line_bytes``.
         """
+        if self.formats:
+            texts = self.texts.parse_natively(data, line_bytes)
+            try:
+                return None if texts is None else self._formatted(texts)
+            except pa.ArrowInvalid:
+                return None
         batch = native.parse(
             data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes
         )
@@ -84,6 +106,8 @@ class CsvParser:
 
     def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
         """Parses records with pyarrow.csv, which decides all cases; see ``parse``."""
+        if self.formats:
+            return self._formatted(self.texts.parse_with_arrow(data, multi_line))
         types = {field.name: field.type for field in self.read_schema}
         read = partial(
             read_table,
@@ -105,6 +129,20 @@ class CsvParser:
             raise pa.ArrowInvalid(whole_numbers.ROUNDED)
         arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _formatted(self, texts: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns records with the columns of formats in their types.
+
+        Raises:
+          pa.ArrowInvalid: a cell is not in its column's format, or its value not of its type.
+        """
+        arrays = dict(zip(texts.schema.names, texts.columns, strict=True))
+        for name, format_ in self.formats.items():
+            plain = to_plain(arrays[name], format_)
+            if plain.null_count > arrays[name].null_count:
+                raise pa.ArrowInvalid(f"a cell of '{name}' is not written as {format_}")
+            arrays[name] = columns.normalise(plain.cast(self.read_schema.field(name).type))
+        return pa.RecordBatch.from_arrays(list(arrays.values()), schema=self.schema)
 
     def _check_infinite(self, data: bytes, table: pa.Table) -> None:
         """Raises ``pa.ArrowInvalid`` if a finite number in the text became infinite."""
@@ -200,11 +238,25 @@ class CsvParser:
         wrong = np.full(len(starts), -1)
         for number, (field, column) in enumerate(zip(self.read_schema, table.columns, strict=True)):
             cells = columns.only_chunk(column)
-            bad = bad_cells(cells, field.type, self.nulls)
+            bad = self._bad_cells_of(field, cells)
             if field.name in self.exact:
                 bad |= whole_numbers.refused(cells).to_numpy(zero_copy_only=False)
             wrong[(wrong < 0) & bad] = number
         return self._described(table, wrong, starts, ends), wrong >= 0
+
+    def _bad_cells_of(self, field: pa.Field, cells: pa.Array) -> Flags:
+        """Returns which cells of a column, as bytes, are bad."""
+        if field.name not in self.formats:
+            return bad_cells(cells, field.type, self.nulls)
+        bad = bad_cells(cells, pa.string(), self.nulls)
+        texts = pc.if_else(pa.array(~bad), cells, None).view(pa.string())
+        plain = to_plain(texts, self.formats[field.name])
+        nulls = pc.is_in(texts, value_set=pa.array(self.nulls, pa.string()))
+        bad |= pc.and_not(plain.is_null(), nulls).to_numpy(zero_copy_only=False)
+        good = plain.is_valid().to_numpy(zero_copy_only=False)
+        fits = bad_cells(plain.drop_null().cast(pa.binary()), field.type, ())
+        bad[np.flatnonzero(good)[fits]] = True
+        return bad
 
     def _described(
         self, table: pa.Table, wrong: Positions, starts: Positions, ends: Positions
@@ -285,6 +337,7 @@ class CsvParser:
                 self,
                 read_schema=pa.schema([field]),
                 schema=pa.schema([self.schema.field(field.name)]),
+                formats={n: format_ for n, format_ in self.formats.items() if n == field.name},
             )
             try:
                 one.parse(record)
@@ -296,6 +349,8 @@ class CsvParser:
         expected = whole_numbers.why_text_refused(found) if field.name in self.exact else ""
         if expected:
             return f"found {shorten(found, 100)!r}, expected {expected}. {_float_cure(field.name)}"
+        if field.name in self.formats:
+            return _wrong_format(found, field, self.formats[field.name])
         return bad_rows.wrong_value(found, field.type, _cure(field, found))
 
 
@@ -318,13 +373,32 @@ def _with_plus_signs(
     return table
 
 
+def _as_texts(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    return pa.schema([pa.field(f.name, pa.string()) if f.name in names else f for f in schema])
+
+
+def _wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
+    """Returns the message for a cell of another format."""
+    plain = to_plain(pa.array([found]), format_)[0].as_py()
+    if plain is not None and pa.types.is_integer(field.type):
+        return bad_rows.wrong_value(found, field.type, _float_cure(field.name))
+    key = yaml_text(field.name)
+    return (
+        f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. Add {found!r} to "
+        f"'nulls' of the source, declare 'types: {{{key}: text}}', or set 'formats' of the source."
+    )
+
+
 def _float_cure(name: str) -> str:
     return f"Declare 'types: {{{name}: text}}' or 'types: {{{name}: float64}}'."
 
 
 def _cure(field: pa.Field, found: str) -> str:
     if pa.types.is_string(field.type):
-        return f"Convert the file to UTF-8, or declare 'types: {{{field.name}: bytes}}'."
+        return (
+            "Set 'encoding' of the source, such as cp1252, or declare "
+            f"'types: {{{field.name}: bytes}}'."
+        )
     if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
         return _float_cure(field.name)
     return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."

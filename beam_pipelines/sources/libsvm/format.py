@@ -48,7 +48,7 @@ class SparseLines(TextFormat):
     suffixes: tuple[str, ...]
     base: int
     has_fields: bool = False
-    options = ("libsvm",)
+    options = ("libsvm", "encoding")
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -77,7 +77,7 @@ class Parquet(Format):
                             SAMPLE_ROWS, columns=wanted, use_threads=False
                         )
                         shapes.note_shapes(
-                            seen, sample if source.infer == "full" else itertools.islice(sample, 1)
+                            seen, sample if source.reads_all else itertools.islice(sample, 1)
                         )
             if rows:
                 break

@@ -25,7 +25,7 @@ from beam_pipelines.sources.compression import (
 from beam_pipelines.sources.format import CHUNK_BYTES, QuoteStates
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo
-from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.text import encodings, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
 from beam_pipelines.storage import files
 
@@ -55,6 +55,18 @@ class Body(NamedTuple):
     crc32c: int | None = None
 
 
+def is_stream(source: Source, path: str) -> bool:
+    """Whether a file cannot be cut: its text is compressed or encoded."""
+    return compression_of(source, path) != "none" or encodings.is_transcoded(source)
+
+
+def as_utf8(source: Source, path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Returns blocks of a file's text as UTF-8."""
+    if source.encoding is None or not encodings.is_transcoded(source):
+        return blocks
+    return encodings.transcoded(blocks, path, source.encoding)
+
+
 def read_bodies(
     source: Source, byte_range: ByteRange, states: QuoteStates, dialect: Dialect
 ) -> Iterator[Body]:
@@ -62,11 +74,12 @@ def read_bodies(
     path = byte_range.file.path
     compression = compression_of(source, path)
     with files.open_read(path) as file:
-        if compression == "none":
+        if not is_stream(source, path):
             yield _cut_body(file, byte_range, states, dialect, source.limits)
             return
         checksummed = ChecksummedFile(file)
         blocks = decompressed_blocks(checksummed, path, compression, CHUNK_BYTES, source.limits)
+        blocks = as_utf8(source, path, blocks)
         yield from stream_bodies(blocks, path, dialect, source.limits)
         yield Body(0, b"", crc32c=checksummed.crc32c())
 
@@ -178,7 +191,7 @@ def sample_bodies(
 
     They are the beginnings of the sampled files or, with ``infer: full``, all of them.
     """
-    full = source.infer == "full"
+    full = source.reads_all
     size = CHUNK_BYTES if full else SAMPLE_BYTES // len(sampled)
     for file in sampled:
         with files.open_read(file.path) as opened:
@@ -187,9 +200,8 @@ def sample_bodies(
                 check_beginning(file.path, compression, source.limits)
             blocks = decompressed_blocks(opened, file.path, compression, size, source.limits)
             first = next(blocks, b"")
-            bodies = stream_bodies(
-                itertools.chain([first], blocks), file.path, dialect, source.limits
-            )
+            texts = as_utf8(source, file.path, itertools.chain([first], blocks))
+            bodies = stream_bodies(texts, file.path, dialect, source.limits)
             # The first body of a longer file ends where a record does; a later one may not.
             cut = not full and len(first) == size
             for body in itertools.islice(bodies, 1) if cut else bodies:
@@ -206,7 +218,7 @@ def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
         return offset, data
     if data.startswith(_UTF_16_MARKS):
         raise DataError(
-            f"{path}: found UTF-16 text, expected UTF-8. Convert it: 'iconv -f UTF-16 -t UTF-8'."
+            f"{path}: found UTF-16 text, expected UTF-8. Set 'encoding: utf-16' of the source."
         )
     return (
         (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :])
@@ -286,9 +298,10 @@ def _count_lines(source: Source, path: str, length: int) -> int:
     """Counts line ends in the first ``length`` bytes of a file's text."""
     count, after_return = 0, False
     with files.open_read(path) as file:
-        for block in decompressed_blocks(
+        blocks = decompressed_blocks(
             file, path, compression_of(source, path), 4 * MIB, source.limits
-        ):
+        )
+        for block in as_utf8(source, path, blocks):
             if length <= 0:
                 break
             part = block[:length]

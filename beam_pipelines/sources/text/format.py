@@ -12,7 +12,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.compression import no_zlib
 from beam_pipelines.sources.format import (
     Format,
     Position,
@@ -43,6 +43,7 @@ class TextFormat(Format):
     records are not the lines that are not blank.
     """
 
+    options: tuple[str, ...] = ("encoding",)
     infers_types = True
 
     def check(self, source: Source) -> list[Problem]:
@@ -50,8 +51,8 @@ class TextFormat(Format):
         return no_zlib(source)
 
     def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges: unless it is compressed."""
-        return compression_of(source, path) == "none"
+        """Whether a file can be cut: neither compressed nor encoded ones can."""
+        return not blocks.is_stream(source, path)
 
     def dialect(self, source: Source) -> Dialect:
         """Returns delimiter and quote of a source; by default no quote."""

@@ -172,7 +172,7 @@ def _sample(source: Source, file: FileInfo, number: int) -> Iterator[RecordBlock
     for block in read_blocks(source, file):
         yield block
         size_bytes += block.framed_bytes
-        if source.infer != "full" and size_bytes * number >= inference.SAMPLE_BYTES:
+        if not source.reads_all and size_bytes * number >= inference.SAMPLE_BYTES:
             return
 
 

@@ -1,0 +1,139 @@
+"""How the cells of a text column are written: numbers, dates, booleans.
+
+A format is written in a recipe as the number 1234.5 would look in the file (``1.234,5 €``), as a
+pattern of ``strptime`` (``%d/%m/%Y``), or as two words (``yes/no``). It says how to read cells that
+are not written as in plain CSV.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Literal
+
+# A blank, a no-break space and a narrow one; all three separate thousands.
+BLANKS = " \u00a0\u202f"
+APOSTROPHES = "'\u2019"
+_NUMBER = re.compile(
+    rf"(?P<before>[^0-9.,]*)1(?P<thousands>[.,{BLANKS}{APOSTROPHES}]?)234"
+    r"(?:(?P<decimal>[.,])5)?(?P<after>[^0-9.,]*)"
+)
+_PARTS = re.compile(r"%(?P<part>[A-Za-z])(?P<text>[^%]*)")
+_DAYS = ({"d", "m", "Y"}, {"d", "m", "y"})
+_CLOCKS: tuple[set[str], ...] = (
+    set(),
+    {"H", "M"},
+    {"H", "M", "S"},
+    {"I", "M", "p"},
+    {"I", "M", "S", "p"},
+)
+EXPECTED = (
+    "the number 1234.5 as the file writes it, such as '1.234,5 €', a pattern such as '%d/%m/%Y', "
+    "or the words of true and false, such as 'yes/no'"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberFormat:
+    """A number's separators and unit.
+
+    Attributes:
+      decimal: before the fraction, ``.`` or ``,``.
+      thousands: between groups of three digits; empty if there is none.
+      before, after: units, which a cell may lack; of ``%`` every cell but 0 has it.
+    """
+
+    decimal: Literal[".", ","]
+    thousands: str = ""
+    before: str = ""
+    after: str = ""
+
+    def __str__(self) -> str:
+        whole = f"1{self.thousands}234"
+        gap = " " if self.after and self.after != "%" else ""
+        return f"{self.before}{whole}{self.decimal}5{gap}{self.after}"
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether numbers are hundredths."""
+        return "%" in (self.before, self.after)
+
+
+@dataclasses.dataclass(frozen=True)
+class DateFormat:
+    """A day, perhaps with a time of day.
+
+    Attributes:
+      pattern: as ``strptime`` takes it, of %d %m %Y %y %H %I %M %S %p.
+    """
+
+    pattern: str
+
+    def __str__(self) -> str:
+        return self.pattern
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """Letters of the parts, each with the text behind it."""
+        return [(match["part"], match["text"]) for match in _PARTS.finditer(self.pattern)]
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether cells have a time of day."""
+        return any(part in "HI" for part, _ in self.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class WordsFormat:
+    """The words of true and false, in any case."""
+
+    true: str
+    false: str
+
+    def __str__(self) -> str:
+        return f"{self.true}/{self.false}"
+
+
+CellFormat = NumberFormat | DateFormat | WordsFormat
+
+
+def parse_format(text: str) -> CellFormat:
+    """Returns the format that a recipe's text describes.
+
+    Raises:
+      ValueError: it describes none; the message says what was expected.
+    """
+    format_ = _number(text) or _date(text) or _words(text)
+    if format_ is None:
+        raise ValueError(f"found '{text}', expected {EXPECTED}")
+    return format_
+
+
+def _number(text: str) -> NumberFormat | None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or match["thousands"] == match["decimal"]:
+        return None
+    decimal = match["decimal"] or ("," if match["thousands"] == "." else ".")
+    thousands = match["thousands"]
+    if thousands in BLANKS:
+        thousands = thousands and " "
+    elif thousands in APOSTROPHES:
+        thousands = "'"
+    return NumberFormat(
+        "," if decimal == "," else ".", thousands, match["before"].strip(), match["after"].strip()
+    )
+
+
+def _date(text: str) -> DateFormat | None:
+    format_ = DateFormat(text)
+    parts = [part for part, _ in format_.parts]
+    of_day = {part for part in parts if part in "dmyY"}
+    of_clock = set(parts) - of_day
+    is_known = len(parts) == len(set(parts)) and of_day in _DAYS and of_clock in _CLOCKS
+    return format_ if text.startswith("%") and is_known else None
+
+
+def _words(text: str) -> WordsFormat | None:
+    true, _, false = (word.strip().casefold() for word in text.partition("/"))
+    is_pair = true and false and "/" not in false and true != false and "%" not in text
+    return WordsFormat(true, false) if is_pair else None

@@ -1,0 +1,139 @@
+"""Chooses the formats of columns by their cells, or asks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from beam_pipelines.core.columns import parse_type
+from beam_pipelines.core.errors import Problem, RecipeProblems
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.cell_formats import (
+    CellFormat,
+    NumberFormat,
+    parse_format,
+)
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sources.csv.evidence import Evidence, Verdict, is_grouped, judge, type_of
+from beam_pipelines.sources.format import problem
+
+_GROUPED = NumberFormat(",", ".")
+
+
+def without_index(names: tuple[str, ...]) -> str:
+    """Returns the decision on a nameless column that counts the rows."""
+    return (
+        f"column 1 has no name and counts the rows: left out  # columns: [{names[0]}, …] reads it"
+    )
+
+
+def choose(
+    source: Source,
+    schema: pa.Schema,
+    evidence: Mapping[str, Evidence],
+    wanted: tuple[str, ...],
+    default: str,
+) -> tuple[Source, dict[str, pa.DataType], list[str]]:
+    """Decides how the cells of each column are written.
+
+    Args:
+      source: with its dialect.
+      schema: types as Arrow infers them.
+      evidence: column -> shapes of its cells in the sample.
+      wanted: columns that are read.
+      default: the format's delimiter.
+
+    Returns:
+      The source with the formats found, the types of the wanted columns, and a line for each
+      decision.
+
+    Raises:
+      RecipeProblems: a column has two readings.
+    """
+    types = {name: schema.field(name).type for name in wanted}
+    formats = {name: parse_format(text) for name, text in source.formats.items() if name in wanted}
+    texts = [name for name in wanted if name not in formats and _may_have(source, name, types)]
+    verdicts = {name: judge(evidence[name]) for name in texts}
+    decimal = _decimal_mark(verdicts.values(), types, evidence)
+    verdicts = {name: judge(evidence[name], decimal) for name in texts}
+    undeclared = [name for name in wanted if name not in formats and name not in source.types]
+    for name in undeclared:
+        if types[name] == pa.float64() and is_grouped(evidence[name]):
+            verdicts[name] = _grouped(decimal, source.delimiter or default)
+    problems, decisions = [], []
+    for name, verdict in verdicts.items():
+        if len(verdict.readings) > 1:
+            problems.append(_ask(source, name, verdict, evidence[name]))
+        elif verdict.readings and not verdict.misfits:
+            formats[name] = verdict.readings[0]
+            decisions.append(_decision(name, verdict.readings[0], evidence[name]))
+    if problems:
+        raise RecipeProblems(problems)
+    for name, format_ in formats.items():
+        if name not in source.types:
+            types[name] = type_of(format_, evidence[name])
+    shown = {name: str(format_) for name, format_ in formats.items()}
+    return dataclasses.replace(source, formats={**source.formats, **shown}), types, decisions
+
+
+def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bool:
+    """Whether a column is text to Arrow, but not to the recipe."""
+    if not pa.types.is_string(types[name]):
+        return False
+    declared = source.types.get(name)
+    return declared is None or not (
+        pa.types.is_string(parse_type(declared)) or pa.types.is_binary(parse_type(declared))
+    )
+
+
+def _decimal_mark(
+    verdicts: Iterable[Verdict], types: Mapping[str, pa.DataType], evidence: Mapping[str, Evidence]
+) -> str:
+    """Returns the decimal mark that the columns agree on; else nothing."""
+    marks = {
+        "."
+        for name, type_ in types.items()
+        if type_ == pa.float64() and not is_grouped(evidence[name])
+    }
+    for verdict in verdicts:
+        for format_ in verdict.readings[:1]:
+            is_certain = len(verdict.readings) == 1 and not verdict.misfits
+            if isinstance(format_, NumberFormat) and is_certain and _has_mark(format_):
+                marks.add(format_.decimal)
+    return marks.pop() if len(marks) == 1 else ""
+
+
+def _has_mark(format_: NumberFormat) -> bool:
+    """Whether the format was chosen for its separators."""
+    return format_.decimal + format_.thousands != "."
+
+
+def _grouped(decimal: str, delimiter: str) -> Verdict:
+    """Returns how numbers are read that all look like 1.234."""
+    if decimal == ",":
+        return Verdict((_GROUPED,), word="numbers")
+    if delimiter == ";" and not decimal:  # of spreadsheets whose decimal mark is a comma
+        return Verdict((NumberFormat("."), _GROUPED), word="numbers")
+    return Verdict()
+
+
+def _ask(source: Source, name: str, verdict: Verdict, evidence: Evidence) -> Problem:
+    key = yaml_text(name)
+    cures = [f"'formats: {{{key}: {yaml_text(str(format_))}}}'" for format_ in verdict.readings]
+    kinds = {"numbers": "numbers", "dates": "days"}[verdict.word]
+    shown = " and as ".join(str(format_) for format_ in verdict.readings)
+    return problem(
+        source,
+        "formats",
+        f"column '{name}': found {shorten(evidence.example, 40)!r} and the like, which are "
+        f"different {kinds} as {shown}. Set "
+        f"{' or '.join(cures)}, or 'types: {{{key}: text}}'.",
+    )
+
+
+def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:
+    example = shorten(evidence.example, 40)
+    return f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}"

@@ -1,0 +1,319 @@
+"""Finds how cells are written: as numbers, dates, booleans or text.
+
+A sample's cells are counted by their shape: every digit becomes 1, except a leading zero. A column
+has millions of numbers, but few shapes of them. So the choice costs little, and is plain Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import columns
+from beam_pipelines.recipe.cell_formats import (
+    CellFormat,
+    DateFormat,
+    NumberFormat,
+    WordsFormat,
+    parse_format,
+)
+from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.csv.sniffer import kind
+
+# A few values that do not fit make a column nearly numeric: this share, and so many.
+NEARLY_SHARE, NEARLY_MOST = 0.01, 300
+# Cells that decide whether a column is text, and the share of them that may be none.
+_LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
+# More shapes than these are text.
+_MOST_SHAPES = 2_000
+_WORDS = (
+    "yes/no", "y/n", "true/false", "t/f", "on/off", "ja/nein", "j/n", "oui/non", "si/no", "sí/no",
+    "sì/no", "sim/não", "tak/nie", "ano/ne", "wahr/falsch", "vrai/faux", "ja/nej", "kyllä/ei",
+)  # fmt: skip
+_WORD_FORMATS = [parse_format(text) for text in _WORDS]
+_KNOWN_WORDS = frozenset(word for text in _WORDS for word in text.split("/"))
+_UNIT = re.compile(r"[$€£¥₹₽₩₺%]|[A-Z]{3}|zł|kr|Kč|Ft|R\$")
+_SEPARATORS = (
+    (".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (",", "'"), (",", " "), (".", " "),
+)  # fmt: skip
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", ", %H:%M")
+_ORDERS = ("Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d")
+# Arrow's own readers take these, and no other reading may contradict them.
+_PLAIN = NumberFormat(".")
+_GROUPED = NumberFormat(",", ".")
+_EXPONENT = re.compile(r"[+-]?(1+\.?1*|\.1+|0\.?1*)[eE][+-]?[01]+")
+_IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
+_ZERO = "\u00a7"
+
+
+@dataclasses.dataclass
+class Evidence:
+    """Shapes of a column's cells, counted.
+
+    Attributes:
+      shapes: shape -> cells of it; ``<double>`` counts cells of a part that Arrow read as such.
+      dates: pattern of a date -> cells that fit it.
+      texts: cells of parts that are text.
+      example: a cell.
+    """
+
+    shapes: Counter[str] = dataclasses.field(default_factory=Counter)
+    dates: Counter[str] = dataclasses.field(default_factory=Counter)
+    texts: int = 0
+    example: str = ""
+
+    @property
+    def total(self) -> int:
+        """All cells that are not null."""
+        return sum(self.shapes.values()) + self.texts
+
+    def add(self, other: Evidence) -> None:
+        """Adds the cells of another part of the column."""
+        self.example = self.example or other.example
+        self.shapes += other.shapes
+        self.dates += other.dates
+        self.texts += other.texts
+        if len(self.shapes) > _MOST_SHAPES:
+            self.texts, self.shapes = self.total, Counter()
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """How a column is read.
+
+    Attributes:
+      readings: formats that fit; several: as likely as each other; none: as Arrow reads it.
+      misfits: how many cells fit none of them.
+      word: for the values, in messages: ``numbers``, ``dates`` or ``booleans``; empty: texts.
+    """
+
+    readings: tuple[CellFormat, ...] = ()
+    misfits: int = 0
+    word: str = ""
+
+
+def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
+    """Returns the shapes of a column's cells.
+
+    Args:
+      texts: as Arrow inferred the column: string if it found no other type.
+    """
+    column = columns.only_chunk(texts) if isinstance(texts, pa.ChunkedArray) else texts
+    number = len(column) - column.null_count
+    if not pa.types.is_string(column.type):
+        return Evidence(Counter({f"<{column.type}>": number} if number else {}))
+    column = column.drop_null()
+    some = column.take(
+        pa.array(np.linspace(0, len(column) - 1, min(len(column), _LOOKED_AT)).astype(np.int64))
+    ).to_pylist()
+    formatted = [cell for cell in some if _is_formatted(cell)]
+    if not some or len(formatted) < _LEAST_FORMATTED * len(some):
+        return Evidence(texts=number)
+    counted = column.value_counts()
+    values, counts = counted.field("values"), counted.field("counts")
+    shapes = _shapes(values, counts)
+    dates: Counter[str] = Counter()
+    if any(kind(cell) == "date" for cell in formatted):
+        dates = _dates(values, counts, formatted)
+    return Evidence(shapes, dates, example=max(formatted[:20], key=len))
+
+
+def _is_formatted(cell: str) -> bool:
+    return kind(cell) in ("number", "date") or cell.strip().casefold() in _KNOWN_WORDS
+
+
+def _shapes(values: pa.Array, counts: pa.Array) -> Counter[str]:
+    marked = pc.replace_substring_regex(
+        values, pattern=r"^([^0-9]*)0([0-9.,xX])", replacement=rf"\1{_ZERO}\2"
+    )
+    shapes = pc.replace_substring_regex(marked, pattern="[0-9]", replacement="1")
+    shapes = pc.replace_substring(shapes, _ZERO, "0")
+    grouped = pa.table({"shape": shapes, "count": counts}).group_by("shape")
+    table = grouped.aggregate([("count", "sum")])
+    if table.num_rows > _MOST_SHAPES:
+        return Counter({"text": pc.sum(counts).as_py()})
+    return Counter(
+        dict(zip(table["shape"].to_pylist(), table["count_sum"].to_pylist(), strict=True))
+    )
+
+
+def _dates(values: pa.Array, counts: pa.Array, some: list[str]) -> Counter[str]:
+    """Returns how many cells fit each pattern that is likely."""
+    separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/.])", cell))}
+    some_cells = pa.array(some, pa.string())
+    found: Counter[str] = Counter()
+    for separator in sorted(separators):
+        for order in _ORDERS:
+            for clock in _CLOCKS:
+                pattern = re.sub("([dmyY])", r"%\1", order.format(separator)) + clock
+                format_ = DateFormat(pattern)
+                if to_plain(some_cells, format_).null_count > (1 - _LEAST_FORMATTED) * len(some):
+                    continue
+                fits = to_plain(values, format_).is_valid()
+                found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
+    return found
+
+
+def judge(evidence: Evidence, decimal: str = "") -> Verdict:
+    """Returns how a column is read.
+
+    Args:
+      evidence: of its cells.
+      decimal: the decimal mark of other columns of the file, if they tell.
+    """
+    total = evidence.total
+    readings: list[tuple[int, str, tuple[CellFormat, ...]]] = [
+        _judge_numbers(evidence, decimal),
+        _judge_words(evidence),
+        _judge_dates(evidence),
+    ]
+    fits, word, formats = max(readings, key=lambda reading: reading[0])
+    misfits = total - fits
+    if not total or not fits or evidence.texts > misfits:
+        return Verdict()
+    if misfits and any(_IDENTIFIER.fullmatch(shape) for shape in evidence.shapes):
+        return Verdict()
+    if misfits > min(NEARLY_MOST, NEARLY_SHARE * total):
+        return Verdict()
+    return Verdict(formats, misfits, word)
+
+
+def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[CellFormat, ...]]:
+    shapes = list(evidence.shapes)
+    counts = np.array([evidence.shapes[shape] for shape in shapes], np.int64)
+    units = Counter[tuple[str, str]]()
+    for shape, count in evidence.shapes.items():
+        units[_units(shape)] += count
+    is_number = np.array(
+        [shape == "<int64>" or bool(_EXPONENT.fullmatch(shape)) for shape in shapes], bool
+    )
+    is_double = np.array([shape == "<double>" for shape in shapes], bool)
+    array = pa.array(shapes, pa.string())
+    fits: dict[NumberFormat, int] = {}
+    for before, after in units:
+        for mark, thousands in _SEPARATORS:
+            format_ = NumberFormat(mark, thousands, before, after)  # type: ignore[arg-type]
+            flags = to_plain(array, format_).is_valid().to_numpy(zero_copy_only=False)
+            flags = flags | (is_number & (not format_.is_percent))
+            flags |= is_double & (mark == ".") & (not format_.is_percent)
+            fits[format_] = int(counts[flags].sum())
+    most = max(fits.values(), default=0)
+    best = [format_ for format_, number in fits.items() if number == most]
+    if not most:
+        return 0, "", ()
+    return most, "numbers", _likely(best, shapes, decimal)
+
+
+def _units(shape: str) -> tuple[str, str]:
+    """Returns the units before and behind a number."""
+    before = re.match(r"[^0-9.,]*", shape.lstrip("+-"))
+    after = re.search(r"[^0-9.,]*$", shape)
+    units = [(found[0] if found else "").strip(" \u00a0\u202f+-") for found in (before, after)]
+    known = [unit if _UNIT.fullmatch(unit) else "" for unit in units]
+    return known[0], "" if shape and not re.search("[0-9]", shape) else known[1]
+
+
+def _likely(best: list[NumberFormat], shapes: list[str], decimal: str) -> tuple[NumberFormat, ...]:
+    """Returns the likely ones of formats that fit equally many cells.
+
+    Two are as likely as each other if they read a cell as different numbers: 1,234.
+    """
+    simple = min(best, key=lambda f: (f.before + f.after != "", _rank(f)))
+    best = [f for f in best if (f.before, f.after) == (simple.before, simple.after)]
+    array = pa.array([shape for shape in shapes if not shape.startswith("<")], pa.string())
+    values: dict[tuple[float | None, ...], NumberFormat] = {}
+    for format_ in sorted(best, key=_rank):
+        plain = to_plain(array, format_)
+        values.setdefault(tuple(_number(text) for text in plain.to_pylist()), format_)
+    different = list(values.values())
+    if len(different) > 1 and decimal:
+        different = [f for f in different if f.decimal == decimal] or different
+    return tuple(different[:2])
+
+
+def _rank(format_: NumberFormat) -> int:
+    return _SEPARATORS.index((format_.decimal, format_.thousands))
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)
+
+
+def _judge_words(evidence: Evidence) -> tuple[int, str, tuple[CellFormat, ...]]:
+    folded = Counter[str]()
+    for shape, count in evidence.shapes.items():
+        folded["true" if shape == "<bool>" else shape.strip().casefold()] += count
+    if evidence.shapes["<bool>"]:
+        folded["false"] += 0
+    best: tuple[int, str, tuple[CellFormat, ...]] = (0, "", ())
+    for format_ in _WORD_FORMATS:
+        if isinstance(format_, WordsFormat) and {format_.true, format_.false} <= set(folded):
+            fits = folded[format_.true] + folded[format_.false]
+            best = max(best, (fits, "booleans", (format_,)), key=lambda found: found[0])
+    return best
+
+
+def _judge_dates(evidence: Evidence) -> tuple[int, str, tuple[CellFormat, ...]]:
+    plain = sum(evidence.shapes[shape] for shape in evidence.shapes if _is_moment(shape))
+    if not evidence.dates:
+        return (plain, "dates", ()) if plain else (0, "", ())
+    most = max(evidence.dates.values())
+    patterns = [pattern for pattern, fits in evidence.dates.items() if fits == most]
+    # Of days with dots the day comes first, everywhere.
+    if len(patterns) > 1 and all("." in pattern for pattern in patterns):
+        patterns = [p for p in patterns if p.startswith("%d")] or patterns
+    iso = [pattern for pattern in patterns if pattern.startswith("%Y-")]
+    formats = tuple(DateFormat(pattern) for pattern in (iso or patterns))
+    return most + (plain if iso else 0), "dates", formats
+
+
+def _is_moment(shape: str) -> bool:
+    return shape.startswith(("<date", "<timestamp"))
+
+
+def type_of(format_: CellFormat, evidence: Evidence) -> pa.DataType:
+    """Returns the type of a column's values.
+
+    Numbers without a fraction in the sample are int64.
+    """
+    if isinstance(format_, WordsFormat):
+        return pa.bool_()
+    if isinstance(format_, DateFormat):
+        return pa.timestamp("us") if format_.has_clock else pa.date32()
+    shapes = pa.array([s for s in evidence.shapes if not s.startswith("<")], pa.string())
+    plain = [text for text in to_plain(shapes, format_).to_pylist() if text is not None]
+    has_parts = (
+        format_.is_percent
+        or any("." in text for text in plain)
+        or "<double>" in evidence.shapes
+        or any(_EXPONENT.fullmatch(shape) for shape in evidence.shapes)
+    )
+    return pa.float64() if has_parts or not plain else pa.int64()
+
+
+def may_be_grouped(texts: pa.ChunkedArray) -> bool:
+    """Whether numbers that Arrow reads as fractions may have dots between thousands.
+
+    Looks at the first cells only.
+    """
+    some = texts.slice(0, _LOOKED_AT).combine_chunks().drop_null()
+    return bool(to_plain(some, _GROUPED).null_count == 0)
+
+
+def is_grouped(evidence: Evidence) -> bool:
+    """Whether all numbers may have dots between thousands, and some have."""
+    shapes = list(evidence.shapes)
+    return (
+        not evidence.texts
+        and any("." in shape for shape in shapes)
+        and not any(shape != "<int64>" and shape.startswith("<") for shape in shapes)
+        and to_plain(
+            pa.array([shape for shape in shapes if shape != "<int64>"], pa.string()), _GROUPED
+        ).null_count
+        == 0
+    )

@@ -1,0 +1,152 @@
+"""Turns formatted cells into the plain texts that Arrow reads.
+
+``1.234,50 €`` becomes ``1234.50``, ``31/01/2024`` becomes ``2024-01-31``, ``yes`` becomes ``true``.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.recipe.cell_formats import (
+    APOSTROPHES,
+    BLANKS,
+    CellFormat,
+    DateFormat,
+    NumberFormat,
+)
+
+_BLANK = f"[{BLANKS}\t]"
+# More digits than float64 keeps: such a number of a float column would be rounded.
+_MOST_DIGITS = 15
+# Letter of a part -> its digits. Days and months may lack a leading zero.
+_DIGITS = {
+    "d": "[0-9]{1,2}",
+    "m": "[0-9]{1,2}",
+    "Y": "[0-9]{4}",
+    "y": "[0-9]{2}",
+    "H": "(?:[01]?[0-9]|2[0-3])",
+    "I": "(?:0?[1-9]|1[0-2])",
+    "M": "[0-5][0-9]",
+    "S": "[0-5][0-9]",
+    "p": "[AaPp][Mm]",
+}
+# Days of the months, by number; month 0 has none.
+_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def to_plain(texts: pa.Array, format_: CellFormat) -> pa.Array:
+    """Returns cells as plain texts.
+
+    Args:
+      texts: string array of n cells, with nulls.
+      format_: the format.
+
+    Returns:
+      String array of n cells; null where a cell is null, or is not in the format.
+    """
+    texts = pc.utf8_trim(texts, characters=f"{BLANKS}\t")
+    if isinstance(format_, NumberFormat):
+        return _plain_numbers(texts, format_)
+    if isinstance(format_, DateFormat):
+        return _plain_dates(texts, format_)
+    folded = pc.utf8_lower(texts)
+    words = pc.index_in(folded, value_set=pa.array([format_.true, format_.false]))
+    return pa.array(["true", "false"]).take(words)
+
+
+def number_pattern(format_: NumberFormat) -> str:
+    """Returns the regular expression of a number, for RE2 and Python.
+
+    Its groups are the sign before the unit, the sign behind it, the whole number, the fraction.
+    """
+    before = f"(?:{re.escape(format_.before)}{_BLANK}*)" if format_.before else ""
+    after = f"(?:{_BLANK}*{re.escape(format_.after)})" if format_.after else ""
+    optional = "" if format_.is_percent else "?"
+    group = _any_of(format_.thousands)
+    grouped = f"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+|" if group else ""
+    return (
+        f"^(?P<sign>[+-]?){before + optional if before else ''}(?P<inner>[+-]?)"
+        f"(?P<whole>{grouped}0|[1-9][0-9]*|)"
+        f"(?:{re.escape(format_.decimal)}(?P<fraction>[0-9]*))?"
+        f"{after + optional if after else ''}$"
+    )
+
+
+def _any_of(thousands: str) -> str:
+    """Returns the pattern of a separator of thousands and its relatives."""
+    for relatives in (BLANKS, APOSTROPHES):
+        if thousands and thousands in relatives:
+            return f"[{relatives}]"
+    return re.escape(thousands)
+
+
+def _plain_numbers(texts: pa.Array, format_: NumberFormat) -> pa.Array:
+    found = pc.extract_regex(texts, pattern=number_pattern(format_))
+    sign, inner, whole, fraction = (
+        pc.struct_field(found, name) for name in ("sign", "inner", "whole", "fraction")
+    )
+    if format_.thousands:
+        whole = pc.replace_substring_regex(whole, "[^0-9]", "")
+    digits = pc.add(pc.utf8_length(whole), pc.utf8_length(fraction))
+    signs = pc.utf8_length(pc.binary_join_element_wise(sign, inner, ""))
+    is_number = pc.and_(pc.greater(digits, 0), pc.less(signs, 2))
+    # A whole number that float64 rounds is no number here; one of int64 is one.
+    has_part = pc.greater(pc.utf8_length(fraction), 0)
+    is_exact = pc.or_(pc.less_equal(pc.utf8_length(whole), _MOST_DIGITS), pc.invert(has_part))
+    sign = pc.replace_substring(pc.binary_join_element_wise(sign, inner, ""), "+", "")
+    whole = pc.if_else(pc.equal(whole, ""), "0", whole)
+    plain = pc.binary_join_element_wise(sign, whole, "")
+    plain = pc.if_else(has_part, pc.binary_join_element_wise(plain, fraction, "."), plain)
+    if format_.is_percent:
+        plain = pc.binary_join_element_wise(plain, "e-2", "")
+    return pc.if_else(pc.and_(is_number, is_exact), plain, pa.scalar(None, pa.string()))
+
+
+def date_pattern(format_: DateFormat) -> str:
+    """Returns the regular expression of a date, a group each part."""
+    parts = (f"(?P<{part}>{_DIGITS[part]}){re.escape(text)}" for part, text in format_.parts)
+    return f"^{''.join(parts)}$"
+
+
+def _plain_dates(texts: pa.Array, format_: DateFormat) -> pa.Array:
+    found = pc.extract_regex(texts, pattern=date_pattern(format_))
+    part = {letter: pc.struct_field(found, letter) for letter, _ in format_.parts}
+    if "y" in part:  # as POSIX reads it
+        century = pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20")
+        part["Y"] = pc.binary_join_element_wise(century, part["y"], "")
+    day, month = (pc.utf8_lpad(part[letter], 2, padding="0") for letter in "dm")
+    plain = pc.binary_join_element_wise(part["Y"], month, day, "-")
+    if format_.has_clock:
+        seconds = part["S"] if "S" in part else pc.if_else(plain.is_valid(), "00", None)
+        clock = pc.binary_join_element_wise(_hour(part), part["M"], seconds, ":")
+        plain = pc.binary_join_element_wise(plain, clock, " ")
+    is_day = _is_day(part["Y"], month, day)
+    return pc.if_else(is_day, plain, pa.scalar(None, pa.string()))
+
+
+def _hour(part: dict[str, pa.Array]) -> pa.Array:
+    """Returns the hours from 00 to 23."""
+    if "I" not in part:
+        return pc.utf8_lpad(part["H"], 2, padding="0")
+    hours = pc.cast(part["I"], pa.int64())
+    hours = pc.if_else(pc.equal(hours, 12), 0, hours)
+    hours = pc.if_else(pc.starts_with(pc.utf8_lower(part["p"]), "p"), pc.add(hours, 12), hours)
+    return pc.utf8_lpad(hours.cast(pa.string()), 2, padding="0")
+
+
+def _is_day(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
+    """Returns which days are of the calendar; 31 February matches the pattern."""
+    year, month, day = (part.cast(pa.int64()) for part in (year, month, day))
+    is_month = pc.and_(pc.greater(month, 0), pc.less(month, 13))
+    days = pa.array(_DAYS).take(pc.if_else(is_month, month, 0))
+
+    def divides(number: int) -> pa.Array:
+        return pc.equal(pc.multiply(pc.divide(year, number), number), year)
+
+    is_leap = pc.and_(divides(4), pc.or_(pc.invert(divides(100)), divides(400)))
+    is_added = pc.and_(pc.equal(month, 2), is_leap)
+    days = pc.add(days, is_added.cast(pa.int64()))
+    return pc.and_(pc.greater(day, 0), pc.less_equal(day, days))

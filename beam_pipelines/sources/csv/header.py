@@ -1,0 +1,104 @@
+"""The first record of a CSV file: the names of the columns."""
+
+from __future__ import annotations
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.limits import exceeded
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv.parser import split_cells
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.quotes import (
+    NEWLINE,
+    OUTSIDE,
+    Dialect,
+    record_spans,
+    toggling_quotes,
+)
+
+# The name of a first column without one: pandas writes its index so.
+INDEX = "index"
+
+
+def names_of(cells: tuple[str, ...], source: Source) -> tuple[str, ...]:
+    """Returns the columns' names by the cells of a header.
+
+    With ``header: true`` they are the cells. Else blanks around names are left out, and a first
+    column without a name is ``index``.
+    """
+    if source.header is not None:
+        return cells
+    names = tuple(cell.strip() for cell in cells)
+    has_index = len(names) > 1 and not names[0] and INDEX not in names
+    return (INDEX, *names[1:]) if has_index else names
+
+
+def cut_header(
+    body: blocks.Body, dialect: Dialect, path: str, source: Source
+) -> tuple[blocks.Body, tuple[str, ...]]:
+    """Cuts the header off a body; returns the rest and the names.
+
+    Raises:
+      DataError: no name, or no UTF-8, in the header; a name twice; too many names, or too long a
+        one.
+    """
+    limits = source.limits
+    start, end = first_record(body.data, dialect)
+    record = body.data[start:end].rstrip(b"\r\n")
+    if not blocks.is_utf8(record):
+        raise DataError(
+            f"{path}, line 1: found bytes in the header that are not UTF-8. Set 'encoding' of the "
+            "source, such as cp1252."
+        )
+    names = names_of(tuple(split_cells(record, dialect)), source)
+    if not names:
+        raise DataError(
+            f"{path}: found no header, expected one. Name the columns with 'header: false' and "
+            "'columns'."
+        )
+    if len(names) > limits.columns:
+        raise DataError(f"{path}, line 1: {exceeded(limits, 'columns', f'{len(names):,} columns')}")
+    known: dict[str, int] = {}
+    for number, name in enumerate(names, start=1):
+        if known.setdefault(name, number) != number:
+            raise DataError(
+                f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
+                f"{known[name]} and {number}; "
+                "expected every name once. Rename one of them in the file."
+            )
+    return body._replace(offset=body.offset + end, data=body.data[end:]), names
+
+
+def first_record(data: bytes, dialect: Dialect) -> tuple[int, int]:
+    """Returns where the first record begins and ends; scans no further."""
+    length = 4096
+    while True:
+        head = data[:length]
+        toggles = toggling_quotes(head, OUTSIDE, NEWLINE, dialect)
+        starts, ends = record_spans(head, toggles)
+        if len(starts) and (ends[0] < len(head) or length >= len(data)):
+            return int(starts[0]), int(ends[0])
+        if length >= len(data):
+            return 0, 0
+        length *= 4
+
+
+def check_same_columns(
+    first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]
+) -> None:
+    """Checks that a file has the columns of the source's first one.
+
+    Raises:
+      DataError: it has not; the message names both files.
+    """
+    if header == names:
+        return
+    difference = f"found {len(header)} columns, expected {len(names)}"
+    for number, (found, wanted) in enumerate(zip(header, names, strict=False), start=1):
+        if found != wanted:
+            difference = f"found column {number} named '{found}', expected '{wanted}'"
+            break
+    raise DataError(
+        f"{path}: {difference} as in {first}. Files of one source must agree: make them two "
+        "sources, or mend one."
+    )

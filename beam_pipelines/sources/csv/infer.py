@@ -1,0 +1,251 @@
+"""Infers columns, types and formats of CSV files from a sample."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import inference, whole_numbers
+from beam_pipelines.sources.csv import choice
+from beam_pipelines.sources.csv.bad_cells import without_plus
+from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, may_be_grouped
+from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header
+from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table
+from beam_pipelines.sources.csv.resolve import resolve
+from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.format import digits_type
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggling_quotes
+
+# An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
+# its spelling.
+_NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
+_WITH_PLUS = r"^\s*\+[0-9]"
+_DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
+
+
+@dataclasses.dataclass
+class _Found:
+    """Findings in the sample so far.
+
+    Attributes:
+      schema: types of the wanted columns.
+      rows: number of records.
+      evidence: column -> shapes of its cells.
+      counts_rows: whether the first column counts the rows.
+    """
+
+    schema: pa.Schema
+    evidence: dict[str, Evidence]
+    rows: int = 0
+    counts_rows: bool = False
+
+
+def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents:
+    """Finds dialect, columns and types; see ``Format.infer``.
+
+    Args:
+      source, files: of the recipe.
+      default: the format's delimiter.
+    """
+    source, decisions = resolve(source, files[0], default)
+    dialect = dialect_of(source, default)
+    names = source.columns if source.header is False else _read_names(source, files[0], dialect)
+    wanted = inference.selected(source, names)
+    found = _Found(
+        pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
+    )
+    for sampled in inference.sample_rounds(source, files):
+        for file, body in blocks.sample_bodies(source, sampled, dialect):
+            records = body
+            if source.header is not False and body.begins_file:
+                records, header = cut_header(body, dialect, file.path, source)
+                check_same_columns(files[0].path, names, file.path, header)
+            blocks.check_lines(
+                source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
+            )
+            _add_body(found, source, file, records, names, wanted, dialect)
+        if found.rows:
+            break
+    if not found.rows:
+        raise DataError(
+            f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the "
+            "source."
+        )
+    if found.counts_rows and not source.columns and source.header is None:
+        source = dataclasses.replace(source, columns=names[1:])
+        wanted, decisions = names[1:], (*decisions[:-1], choice.without_index(names))
+    source, types, chosen = choice.choose(source, found.schema, found.evidence, wanted, default)
+    nulls = tuple(name for name in wanted if pa.types.is_null(types[name]))
+    read_schema = pa.schema(
+        [(name, _read_type(source, pa.field(name, types[name]))) for name in wanted]
+    )
+    return Contents(
+        names,
+        pa.schema([(name, pa.string()) for name in names]),
+        read_schema,
+        nulls,
+        source=source,
+        decisions=(*decisions, *chosen),
+    )
+
+
+def _read_names(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, ...]:
+    """Returns the column names of a file.
+
+    Raises:
+      DataError: no name, or no UTF-8, in a header; a name twice.
+    """
+    for _, body in blocks.sample_bodies(source, (file,), dialect):
+        return cut_header(body, dialect, file.path, source)[1]
+    return cut_header(blocks.Body(0, b""), dialect, file.path, source)[1]
+
+
+def _add_body(
+    found: _Found,
+    source: Source,
+    file: FileInfo,
+    body: blocks.Body,
+    names: tuple[str, ...],
+    wanted: tuple[str, ...],
+    dialect: Dialect,
+) -> None:
+    """Adds the types and shapes of a body's cells.
+
+    Raises:
+      DataError: no record has as many cells as there are columns; a column of numbers has an
+        integer beyond int64, or one that float64 rounds.
+    """
+    parse = functools.partial(read_table, names=names, dialect=dialect, nulls=source.nulls)
+    try:
+        table = parse(body.data, wanted)
+    except pa.ArrowInvalid:
+        data = _without_ragged(source, file, body, names, dialect)
+        body = body._replace(data=data)
+        table = parse(data, wanted)
+    undeclared = [field for field in table.schema if field.name not in source.types]
+    numbers = [field.name for field in undeclared if field.type in (pa.int64(), pa.float64())]
+    types = {
+        field.name: pa.string() if pa.types.is_binary(field.type) else field.type
+        for field in table.schema
+    }
+    shapes = {name: table.column(name) for name in wanted}
+    if numbers:
+        texts = parse(body.data, tuple(numbers), {name: pa.string() for name in numbers})
+        for name in numbers:
+            column = texts.column(name)
+            if name not in source.formats:
+                types[name] = _checked_number(file, name, types[name], column)
+            if name in source.formats or (types[name] == pa.float64() and may_be_grouped(column)):
+                shapes[name] = column
+    for field in undeclared:
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            micros = pa.timestamp("us", field.type.tz)
+            with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
+                parse(body.data, (field.name,), {field.name: micros})
+                types[field.name] = micros
+    if wanted[:1] == (INDEX,) and not found.rows:
+        found.counts_rows = _counts_rows(table.column(0))
+    for name in wanted:
+        is_name = types[name] != table.schema.field(name).type
+        part = (
+            Evidence(texts=table.num_rows)
+            if is_name and not pa.types.is_timestamp(types[name])
+            else evidence_of(shapes[name])
+        )
+        found.evidence[name].add(part)
+    found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
+    found.rows += table.num_rows
+
+
+def _counts_rows(column: pa.ChunkedArray) -> bool:
+    """Whether a column counts the rows from 0 or 1."""
+    if column.type != pa.int64() or column.null_count or not len(column):
+        return False
+    values = column.to_numpy()
+    return values[0] in (0, 1) and bool((values[1:] - values[:-1] == 1).all())
+
+
+def _checked_number(
+    file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray
+) -> pa.DataType:
+    if type_ == pa.int64() or _are_integers(texts):
+        is_name = pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py()
+        return pa.string() if is_name else pa.int64()
+    for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
+        raise DataError(
+            f"{file.path}, column '{name}': found the integer {shorten(long.strip(), 100)}, "
+            f"expected {whole_numbers.why_text_refused(long)}. Declare 'types: {{{name}: text}}' "
+            f"to keep it, or 'types: {{{name}: float64}}' to round it."
+        )
+    return type_
+
+
+def _are_integers(texts: pa.ChunkedArray) -> bool:
+    """Whether texts are integers of 64 bits, some with a plus sign.
+
+    Nulls are fine. Arrow calls such a column float64.
+    """
+    if not pc.any(pc.match_substring_regex(texts, _WITH_PLUS)).as_py():
+        return False
+    if not pc.all(pc.match_substring_regex(texts, _DECIMAL)).as_py():
+        return False
+    try:
+        for chunk in texts.chunks:
+            without_plus(pc.ascii_trim(chunk, characters=" \t")).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _without_ragged(
+    source: Source, file: FileInfo, body: blocks.Body, names: tuple[str, ...], dialect: Dialect
+) -> bytes:
+    """Returns the records that have the right number of cells.
+
+    The others are reported when they are read.
+    """
+    binary = pa.schema([(name, pa.binary()) for name in names])
+    parser = CsvParser(names, binary, binary, dialect, ())
+    bad = [
+        found
+        for found in parser.sift(body.data, parser.toggles(body.data))
+        if isinstance(found, tuple)
+    ]
+    kept, position = [], 0
+    for start, end, _, _ in bad:
+        kept.append(body.data[position:start])
+        position = end
+    data = b"".join([*kept, body.data[position:]])
+    if not data.strip(b"\r\n"):
+        start, _, _, reason = bad[0]
+        line = blocks.LineNumbers(source, file, body).line(start)
+        raise DataError(f"{file.path}, line {line}: {reason}")
+    return data
+
+
+def _read_type(source: Source, field: pa.Field) -> pa.DataType:
+    """Returns the type that the reader checks.
+
+    It is the declared type, else the inferred one in a unit that columns have.
+    """
+    types = pa.types
+    if field.name in source.types:
+        declared = columns.parse_type(source.types[field.name])
+        if types.is_timestamp(declared) and types.is_timestamp(field.type):
+            return pa.timestamp("us", field.type.tz)
+        return digits_type(declared)
+    if types.is_null(field.type):
+        return pa.string()
+    if types.is_timestamp(field.type) and field.type.unit == "s":
+        return pa.timestamp("us", field.type.tz)
+    return pa.time64("us") if types.is_time(field.type) else field.type

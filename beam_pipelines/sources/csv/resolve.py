@@ -1,0 +1,92 @@
+"""Decides how CSV files are written, where no recipe says it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.sources.csv.header import INDEX
+from beam_pipelines.sources.csv.sniffer import sniff
+from beam_pipelines.sources.inference import SAMPLE_BYTES
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks, encodings
+
+
+def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...]]:
+    """Returns the source with what its first file shows, and decisions.
+
+    The options that the recipe has stay. Bytes of columns that it declares ``bytes`` do, too.
+    Decisions are only where the file is unlike plain CSV: cells between commas or the format's own
+    delimiter, in UTF-8, with a header.
+
+    Args:
+      source: of the recipe.
+      file: its first file.
+      default: the format's delimiter.
+
+    Raises:
+      DataError: two readings are about as likely; the text cannot be read.
+    """
+    head = read_head(file.path, compression_of(source, file.path), SAMPLE_BYTES, source.limits)
+    decisions = []
+    if source.encoding is None and "bytes" not in source.types.values():
+        found = encodings.find_encoding(head)
+        if found.name != encodings.UTF_8:
+            if not found.is_certain:
+                raise _unknown_encoding(file.path, found)
+            source = dataclasses.replace(source, encoding=found.name)
+            note = f"a guess: check {found.example!r}" if found.example else "by its first bytes"
+            decisions.append(f"encoding: {found.name}  # {note}")
+    text = encodings.start_of_text(head, source)
+    text = blocks.without_mark(0, text, file.path)[1]
+    dialect = sniff(
+        text,
+        file.path,
+        delimiter=source.delimiter,
+        quote=source.quote,
+        header=source.header,
+        columns=source.columns,
+        default=default,
+    )
+    if "delimiter" in dialect.reasons:
+        source = dataclasses.replace(source, delimiter=dialect.delimiter)
+        shown = json.dumps(dialect.delimiter)
+        decisions.append(f"delimiter: {shown}  # {dialect.reasons['delimiter']}")
+    if "quote" in dialect.reasons:
+        source = dataclasses.replace(source, quote=dialect.quote)
+        decisions.append(f"quote: {json.dumps(dialect.quote)}  # {dialect.reasons['quote']}")
+    if "header" in dialect.reasons:
+        names = source.columns or tuple(
+            f"column{number}" for number in range(1, len(dialect.cells) + 1)
+        )
+        source = dataclasses.replace(source, header=False, columns=names)
+        listed = f"columns: [{', '.join(names[:3])}{', …' if len(names) > 3 else ''}]"
+        decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
+    elif source.header is None:
+        decisions += _names(dialect.cells)
+    return source, tuple(decisions)
+
+
+def _names(cells: tuple[str, ...]) -> list[str]:
+    """Returns decisions on names; 'header: true' takes them as they are."""
+    found = []
+    blank = [cell for cell in cells if cell != cell.strip()]
+    if blank:
+        found.append(
+            f"names without the blanks around them, such as {blank[0]!r}  # header: true keeps them"
+        )
+    if len(cells) > 1 and not cells[0].strip() and INDEX not in cells:
+        found.append(f"column 1 has no name: {INDEX}")
+    return found
+
+
+def _unknown_encoding(path: str, found: encodings.Encoding) -> DataError:
+    known = ", ".join(encodings.COMMON)
+    return DataError(
+        f"{path}: found text that is not UTF-8, such as {found.example!r} if it were {found.name}; "
+        f"expected UTF-8, UTF-16 or Western text. Set 'encoding: {found.name}' of the source if "
+        f"this is right, else another one: {known}."
+    )

@@ -1,0 +1,323 @@
+"""Finds delimiter, quote and header of delimited text from its beginning."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
+
+DELIMITERS = (",", ";", "\t", "|")
+_QUOTES = ('"', "'")
+# The text that is looked at, and the records that are split into cells.
+_HEAD_BYTES = 1 << 17
+_RECORDS = 200
+# Least share of records with as many cells as the first one, and with cells of one kind.
+_LEAST_ALIKE, _LEAST_TYPED = 0.5, 0.95
+# Two readings are about as likely if their shares of good cells differ by less.
+_CLOSE = 0.05
+
+_NUMBER = re.compile(
+    r"[+-]?\s?(?:[$€£¥₹]|R\$|[A-Z]{3}\s)?\s?[+-]?"
+    r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|[A-Z]{3}))?"
+)
+_DATE = re.compile(
+    r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?)?"
+    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
+)
+_EXCEL = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+_NULLS = frozenset(("na", "n/a", "n.a.", "null", "none", "nan", "-", "--", "?", ".", "\\n"))
+
+
+class FileDialect(NamedTuple):
+    """How a file of delimited text is written.
+
+    Attributes:
+      delimiter: between cells.
+      quote: around cells; empty: none.
+      header: whether the first record names the columns.
+      cells: the first record's.
+      reasons: key of a recipe -> why it was decided so.
+    """
+
+    delimiter: str
+    quote: str
+    header: bool
+    cells: tuple[str, ...]
+    reasons: dict[str, str]
+
+
+class _Reading(NamedTuple):
+    """A way to read the text.
+
+    Attributes:
+      dialect: delimiter and quote.
+      cells: number of cells of the first record.
+      usual: number of cells of most other records.
+      alike: share of records with as many cells as the first.
+      clean: share of cells that look like one value.
+      rows: the first records.
+      number: how many records there are.
+      quoted: cells that the quotes enclose.
+    """
+
+    dialect: tuple[str, str]
+    cells: int
+    usual: int
+    alike: float
+    clean: float
+    rows: list[list[str]]
+    number: int
+    quoted: int
+
+
+def sniff(
+    head: bytes,
+    path: str = "file",
+    *,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    header: bool | None = None,
+    columns: Sequence[str] = (),
+    default: str = ",",
+) -> FileDialect:
+    """Returns how delimited text is written.
+
+    Args:
+      head: beginning of the text, in UTF-8, without a mark; perhaps cut anywhere.
+      path: for errors.
+      delimiter, quote, header, columns: what the recipe says; it is not doubted.
+      default: the delimiter, where nothing tells.
+
+    Raises:
+      DataError: two readings are about as likely; the message has the line of a recipe for each.
+    """
+    text = _whole_records(head)
+    excel = _EXCEL.match(text[:16].decode("utf-8", errors="replace"))
+    if excel and delimiter is None:
+        raise DataError(
+            f"{path}, line 1: found Excel's line {excel[0].strip()!r}, expected the names of the "
+            "columns. Remove the line from the file."
+        )
+    found = [
+        reading
+        for some in (DELIMITERS if delimiter is None else (delimiter,))
+        for mark in (_QUOTES if quote is None else (quote,))
+        if some != mark and (reading := _read(text, some, mark)) is not None
+    ]
+    if not found:
+        return FileDialect(delimiter or default, '"' if quote is None else quote, True, (), {})
+    reading = _choose(found, default if delimiter is None else delimiter, path)
+    reasons = {}
+    if reading.dialect[0] != default and delimiter is None:
+        reasons["delimiter"] = _why(reading)
+    if reading.dialect[1] == "'" and quote is None:
+        reasons["quote"] = f"encloses {reading.quoted} of the first cells"
+    names = tuple(reading.rows[0])
+    has_header = header
+    if has_header is None:
+        has_header, why = _has_header(reading.rows, columns, path)
+        if not has_header:
+            reasons["header"] = why
+    return FileDialect(*reading.dialect, has_header, names, reasons)
+
+
+def _whole_records(head: bytes) -> bytes:
+    """Returns the text to look at, without a cut line."""
+    if len(head) <= _HEAD_BYTES:
+        return head
+    text = head[:_HEAD_BYTES]
+    end = max(text.rfind(b"\n"), text.rfind(b"\r"))
+    return text[: end + 1] or text
+
+
+def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
+    dialect = Dialect(ord(delimiter), ord(quote) if quote else None)
+    toggles = quotes.toggling_quotes(text, OUTSIDE, NEWLINE, dialect)
+    starts, ends = quotes.record_spans(text, toggles)
+    if len(toggles) % 2 and len(starts) > 1:  # a quoted cell that is cut, or never closed
+        starts, ends = starts[:-1], ends[:-1]
+    if not len(starts):
+        return None
+    counts = quotes.count_cells(text, toggles, starts, dialect)[: len(starts)]
+    others = counts[1:] if len(counts) > 1 else counts
+    some = text[: int(ends[:_RECORDS][-1])].decode("utf-8", errors="backslashreplace")
+    rows = _split(some, delimiter, quote)
+    return _Reading(
+        (delimiter, quote),
+        int(counts[0]),
+        int(np.bincount(others).argmax()),
+        float(np.mean(counts == counts[0])),
+        _clean(rows, delimiter),
+        rows,
+        len(starts),
+        int(np.sum(toggles < ends[:_RECORDS][-1])) // 2,
+    )
+
+
+def _split(text: str, delimiter: str, quote: str) -> list[list[str]]:
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    options = {"quotechar": quote} if quote else {"quotechar": None, "quoting": csv.QUOTE_NONE}
+    lines = io.StringIO(text.replace("\0", "\ufffd"), newline="")
+    return [row for row in csv.reader(lines, delimiter=delimiter, **options) if row]
+
+
+def kind(cell: str) -> str:
+    """Returns ``number``, ``date``, ``text`` or, of an empty cell, nothing."""
+    cell = cell.strip()
+    if not cell or cell.casefold() in _NULLS:
+        return ""
+    if _DATE.fullmatch(cell):
+        return "date"
+    return "number" if _NUMBER.fullmatch(cell) else "text"
+
+
+def _clean(rows: list[list[str]], delimiter: str) -> float:
+    """Returns the share of cells that look like one value."""
+    others = [other for other in DELIMITERS if other != delimiter]
+    cells = [cell for row in rows for cell in row]
+    bad = sum(
+        1
+        for cell in cells
+        if any(other in cell for other in others) and kind(cell) not in ("number", "date")
+    )
+    return 1 - bad / max(1, len(cells))
+
+
+def _choose(found: list[_Reading], default: str, path: str) -> _Reading:
+    found = [reading for reading in found if reading.dialect[1] != "'" or _is_quoted(reading)]
+    plain = next((reading for reading in found if reading.dialect[0] == default), found[0])
+    likely = [r for r in found if r.cells > 1 and r.usual == r.cells and r.alike >= _LEAST_ALIKE]
+    if not likely:
+        others = [
+            r
+            for r in found
+            if r.usual > 1 and r.alike < _LEAST_ALIKE and r.dialect != plain.dialect
+        ]
+        if others and plain.usual == plain.cells == 1 and plain.number > 2:
+            raise _preamble(others[0], plain, path)
+        return plain
+    best = max(
+        likely,
+        key=lambda r: (round(r.clean, 6), round(r.alike, 6), r.dialect[0] == default, r.cells),
+    )
+    rivals = [
+        r
+        for r in likely
+        if r.dialect[0] != best.dialect[0] and r.clean * r.alike > best.clean * best.alike - _CLOSE
+    ]
+    if rivals:
+        one, other = _shown(best.dialect[0]), _shown(rivals[0].dialect[0])
+        raise DataError(
+            f"{path}: found lines of {best.cells} cells between {one} and of {rivals[0].cells} "
+            f"between {other}, such as {shorten(best.rows[-1][0], 40)!r}; expected one delimiter. "
+            f"Set 'delimiter: {one}' or 'delimiter: {other}' of the source."
+        )
+    # With quotes of the same delimiter: the usual one, unless the other one encloses cells.
+    same = [r for r in likely if r.dialect[0] == best.dialect[0]]
+    return max(same, key=lambda r: (r.dialect[1] == "'", r.clean))
+
+
+def _is_quoted(reading: _Reading) -> bool:
+    """Whether single quotes enclose cells, rather than being apostrophes."""
+    cells = [cell for row in reading.rows for cell in row]
+    return (
+        reading.quoted > 0
+        and 2 * reading.quoted >= min(len(cells), 2 * len(reading.rows))
+        and not any("'" in cell[:1] or cell.endswith("'") for cell in cells)
+    )
+
+
+def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
+    line = shorten(plain.rows[0][0], 60)
+    mark = _shown(other.dialect[0])
+    return DataError(
+        f"{path}, line 1: found {line!r}, {other.cells} cell{'' if other.cells == 1 else 's'} "
+        f"between {mark}, expected {other.usual} as in most lines below it. Remove the lines above "
+        f"the names of the columns; or set 'delimiter: {_shown(plain.dialect[0])}' of the source "
+        "if each line is one cell."
+    )
+
+
+def _shown(delimiter: str) -> str:
+    """Returns a delimiter as a recipe has it."""
+    return '"\\t"' if delimiter == "\t" else f'"{delimiter}"'
+
+
+def _why(reading: _Reading) -> str:
+    if reading.alike == 1:
+        return f"{reading.cells} cells in each of the first {reading.number} lines"
+    share = f"{100 * reading.alike:.0f} %"
+    return f"{reading.cells} cells in {share} of the first {reading.number} lines"
+
+
+def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tuple[bool, str]:
+    """Returns whether the first record names the columns, and why not.
+
+    A name is a text above numbers or dates. A first record with numbers above numbers, or texts
+    that come again below, has no names. If nothing tells, it has.
+    """
+    first, rest = rows[0], [row for row in rows[1:] if row != rows[0]]
+    names = {cell.strip() for cell in first}
+    if not rest or (columns and set(columns) <= names):
+        return True, ""
+    columns_below = [[row[i] for row in rest if i < len(row)] for i in range(len(first))]
+    kinds = [_usual_kind(below) for below in columns_below]
+    own = [kind(cell) for cell in first]
+    unnamed = [
+        cell
+        for cell, one, usual in zip(first, own, kinds, strict=True)
+        if one == usual != "text"
+        if one
+    ]
+    named = sum(
+        one == "text" and usual in ("number", "date") for one, usual in zip(own, kinds, strict=True)
+    )
+    again = sum(
+        bool(cell) and usual == "text" and cell in below
+        for cell, usual, below in zip(first, kinds, columns_below, strict=True)
+    )
+    if len(unnamed) > 2 and _are_steps(unnamed):  # years as names of columns
+        named, unnamed = named + len(unnamed), []
+    if named and unnamed and max(named, len(unnamed)) < 4 * min(named, len(unnamed)):
+        raise DataError(
+            f"{path}, line 1: found {_listed(first)}, which may be names of columns or a row. Set "
+            "'header: true' of the source if they are names, else 'header: false' and 'columns'."
+        )
+    if len(unnamed) > named:
+        return False, f"the first line has values, such as {shorten(unnamed[0], 40)!r}"
+    if not named and 2 * again > len(first):
+        return False, "values of the first line come again below"
+    return True, ""
+
+
+def _usual_kind(cells: list[str]) -> str:
+    """Returns the kind of nearly all cells, else ``text``."""
+    kinds = [found for cell in cells if (found := kind(cell))]
+    usual = max(sorted(set(kinds)), key=kinds.count, default="")
+    return usual if kinds.count(usual) >= _LEAST_TYPED * len(kinds) else "text"
+
+
+def _are_steps(cells: list[str]) -> bool:
+    """Whether cells are years, or other whole numbers, with equal steps."""
+    if not all(cell.strip().isascii() and cell.strip().isdigit() for cell in cells):
+        return False
+    steps = set(np.diff([int(cell) for cell in cells]).tolist())
+    return (
+        len(steps) == 1
+        and abs(steps.pop()) in (1, 5, 10)
+        and all(1800 <= int(cell) <= 2200 for cell in cells)
+    )
+
+
+def _listed(cells: list[str]) -> str:
+    return shorten(", ".join(cells), 60)

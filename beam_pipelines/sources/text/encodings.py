@@ -1,0 +1,172 @@
+"""Finds the encodings of text files, and turns them into UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.model import Source
+
+UTF_8 = "utf-8"
+# Bytes at the beginning -> the encoding.
+_UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# Encodings of one or two bytes that a message proposes.
+COMMON = ("cp1252", "latin-1", "cp1250", "cp1251", "shift_jis", "gb18030")
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+_LETTER = re.compile(rb"[A-Za-z]")
+# A character of UTF-8 of several bytes.
+_SEQUENCE = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+_RUN = re.compile(rb"[\x80-\xff]{2,}")
+# A share of bytes beyond ASCII among letters, and of those in runs, that Western text does not
+# have, and Cyrillic, Greek, Japanese or Chinese text has.
+_MOST_NOT_ASCII, _MOST_IN_RUNS = 0.3, 0.6
+# Bytes of a sample that are looked at one by one.
+_JUDGED_BYTES = 1 << 18
+# Of these two encodings, only cp1252 has characters here.
+_ONLY_CP1252 = re.compile(rb"[\x80-\x9f]")
+
+# A character beyond ASCII that is no letter, between letters: Polish text in cp1250 read as cp1252.
+_ODD_NEIGHBOURS = re.compile(
+    r"[^\W\d_][\x80-\x9f\xa1-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\xd7\xf7][^\W\d_]"
+)
+_WORD = re.compile(r"\S*[^\x00-\x7f]\S*")
+
+
+class Encoding(NamedTuple):
+    """An encoding that was found.
+
+    Attributes:
+      name: of Python's codec.
+      example: a word with characters beyond ASCII, where the text itself does not tell the
+        encoding; else empty.
+      is_certain: whether it may be relied on.
+    """
+
+    name: str
+    example: str = ""
+    is_certain: bool = True
+
+
+def is_transcoded(source: Source) -> bool:
+    """Whether the text of a source is turned into UTF-8.
+
+    Its files are then read as streams.
+    """
+    return source.encoding is not None and not _is_utf8(source.encoding)
+
+
+def _is_utf8(name: str) -> bool:
+    return codecs.lookup(name).name in ("utf-8", "utf-8-sig", "ascii")
+
+
+def find_encoding(head: bytes) -> Encoding:
+    """Returns the encoding of a text.
+
+    A mark at the beginning decides, or zeros in every second byte, or valid UTF-8. Other text is
+    taken for Western, cp1252 or latin-1. This is a guess, and not certain of text that looks like
+    another language.
+
+    Args:
+      head: beginning of the text, perhaps cut within a character.
+    """
+    for mark, name in _UTF_16_MARKS.items():
+        if head.startswith(mark):
+            return Encoding(name)
+    wide = _without_mark(head)
+    if wide:
+        return Encoding(wide)
+    if _starts_as_utf8(head) or _is_mostly_utf8(head):
+        return Encoding(UTF_8)
+    return _western(head[:_JUDGED_BYTES] if _NOT_ASCII.search(head[:_JUDGED_BYTES]) else head)
+
+
+def _without_mark(head: bytes) -> str:
+    """Returns which UTF-16 a text without a mark has; empty for others.
+
+    The characters of CSV itself are ASCII. So at least half of the bytes of one parity are zeros.
+    """
+    some = head[:4096]
+    if len(some) < 4 or some.count(0) * 4 < len(some):
+        return ""
+    for name, zeros, others in (
+        ("utf-16-le", some[1::2], some[::2]),
+        ("utf-16-be", some[::2], some[1::2]),
+    ):
+        if 2 * zeros.count(0) >= len(zeros) and not others.count(0):
+            return name
+    return ""
+
+
+def _starts_as_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder(UTF_8)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_mostly_utf8(head: bytes) -> bool:
+    """Whether a text is UTF-8 but for a few damaged characters."""
+    whole = sum(map(len, _SEQUENCE.findall(head)))
+    return whole > 0 and 2 * whole > len(_NOT_ASCII.findall(head))
+
+
+def _western(head: bytes) -> Encoding:
+    """Returns the encoding of text that is neither UTF-8 nor UTF-16."""
+    name = "latin-1"
+    if _ONLY_CP1252.search(head):
+        name = "cp1252"
+    text = head.decode(name, errors="replace")
+    found = len(_NOT_ASCII.findall(head))
+    letters = found + len(_LETTER.findall(head))
+    in_runs = sum(map(len, _RUN.findall(head)))
+    is_certain = (
+        "\ufffd" not in text
+        and found <= max(3, _MOST_NOT_ASCII * letters)
+        and in_runs <= _MOST_IN_RUNS * max(found, 10)
+        and not _ODD_NEIGHBOURS.search(text)
+    )
+    word = _WORD.search(text)
+    return Encoding(name, shorten(word[0], 40) if word else "", is_certain)
+
+
+def transcoded(blocks: Iterable[bytes], path: str, encoding: str) -> Iterator[bytes]:
+    """Yields text as UTF-8, block by block.
+
+    Args:
+      blocks: the text in its encoding, cut anywhere.
+      path: for errors.
+      encoding: name of Python's codec.
+
+    Raises:
+      DataError: bytes that are no text of the encoding.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    before = 0
+    try:
+        for block in blocks:
+            if text := decoder.decode(block):
+                yield text.encode()
+            before += len(block)
+        if text := decoder.decode(b"", final=True):
+            yield text.encode()
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise DataError(
+            f"{path}, after byte {before:,}: found bytes that are not {encoding} ({error.reason}), "
+            f"expected text in this encoding. Set 'encoding' of the source, such as "
+            f"{', '.join(name for name in COMMON if name != encoding)}."
+        ) from error
+
+
+def start_of_text(head: bytes, source: Source) -> bytes:
+    """Returns the beginning of a text as UTF-8, in whole characters."""
+    if source.encoding is None or not is_transcoded(source):
+        return head
+    decoder = codecs.getincrementaldecoder(source.encoding)("replace")
+    return decoder.decode(head).encode()

@@ -1,0 +1,211 @@
+"""CSV files that are not plain: findings and questions."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.cell_formats import parse_format
+from tests.sources.support import plan_of, read_rows, types_of, write
+
+DAY = datetime.date
+
+FOUND = [
+    ("a;b\n1;x\n", [{"a": 1, "b": "x"}], ["delimiter"]),
+    ("a\tb\n1\tx\n", [{"a": 1, "b": "x"}], ["delimiter"]),
+    ("a|b\n1|x\n", [{"a": 1, "b": "x"}], ["delimiter"]),
+    ("'a';'b'\n'1';'x; y'\n", [{"a": 1, "b": "x; y"}], ["delimiter", "quote"]),
+    ("1,x\n2,y\n", [{"column1": 1, "column2": "x"}, {"column1": 2, "column2": "y"}], ["header"]),
+    (" a , b\n1,x\n", [{"a": 1, "b": "x"}], ["names"]),
+    (",a\n0,x\n1,y\n", [{"a": "x"}, {"a": "y"}], ["column 1"]),
+    (",a\nu,x\nv,y\n", [{"index": "u", "a": "x"}, {"index": "v", "a": "y"}], ["column 1"]),
+    ("a\nz\xfcrich\n".encode("latin-1"), [{"a": "zürich"}], ["encoding: latin-1"]),
+    ("a\n5 €\n".encode("cp1252"), [{"a": 5}], ["encoding: cp1252", "formats"]),
+    ("a,b\n1,é\n".encode("utf-16"), [{"a": 1, "b": "é"}], ["encoding: utf-16"]),
+    ("a,b\n1,x\n".encode("utf-16-be"), [{"a": 1, "b": "x"}], ["encoding: utf-16-be"]),
+    ("a;b\n1,5;1.250,25\n", [{"a": 1.5, "b": 1250.25}], ["delimiter", "formats", "formats"]),
+    ("a;b\n1,5;1.250\n", [{"a": 1.5, "b": 1250}], ["delimiter", "formats", "formats"]),
+    ('a,b\n"1,234,567",x\n', [{"a": 1234567, "b": "x"}], ["formats"]),
+    ('a,b\n"1,234",0.5\n', [{"a": 1234, "b": 0.5}], ["formats"]),
+    ("a\n12.5%\n5 %\n", [{"a": 0.125}, {"a": 0.05}], ["formats"]),
+    ("a\n$5\n-$7.25\n", [{"a": 5.0}, {"a": -7.25}], ["formats"]),
+    ("a\nyes\nNo\n\n", [{"a": True}, {"a": False}], ["formats"]),
+    ("a\n31/12/2024\n1/2/2024\n", [{"a": DAY(2024, 12, 31)}, {"a": DAY(2024, 2, 1)}], ["formats"]),
+    ("a\n1.2.2024\n", [{"a": DAY(2024, 2, 1)}], ["formats"]),
+    ("a,b\n1,x\n", [{"a": 1, "b": "x"}], []),
+    ("a,b\n1.250,2024-01-02\n", [{"a": 1.25, "b": DAY(2024, 1, 2)}], []),
+    ("zip,n\n00501,5kg\n12345,6kg\n", [{"zip": "00501", "n": "5kg"}, {"zip": "12345", "n": "6kg"}], []),
+    ("a\nyes\nyes\n", [{"a": "yes"}, {"a": "yes"}], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "rows", "found"), FOUND)
+def test_a_file_shows_how_it_is_written(
+    tmp_path: Path, content: str | bytes, rows: list[dict[str, Any]], found: list[str]
+) -> None:
+    """Values are right, and each finding begins with its key."""
+    path = write(tmp_path / "a.csv", content)
+    assert read_rows(path) == rows
+    decisions = plan_of(path).decisions
+    assert [bool(line.startswith(key)) for line, key in zip(decisions, found, strict=True)] == [
+        True
+    ] * len(found)
+
+
+OVERRULED = [
+    ("a;b\n1;x\n", {"delimiter": ","}, [{"a;b": "1;x"}]),
+    ("'a','b'\n'1','x'\n", {"quote": '"'}, [{"'a'": "'1'", "'b'": "'x'"}]),
+    ("1,x\n2,y\n", {"header": True}, [{"1": 2, "x": "y"}]),
+    (" a ,b\n1,x\n", {"header": True}, [{" a ": 1, "b": "x"}]),
+    (",a\n0,x\n1,y\n", {"columns": ("index", "a")}, [{"index": 0, "a": "x"}, {"index": 1, "a": "y"}]),
+    ("a\n\xb3\xf3d\xbc\n".encode("latin-1"), {"encoding": "cp1250"}, [{"a": "łódĽ"}]),
+    ("a;b\n1,5;x\n", {"types": {"a": "text"}}, [{"a": "1,5", "b": "x"}]),
+    ("a;b\n1,5;x\n", {"types": {"a": "float32"}}, [{"a": 1.5, "b": "x"}]),
+    ("a\nyes\nno\n", {"types": {"a": "text"}}, [{"a": "yes"}, {"a": "no"}]),
+    ("a\n01/02/2024\n", {"formats": {"a": "%m/%d/%Y"}}, [{"a": DAY(2024, 1, 2)}]),
+    ("a\nda\n", {"formats": {"a": "da/net"}}, [{"a": True}]),
+    ("a\n1.234\n", {"formats": {"a": "1.234"}}, [{"a": 1234}]),
+    ("a\n7\n", {"formats": {"a": "1.234,5"}, "types": {"a": "int8"}}, [{"a": 7}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "options", "rows"), OVERRULED)
+def test_a_key_overrules_a_finding(
+    tmp_path: Path, content: str | bytes, options: dict[str, Any], rows: list[dict[str, Any]]
+) -> None:
+    """An option of the recipe is not doubted."""
+    assert read_rows(write(tmp_path / "a.csv", content), **options) == rows
+
+
+ASKED = [
+    ("day\n04/03/2024\n", "different days as %d/%m/%Y and as %m/%d/%Y",
+     [{"formats": {"day": "%d/%m/%Y"}}, {"formats": {"day": "%m/%d/%Y"}}, {"types": {"day": "text"}}]),
+    ("a|b\n1|\n,x,2\n,y,3\n", "", []),
+    ('a,b\n"1,234",x\n', "different numbers as 1234,5 and as 1,234.5",
+     [{"formats": {"a": "1234,5"}}, {"formats": {"a": "1,234.5"}}, {"types": {"a": "text"}}]),
+    ("a;b\n1.234;x\n", "different numbers as 1234.5 and as 1.234,5",
+     [{"formats": {"a": "1234.5"}}, {"formats": {"a": "1.234,5"}}, {"types": {"a": "text"}}]),
+    ("id,2000,x\n1,2,3\n4,5,6\n", "may be names of columns or a row",
+     [{"header": True}, {"header": False, "columns": ("p", "q", "r")}]),
+    ("a\n\xef\xf0\xe8\xe2\xe5\xf2\n".encode("latin-1"), "is not UTF-8",
+     [{"encoding": "latin-1"}, {"encoding": "cp1251"}]),
+    ("Report\n\na;b\n1;2\n3;4\n5;6\n", "Remove the lines above", [{"delimiter": ","}]),
+    ("sep=;\na;b\n1;2\n", "Excel's line", [{"delimiter": ","}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message", "cures"), [row for row in ASKED if row[1]])
+def test_two_readings_are_asked_about(
+    tmp_path: Path, content: str | bytes, message: str, cures: list[dict[str, Any]]
+) -> None:
+    """The error shows both readings, and each proposed line settles it."""
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises((DataError, RecipeProblems)) as caught:
+        plan_of(path)
+    text = str(caught.value) + str(getattr(caught.value, "problems", ""))
+    assert message in text
+    for cure in cures:
+        for key, value in cure.items():
+            if key in ("formats", "types"):
+                ((column, shown),) = value.items()
+                assert f"{key}: {{{column}: " in text
+                assert shown in text
+        assert read_rows(path, **cure)
+
+
+def test_a_cell_of_another_format_is_a_bad_row(tmp_path: Path) -> None:
+    """A later cell of another format is an error; its remedies work."""
+    head = "a;b\n" + "1,5;1\n" * 200
+    path = write(tmp_path / "a.csv", head + "2.5;2\n")
+    options = {"formats": {"a": "1234,5"}, "types": {"a": "float64"}}
+    with pytest.raises(DataError) as caught:
+        read_rows(path, **options)
+    assert str(caught.value).startswith(
+        f"{path}, line 202, column 'a': found '2.5', expected it written as '1234,5'. Add '2.5' to"
+    )
+    nulls = ("", "2.5")
+    assert read_rows(path, **options, nulls=nulls)[-1] == {"a": None, "b": 2}
+    assert read_rows(path, types={"a": "text"})[-1] == {"a": "2.5", "b": 2}
+
+
+def test_formats_are_the_same_in_every_range(tmp_path: Path) -> None:
+    """Cells of all ranges are read as those of one."""
+    lines = [
+        f"{n % 28 + 1}.{n % 12 + 1}.2024;{n},5;{'ja' if n % 3 else 'nein'}" for n in range(3000)
+    ]
+    path = write(tmp_path / "a.csv", "\n".join(["tag;x;ok", *lines]))
+    rows = read_rows(path)
+    assert len(plan_of(path, range_bytes=5000).ranges) > 5
+    assert read_rows(path, range_bytes=5000) == rows
+    assert rows[5] == {"tag": DAY(2024, 6, 6), "x": 5.5, "ok": True}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp1252", "shift_jis"])
+def test_other_encodings_are_one_range(tmp_path: Path, encoding: str) -> None:
+    """Text of another encoding is read whole, with right line numbers."""
+    word = "日本" if encoding == "shift_jis" else "é"
+    lines = [f"{n},{word}" for n in range(3000)]
+    path = tmp_path / "a.csv"
+    path.write_bytes("\n".join(["a,b", *lines, "x,y"]).encode(encoding))
+    options: dict[str, Any] = {"encoding": encoding, "types": {"a": "int64"}}
+    plan = plan_of(path, range_bytes=1000, **options)
+    assert len(plan.ranges) == 1
+    with pytest.raises(DataError, match="line 3002, column 'a': found 'x'"):
+        read_rows(path, **options)
+    path.write_bytes("\n".join(["a,b", *lines]).encode(encoding))
+    assert read_rows(path, **options)[-1] == {"a": 2999, "b": word}
+    path.write_bytes("\n".join(["a,b", *lines]).encode(encoding) + b"\n1,\x81")
+    if encoding == "cp1252":
+        with pytest.raises(DataError, match=f"found bytes that are not {encoding}.*'encoding'"):
+            read_rows(path, **options)
+
+
+def test_a_few_bytes_that_are_not_utf_8_are_bad_rows(tmp_path: Path) -> None:
+    """Damaged text is not taken for another encoding; the remedies work."""
+    path = write(tmp_path / "a.csv", "a\n" + "größe\n" * 50 + "x\n")
+    Path(path).write_bytes(Path(path).read_bytes() + b"\xff\n")
+    with pytest.raises(
+        DataError, match=r"line 53, column 'a'.*Set 'encoding' of the source, such as cp1252"
+    ):
+        read_rows(path)
+    assert read_rows(path, encoding="cp1252")[-1] == {"a": "ÿ"}
+    assert read_rows(path, types={"a": "bytes"})[-1] == {"a": b"\xff"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.234,5 €",
+        "$1,234.5",
+        "1234,5",
+        "1 234,5%",
+        "1'234.5",
+        "%d/%m/%Y",
+        "%m-%d-%y %I:%M %p",
+        "yes/no",
+    ],
+)
+def test_a_format_is_shown_as_it_is_read(text: str) -> None:
+    """The text of a format reads as the same format."""
+    format_ = parse_format(text)
+    assert str(format_) == text
+    assert parse_format(str(format_)) == format_
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "1.234.5", "%d/%q/%Y", "%d/%m", "a/a", "12345", "%Y-%m-%d %p"]
+)
+def test_a_text_that_is_no_format(text: str) -> None:
+    """Another text is refused with examples of formats."""
+    with pytest.raises(ValueError, match=r"expected the number 1234\.5 as the file writes it"):
+        parse_format(text)
+
+
+def test_columns_with_equal_types(tmp_path: Path) -> None:
+    """Plain columns next to formatted ones keep their types."""
+    path = write(tmp_path / "a.csv", "i;f;d;s\n1;0.5;2024-01-01;x\n2;1.25;2024-01-02;1,5\n")
+    assert types_of(path) == {"i": "int64", "f": "double", "d": "date32[day]", "s": "string"}
