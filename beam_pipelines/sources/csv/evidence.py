@@ -23,7 +23,7 @@ from beam_pipelines.recipe.cell_formats import (
     parse_format,
 )
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sources.csv.sniffer import kind
+from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS, kind
 
 # A few values that do not fit make a column nearly numeric: this share, and so many.
 NEARLY_SHARE, NEARLY_MOST = 0.01, 300
@@ -31,12 +31,7 @@ NEARLY_SHARE, NEARLY_MOST = 0.01, 300
 _LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
-_WORDS = (
-    "yes/no", "y/n", "true/false", "t/f", "on/off", "ja/nein", "j/n", "oui/non", "si/no", "sí/no",
-    "sì/no", "sim/não", "tak/nie", "ano/ne", "wahr/falsch", "vrai/faux", "ja/nej", "kyllä/ei",
-)  # fmt: skip
-_WORD_FORMATS = [parse_format(text) for text in _WORDS]
-_KNOWN_WORDS = frozenset(word for text in _WORDS for word in text.split("/"))
+_WORD_FORMATS = [parse_format(text) for text in WORDS]
 _UNIT = re.compile(r"[$€£¥₹₽₩₺%]|[A-Z]{3}|zł|kr|Kč|Ft|R\$")
 _SEPARATORS = (
     (".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (",", "'"), (",", " "), (".", " "),
@@ -124,7 +119,7 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
 
 
 def _is_formatted(cell: str) -> bool:
-    return kind(cell) in ("number", "date") or cell.strip().casefold() in _KNOWN_WORDS
+    return kind(cell) in ("number", "date") or cell.strip().casefold() in KNOWN_WORDS
 
 
 def _shapes(values: pa.Array, counts: pa.Array) -> Counter[str]:

@@ -34,7 +34,15 @@ _DATE = re.compile(
     r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?)?"
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
 )
+# Words of true and false.
+WORDS = (
+    "yes/no", "y/n", "true/false", "t/f", "on/off", "ja/nein", "j/n", "oui/non", "si/no", "sí/no",
+    "sì/no", "sim/não", "tak/nie", "ano/ne", "wahr/falsch", "vrai/faux", "ja/nej", "kyllä/ei",
+)  # fmt: skip
+KNOWN_WORDS = frozenset(word for text in WORDS for word in text.split("/"))
 _EXCEL = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+# Not letters and blanks alone, nor a name with a number: A-17, a link.
+_CODE = re.compile(r"(?=.*1).*[^\w\s]")
 _NULLS = frozenset(("na", "n/a", "n.a.", "null", "none", "nan", "-", "--", "?", ".", "\\n"))
 
 
@@ -283,7 +291,7 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
         one == "text" and usual in ("number", "date") for one, usual in zip(own, kinds, strict=True)
     )
     again = sum(
-        bool(cell) and usual == "text" and cell in below
+        bool(cell) and usual == "text" and (cell in below or _is_alike(cell, below))
         for cell, usual, below in zip(first, kinds, columns_below, strict=True)
     )
     if len(unnamed) > 2 and _are_steps(unnamed):  # years as names of columns
@@ -298,6 +306,19 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
     if not named and 2 * again > len(first):
         return False, "values of the first line come again below"
     return True, ""
+
+
+def _is_alike(cell: str, below: list[str]) -> bool:
+    """Whether a text is a boolean or a code like nearly all below it."""
+    if cell.strip().casefold() in KNOWN_WORDS:
+        return sum(other.strip().casefold() in KNOWN_WORDS for other in below) > len(below) / 2
+    shape = _shape(cell)
+    alike = sum(_shape(other) == shape for other in below)
+    return bool(_CODE.search(shape)) and alike >= _LEAST_TYPED * len(below)
+
+
+def _shape(cell: str) -> str:
+    return re.sub("[0-9]+", "1", re.sub(r"[^\W\d_]+", "a", cell))
 
 
 def _usual_kind(cells: list[str]) -> str:
