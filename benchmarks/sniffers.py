@@ -25,7 +25,7 @@ from tests.sources.csv_corpus import Made, corpus
 Finding = tuple[str, str, bool, int]
 
 
-def ours(made: Made, path: pathlib.Path) -> Finding | None:
+def ours(path: pathlib.Path) -> Finding | None:
     """Returns what our sniffer finds."""
     try:
         found = sniff(path.read_bytes())
@@ -34,7 +34,7 @@ def ours(made: Made, path: pathlib.Path) -> Finding | None:
     return found.delimiter, found.quote, found.header, len(found.cells)
 
 
-def by_duckdb(made: Made, path: pathlib.Path) -> Finding | None:
+def by_duckdb(path: pathlib.Path) -> Finding | None:
     """Returns what DuckDB finds."""
     query = "SELECT Delimiter, Quote, HasHeader, len(Columns) FROM sniff_csv(?)"
     try:
@@ -44,7 +44,7 @@ def by_duckdb(made: Made, path: pathlib.Path) -> Finding | None:
     return None if row is None else (row[0], row[1], bool(row[2]), row[3])
 
 
-def by_clevercsv(made: Made, path: pathlib.Path) -> Finding | None:
+def by_clevercsv(path: pathlib.Path) -> Finding | None:
     """Returns what clevercsv finds."""
     import clevercsv
 
@@ -76,7 +76,7 @@ def is_right(made: Made, found: Finding | None) -> bool:
 def main() -> None:
     """Prints how many files each sniffer finds right, and its time."""
     files = list(corpus())
-    sniffers: dict[str, Callable[[Made, pathlib.Path], Finding | None]] = {
+    sniffers: dict[str, Callable[[pathlib.Path], Finding | None]] = {
         "beam-pipelines": ours,
         "DuckDB": by_duckdb,
         "clevercsv": by_clevercsv,
@@ -93,7 +93,7 @@ def main() -> None:
                 path = pathlib.Path(folder) / "a.csv"
                 text = made.data.decode(made.encoding).lstrip("\ufeff")
                 path.write_bytes(text.encode())
-                if is_right(made, find(made, path)):
+                if is_right(made, find(path)):
                     right += 1
                 else:
                     wrong[re.sub(r" ?[0-9]+$", "", made.name)] += 1

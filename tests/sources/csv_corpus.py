@@ -1,4 +1,4 @@
-"""Files of delimited text as people have them, with what a reader should find in them.
+"""Files of delimited text as people have them, and what is right.
 
 ``corpus`` makes them from tables, locales and oddities; the same ones every time.
 """

@@ -1,4 +1,4 @@
-"""The findings in some 200 files of many locales and layouts are right."""
+"""The findings in files of many locales and layouts are right."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def test_there_are_enough_files() -> None:
 
 @pytest.mark.parametrize("part", range(8))
 def test_the_findings_are_right(tmp_path: Path, part: int) -> None:
-    """Delimiter, header, columns and types of every file are found, or asked about."""
+    """Delimiter, header, columns and types of every file are found."""
     wrong = {made.name: found for made in FILES[part::8] if (found := mistakes(made, tmp_path))}
     assert wrong == {}

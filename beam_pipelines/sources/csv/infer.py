@@ -57,9 +57,11 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
       source, files: of the recipe.
       default: the format's delimiter.
     """
-    source, decisions = resolve(source, files[0], default)
+    source, decisions, head = resolve(source, files[0], default)
     dialect = dialect_of(source, default)
-    names = source.columns if source.header is False else _read_names(source, files[0], dialect)
+    names = (
+        source.columns if source.header is False else _read_names(source, files[0], head, dialect)
+    )
     wanted = inference.selected(source, names)
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
@@ -99,15 +101,13 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     )
 
 
-def _read_names(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, ...]:
+def _read_names(source: Source, file: FileInfo, head: bytes, dialect: Dialect) -> tuple[str, ...]:
     """Returns the column names of a file.
 
     Raises:
       DataError: no name, or no UTF-8, in a header; a name twice.
     """
-    for _, body in blocks.sample_bodies(source, (file,), dialect):
-        return cut_header(body, dialect, file.path, source)[1]
-    return cut_header(blocks.Body(0, b""), dialect, file.path, source)[1]
+    return cut_header(blocks.Body(0, head), dialect, file.path, source)[1]
 
 
 def _add_body(

@@ -15,7 +15,7 @@ from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
 
 
-def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...]]:
+def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...], bytes]:
     """Returns the source with what its first file shows, and decisions.
 
     The options that the recipe has stay. Bytes of columns that it declares ``bytes`` do, too.
@@ -26,6 +26,9 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
       source: of the recipe.
       file: its first file.
       default: the format's delimiter.
+
+    Returns:
+      The source; the decisions, one a line; the beginning of the file as UTF-8.
 
     Raises:
       DataError: two readings are about as likely; the text cannot be read.
@@ -67,7 +70,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
     elif source.header is None:
         decisions += _names(dialect.cells)
-    return source, tuple(decisions)
+    return source, tuple(decisions), text
 
 
 def _names(cells: tuple[str, ...]) -> list[str]:

@@ -309,7 +309,7 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
 
 
 def _is_alike(cell: str, below: list[str]) -> bool:
-    """Whether a text is a boolean or a code like nearly all below it."""
+    """Whether a text is a boolean or a code like those below."""
     if cell.strip().casefold() in KNOWN_WORDS:
         return sum(other.strip().casefold() in KNOWN_WORDS for other in below) > len(below) / 2
     shape = _shape(cell)

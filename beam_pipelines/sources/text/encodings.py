@@ -104,6 +104,8 @@ def _without_mark(head: bytes) -> str:
 
 
 def _starts_as_utf8(head: bytes) -> bool:
+    if head.isascii():
+        return True
     try:
         codecs.getincrementaldecoder(UTF_8)().decode(head)
     except UnicodeDecodeError:
