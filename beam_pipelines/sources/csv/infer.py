@@ -59,9 +59,9 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     """
     source, decisions, head = resolve(source, files[0], default)
     dialect = dialect_of(source, default)
-    names = (
-        source.columns if source.header is False else _read_names(source, files[0], head, dialect)
-    )
+    names = source.columns
+    if source.header is not False:
+        names = cut_header(blocks.Body(0, head), dialect, files[0].path, source)[1]
     wanted = inference.selected(source, names)
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
@@ -99,15 +99,6 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         source=source,
         decisions=(*decisions, *chosen),
     )
-
-
-def _read_names(source: Source, file: FileInfo, head: bytes, dialect: Dialect) -> tuple[str, ...]:
-    """Returns the column names of a file.
-
-    Raises:
-      DataError: no name, or no UTF-8, in a header; a name twice.
-    """
-    return cut_header(blocks.Body(0, head), dialect, file.path, source)[1]
 
 
 def _add_body(

@@ -116,10 +116,12 @@ def sniff(
             f"{path}, line 1: found Excel's line {excel[0].strip()!r}, expected the names of the "
             "columns. Remove the line from the file."
         )
+    delimiters = [some for some in DELIMITERS if some == default or some.encode() in text]
+    marks = _QUOTES if b"'" in text else _QUOTES[:1]
     found = [
         reading
-        for some in (DELIMITERS if delimiter is None else (delimiter,))
-        for mark in (_QUOTES if quote is None else (quote,))
+        for some in (delimiters if delimiter is None else (delimiter,))
+        for mark in (marks if quote is None else (quote,))
         if some != mark and (reading := _read(text, some, mark)) is not None
     ]
     if not found:
