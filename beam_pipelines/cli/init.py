@@ -5,6 +5,7 @@ The recipe has columns, possible joins and open decisions.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_recipe
@@ -90,8 +91,14 @@ def _is_whole(paths: Sequence[str]) -> bool:
 
 
 def _plan(source: Source) -> SourcePlan:
+    """Plans a source; with ``infer: lenient`` if there are questions."""
     with Lines(source.path[0]).explained():
-        return plan_source(source, "")
+        try:
+            return plan_source(source, "")
+        except RecipeProblems as error:
+            if not all(problem.path[-1] in ("formats", "types") for problem in error.problems):
+                raise
+            return plan_source(dataclasses.replace(source, infer="lenient"), "")
 
 
 def recipe_text(plans: Sequence[SourcePlan], folder: str) -> str:
@@ -148,6 +155,8 @@ def _source_lines(plan: SourcePlan, folder: str) -> Iterator[str]:
     number = len(plan.files)
     found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."
+    if source.infer == "lenient":
+        yield "    infer: lenient  # some columns need a decision and are texts until then:"
     for decision in plan.decisions:
         yield f"    # Found: {decision}"
     width = max(len(quoted(name)) for name in plan.schema.names)

@@ -253,6 +253,7 @@ def _report(
             sum(file["bytes"] for file in source["files"]),
             source["read"],
             source["rejected"],
+            tuple(source.get("decisions", ())),
         )
         for name, source in manifest["sources"].items()
     ]

@@ -156,8 +156,8 @@ class Source:
     formats: Mapping[str, str] = recipe_key(
         read_formats, {}, "found", "How the numbers, dates or booleans of a column are written."
     )
-    infer: Literal["sample", "full"] = recipe_key(
-        read_choice(("sample", "full")),
+    infer: Literal["sample", "full", "lenient"] = recipe_key(
+        read_choice(("sample", "full", "lenient")),
         "sample",
         "`sample`",
         "Whether types are inferred from the beginning of the files or from every row.",
@@ -190,7 +190,7 @@ class Source:
     @property
     def reads_all(self) -> bool:
         """Whether types are inferred from every row."""
-        return self.infer == "full"
+        return self.infer != "sample"
 
 
 @dataclasses.dataclass(frozen=True)

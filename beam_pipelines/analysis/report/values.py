@@ -34,13 +34,14 @@ class SplitSummary(NamedTuple):
 
 
 class SourceSummary(NamedTuple):
-    """Files of a source, and its ``rows`` kept and ``rejected``."""
+    """Files of a source, ``rows`` kept and ``rejected``, and findings."""
 
     name: str
     files: int
     size_bytes: int
     rows: int
     rejected: int
+    decisions: Sequence[str] = ()
 
 
 class JoinSummary(NamedTuple):

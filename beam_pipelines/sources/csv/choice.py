@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
@@ -17,7 +17,9 @@ from beam_pipelines.recipe.cell_formats import (
 )
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sources.csv import nearly
 from beam_pipelines.sources.csv.evidence import Evidence, Verdict, is_grouped, judge, type_of
+from beam_pipelines.sources.csv.nearly import Misfit
 from beam_pipelines.sources.format import problem
 
 _GROUPED = NumberFormat(",", ".")
@@ -32,6 +34,7 @@ def without_index(names: tuple[str, ...]) -> str:
 
 def choose(
     source: Source,
+    find: Callable[[str, CellFormat], list[Misfit]],
     schema: pa.Schema,
     evidence: Mapping[str, Evidence],
     wanted: tuple[str, ...],
@@ -41,6 +44,7 @@ def choose(
 
     Args:
       source: with its dialect.
+      find: returns the values of a column that are not in a format.
       schema: types as Arrow infers them.
       evidence: column -> shapes of its cells in the sample.
       wanted: columns that are read.
@@ -51,23 +55,27 @@ def choose(
       decision.
 
     Raises:
-      RecipeProblems: a column has two readings.
+      RecipeProblems: a column has two readings, or a few values that do not fit the others.
     """
     types = {name: schema.field(name).type for name in wanted}
     formats = {name: parse_format(text) for name, text in source.formats.items() if name in wanted}
-    texts = [name for name in wanted if name not in formats and _may_have(source, name, types)]
-    verdicts = {name: judge(evidence[name]) for name in texts}
-    decimal = _decimal_mark(verdicts.values(), types, evidence)
-    verdicts = {name: judge(evidence[name], decimal) for name in texts}
-    undeclared = [name for name in wanted if name not in formats and name not in source.types]
-    for name in undeclared:
-        if types[name] == pa.float64() and is_grouped(evidence[name]):
-            verdicts[name] = _grouped(decimal, source.delimiter or default)
+    open_ = [name for name in wanted if name not in formats]
+    verdicts = _judge_all(source, types, evidence, open_, default)
     problems, decisions = [], []
     for name, verdict in verdicts.items():
-        if len(verdict.readings) > 1:
+        if len(verdict.readings) > 1 and source.infer == "lenient":
+            types[name] = pa.string()
+            decisions.append(_undecided(name, verdict, evidence[name]))
+        elif len(verdict.readings) > 1:
             problems.append(_ask(source, name, verdict, evidence[name]))
-        elif verdict.readings and not verdict.misfits:
+        elif verdict.readings and verdict.misfits:
+            total, misfits = evidence[name].total, find(name, verdict.readings[0])
+            if source.infer == "lenient":
+                decisions.append(nearly.decision(name, verdict.word, total, misfits))
+            else:
+                text = nearly.message(source, name, verdict.word, total, misfits)
+                problems.append(problem(source, "types", text))
+        elif verdict.readings:
             formats[name] = verdict.readings[0]
             decisions.append(_decision(name, verdict.readings[0], evidence[name]))
     if problems:
@@ -77,6 +85,27 @@ def choose(
             types[name] = type_of(format_, evidence[name])
     shown = {name: str(format_) for name, format_ in formats.items()}
     return dataclasses.replace(source, formats={**source.formats, **shown}), types, decisions
+
+
+def _judge_all(
+    source: Source,
+    types: Mapping[str, pa.DataType],
+    evidence: Mapping[str, Evidence],
+    names: list[str],
+    default: str,
+) -> dict[str, Verdict]:
+    """Returns how each column is read that may have a format."""
+    texts = [name for name in names if _may_have(source, name, types)]
+    verdicts = {name: judge(evidence[name]) for name in texts}
+    decimal = _decimal_mark(verdicts.values(), types, evidence)
+    verdicts = {name: judge(evidence[name], decimal) for name in texts}
+    # Cells that do not fit a declared type are bad rows.
+    verdicts = {n: v for n, v in verdicts.items() if not v.misfits or n not in source.types}
+    for name in names:
+        is_number = types[name] == pa.float64() and name not in source.types
+        if is_number and is_grouped(evidence[name]):
+            verdicts[name] = _grouped(decimal, source.delimiter or default)
+    return verdicts
 
 
 def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bool:
@@ -131,6 +160,16 @@ def _ask(source: Source, name: str, verdict: Verdict, evidence: Evidence) -> Pro
         f"column '{name}': found {shorten(evidence.example, 40)!r} and the like, which are "
         f"different {kinds} as {shown}. Set "
         f"{' or '.join(cures)}, or 'types: {{{key}: text}}'.",
+    )
+
+
+def _undecided(name: str, verdict: Verdict, evidence: Evidence) -> str:
+    example = shorten(evidence.example, 40)
+    key = yaml_text(name)
+    cures = " or ".join(f"{{{key}: {yaml_text(str(format_))}}}" for format_ in verdict.readings)
+    return (
+        f"types: {{{key}: text}}  # {example!r} has two readings, formats: {cures}; infer: lenient "
+        "takes texts"
     )
 
 

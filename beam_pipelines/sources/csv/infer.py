@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,12 +13,14 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
 from beam_pipelines.sources.csv.bad_cells import without_plus
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, may_be_grouped
 from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header
+from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table
 from beam_pipelines.sources.csv.resolve import resolve
 from beam_pipelines.sources.format import Contents
@@ -66,16 +69,11 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
+    sampled: tuple[FileInfo, ...] = ()
+    bodies = functools.partial(_bodies, source, dialect=dialect, first=files[0], names=names)
     for sampled in inference.sample_rounds(source, files):
-        for file, body in blocks.sample_bodies(source, sampled, dialect):
-            records = body
-            if source.header is not False and body.begins_file:
-                records, header = cut_header(body, dialect, file.path, source)
-                check_same_columns(files[0].path, names, file.path, header)
-            blocks.check_lines(
-                source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
-            )
-            _add_body(found, source, file, records, names, wanted, dialect)
+        for file, body in bodies(sampled):
+            _add_body(found, source, file, body, names, wanted, dialect)
         if found.rows:
             break
     if not found.rows:
@@ -86,7 +84,13 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     if found.counts_rows and not source.columns and source.header is None:
         source = dataclasses.replace(source, columns=names[1:])
         wanted, decisions = names[1:], (*decisions[:-1], choice.without_index(names))
-    source, types, chosen = choice.choose(source, found.schema, found.evidence, wanted, default)
+
+    def find(name: str, format_: CellFormat) -> list[Misfit]:
+        return find_misfits(source, bodies(sampled), names, dialect, name, format_)
+
+    source, types, chosen = choice.choose(
+        source, find, found.schema, found.evidence, wanted, default
+    )
     nulls = tuple(name for name in wanted if pa.types.is_null(types[name]))
     read_schema = pa.schema(
         [(name, _read_type(source, pa.field(name, types[name]))) for name in wanted]
@@ -99,6 +103,25 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         source=source,
         decisions=(*decisions, *chosen),
     )
+
+
+def _bodies(
+    source: Source,
+    sampled: tuple[FileInfo, ...],
+    dialect: Dialect,
+    first: FileInfo,
+    names: tuple[str, ...],
+) -> Iterator[tuple[FileInfo, blocks.Body]]:
+    """Yields the records of sampled files, without headers."""
+    for file, body in blocks.sample_bodies(source, sampled, dialect):
+        records = body
+        if source.header is not False and body.begins_file:
+            records, header = cut_header(body, dialect, file.path, source)
+            check_same_columns(first.path, names, file.path, header)
+        blocks.check_lines(
+            source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
+        )
+        yield file, records
 
 
 def _add_body(
