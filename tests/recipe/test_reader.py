@@ -484,7 +484,7 @@ def test_all_problems_at_once() -> None:
             "3: sources.a.types.x",
             "unknown type 'integer'",
         ),
-        (with_source("{path: b, infer: all}"), "X),
+        (with_source("{path: b, infer: all}"), "3: sources.a.infer", "sample, full or lenient"),
         (with_source(""), "3: sources.a", "found nothing"),
         ("name: a\nsources: {}\n", "2: sources", "an empty mapping"),
         ("name: a\nsources: {a: a, b: b}\nfrom: c\n", "3: from", "expected a or b"),

@@ -126,6 +126,8 @@ def sniff(
     ]
     if not found:
         return FileDialect(delimiter or default, '"' if quote is None else quote, True, (), {})
+    if quote is None:
+        found = [one for one in found if one.dialect[1] != "'" or _is_quoted(one)]
     reading = _choose(found, default if delimiter is None else delimiter, path)
     reasons = {}
     if reading.dialect[0] != default and delimiter is None:
@@ -204,7 +206,6 @@ def _clean(rows: list[list[str]], delimiter: str) -> float:
 
 
 def _choose(found: list[_Reading], default: str, path: str) -> _Reading:
-    found = [reading for reading in found if reading.dialect[1] != "'" or _is_quoted(reading)]
     plain = next((reading for reading in found if reading.dialect[0] == default), found[0])
     likely = [r for r in found if r.cells > 1 and r.usual == r.cells and r.alike >= _LEAST_ALIKE]
     if not likely:
