@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.decode import IMAGE_FEATURE
 from beam_pipelines.dataset.manifest import Manifest
-from beam_pipelines.sources.images.pictures import probe
-from beam_pipelines.sources.images.wholeness import PictureError
+from beam_pipelines.sources.images.columns import damaged_images, image_features
 
 
 def image_features_of(
@@ -27,12 +23,7 @@ def image_features_of(
     Raises:
       RecipeError: there are none. Raw records have no features, and each is an image.
     """
-    names = tuple(
-        feature.name
-        for feature in features_of(schema)
-        if feature.type == schema_pb2.BYTES
-        and (feature.HasField("image_domain") or feature.name == IMAGE_FEATURE)
-    )
+    names = image_features(schema)
     if not names and manifest["record"] != "raw":
         raise RecipeError(
             f"{folder}: found no feature of images, expected '{IMAGE_FEATURE}', or one with an "
@@ -70,25 +61,14 @@ def check_images(
     """
     for name in names:
         values = batch.column(batch.schema.get_field_index(name))
-        rows = np.arange(len(values))
-        while pa.types.is_nested(values.type):
-            rows = rows[pc.list_parent_indices(values).to_numpy(zero_copy_only=False)]
-            values = values.flatten()
-        _check(zip(rows.tolist(), values, strict=True), limits, path, first, f", feature '{name}'")
+        _check(values, limits, path, first, f", feature '{name}'")
 
 
 def check_raw_images(records: Iterable[bytes], limits: Limits, path: str, first: int) -> None:
     """Decodes records that are images; raises as ``check_images``."""
-    _check(enumerate(map(pa.scalar, records)), limits, path, first, "")
+    _check(pa.array(records, pa.large_binary()), limits, path, first, "")
 
 
-def _check(
-    images: Iterable[tuple[int, pa.Scalar]], limits: Limits, path: str, first: int, where: str
-) -> None:
-    for row, image in images:
-        if not image.is_valid:
-            continue
-        try:
-            probe(image.as_py(), limits)
-        except PictureError as error:
-            raise DataError(f"{path}, record {first + row}{where}: {error}") from error
+def _check(images: pa.Array, limits: Limits, path: str, first: int, where: str) -> None:
+    for row, error in damaged_images(images, limits):
+        raise DataError(f"{path}, record {first + row}{where}: {error}") from error

@@ -23,7 +23,7 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sources.planner import plan_source, with_images
 from beam_pipelines.storage import files
 from beam_pipelines.storage.input_roots import OutsideRootError, only_below
 from beam_pipelines.transforms.group_plan import (
@@ -210,7 +210,8 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
     for name in (name for name in recipe.sources if name in used):
         planned = known.get(name) or attempt(partial(_plan_source, recipe.sources[name], recipe))
         if planned is not None:
-            sources[name] = known[name] = planned
+            known[name] = planned
+            sources[name] = with_images(planned, contract, recipe.rename)
     if len(sources) < len(used):
         raise RecipeProblems(problems)
     sources[recipe.base] = with_record_keys(recipe, sources[recipe.base])

@@ -103,6 +103,7 @@ class Format(abc.ABC):
       is_compressed: whether files are often compressed inside, for estimates of sizes.
       is_file_a_row: whether each file is a row. A path may then be a folder, an empty file is a bad
         row, and a range is a run of files.
+      checks_images: whether images are decoded when they are read.
     """
 
     suffixes: tuple[str, ...]
@@ -111,6 +112,7 @@ class Format(abc.ABC):
     has_arrays = False
     is_compressed = False
     is_file_a_row = False
+    checks_images = False
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -88,6 +88,7 @@ class SourcePlan(PickledOnce):
       sparse: columns that are sparse tensors.
       decisions: what the files show and the recipe does not say, one a line, mostly as the option
         that says it.
+      images: columns of images that are decoded to check them.
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
@@ -103,6 +104,7 @@ class SourcePlan(PickledOnce):
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sparse: tuple[SparseColumns, ...] = ()
     decisions: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property

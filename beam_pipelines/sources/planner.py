@@ -5,14 +5,17 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import FORMATS, format_of_path
+from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
+from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.plan import (
     ByteRange,
     FileInfo,
@@ -95,6 +98,22 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         decisions=contents.decisions,
         reader=FORMATS[name],
     )
+
+
+def with_images(plan: SourcePlan, contract: bytes | None, rename: Mapping[str, str]) -> SourcePlan:
+    """Returns the plan with the columns of images to check.
+
+    There are none if the format checks its images itself.
+
+    Args:
+      plan: of a source.
+      contract: the recipe's schema, serialized, or ``None``.
+      rename: of the recipe.
+    """
+    if format_of(plan).checks_images:
+        return plan
+    schema = schema_pb2.Schema.FromString(contract or b"")
+    return dataclasses.replace(plan, images=image_columns(plan.schema, schema, rename))
 
 
 def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], list[Problem]]:

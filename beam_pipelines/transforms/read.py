@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import google_crc32c
@@ -19,12 +19,14 @@ from beam_pipelines.sources.cell_sizes import LargeCell, large_cell
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
+    Position,
     QuoteStates,
     Rows,
     combine,
     cut_rows,
     empty_batch,
 )
+from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
@@ -72,11 +74,53 @@ def _read_rows(
 ) -> Iterator[Rows]:
     """Reads one range in its format; checks the size of its values."""
     before = 0
+    rejected: list[Rejected] = []
     for rows in format_of(plan).read(plan, byte_range, quote_states, reject):
+        rejected += rows.rejected
         if large := large_cell(rows.batch, plan.source.limits.cell_bytes):
             raise _too_large(plan, byte_range, quote_states, rows, before, large)
-        before += rows.batch.num_rows
-        yield rows
+        damage = first_damage(rows.batch, plan.images, plan.source.limits)
+        if damage:
+            numbers = [before + row for row in damage]
+            places = format_of(plan).positions(plan, byte_range, quote_states, rejected, numbers)
+            before += rows.batch.num_rows
+            yield _without_damage(plan, rows, damage, places, reject)
+        else:
+            before += rows.batch.num_rows
+            yield rows
+
+
+def _without_damage(
+    plan: SourcePlan,
+    rows: Rows,
+    damage: Mapping[int, tuple[str, str]],
+    places: Sequence[Position],
+    reject: bool,
+) -> Rows:
+    """Rejects rows with images that are not whole.
+
+    Args:
+      plan: of the source.
+      rows: that were read.
+      damage: row -> column and error.
+      places: of these rows.
+      reject: whether to list the rows, rather than to raise at the first one.
+
+    Raises:
+      DataError: names the first row.
+    """
+    bad = tuple(
+        Rejected(plan.source.name, place.file, place.place, column, error, place.text)
+        for place, (column, error) in zip(places, damage.values(), strict=True)
+    )
+    if not reject:
+        first = bad[0]
+        raise DataError(f"{first.file}, {first.position}, column '{first.column}': {first.reason}")
+    is_whole = np.ones(rows.batch.num_rows, np.bool_)
+    is_whole[list(damage)] = False
+    return rows._replace(
+        batch=rows.batch.filter(pa.array(is_whole)), rejected=(*rows.rejected, *bad)
+    )
 
 
 def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Iterator[Rows]:
@@ -111,6 +155,8 @@ def _read_some(
     The checksums are of the files that end in the rows.
     """
     together = format_of(plan).read_together(plan, [byte_range.file for byte_range in own])
+    if plan.images:  # a row that is rejected belongs to its file
+        together = None
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
         *first, last = cut_rows(together[0], ())
         yield from ((rows, ()) for rows in first)

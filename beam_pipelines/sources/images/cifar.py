@@ -96,6 +96,7 @@ class Cifar(Format):
     A binary file outside an archive is cut at its records; any other batch is one range.
     """
 
+    checks_images = True  # it makes them of pixels
     # The archives' whole names.
     suffixes = tuple(
         f"cifar-{classes}-{version}.{archive}"

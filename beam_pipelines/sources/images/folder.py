@@ -66,6 +66,7 @@ class Images(Format):
     suffixes = SUFFIXES
     options = ("image",)
     is_file_a_row = True
+    checks_images = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -55,6 +55,7 @@ class Idx(Format):
     )
 
     options = ("idx",)
+    checks_images = True  # it makes them of pixels
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
