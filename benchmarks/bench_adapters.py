@@ -123,26 +123,8 @@ def ray_batches(folder: pathlib.Path) -> Batches:
 
     from beam_pipelines.adapters.ray import RayDatasource
 
-    start_ray()
-    return ray.data.read_datasource(RayDatasource(folder, "train")).iter_batches(batch_size=SIZE)
-
-
-def ray_tfrecords(folder: pathlib.Path) -> Batches:
-    """Opens a Ray dataset of one shard, as its documentation has it."""
-    import ray
-
-    start_ray()
-    gzipped = {"compression": "gzip"}
-    found = ray.data.read_tfrecords(shards(folder)[:1], arrow_open_stream_args=gzipped)
-    return found.iter_batches(batch_size=SIZE)
-
-
-def start_ray() -> None:
-    """Starts Ray on this machine, without its pages."""
-    import ray
-
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    return ray.data.read_datasource(RayDatasource(folder, "train")).iter_batches(batch_size=SIZE)
 
 
 def tfrecord(folder: pathlib.Path) -> Batches:
@@ -209,7 +191,6 @@ WAYS = {
     "huggingface.iterable, examples": Way("datasets", hugging_face_rows, FEW),
     "KerasBatches": Way("torch", keras_batches),
     "RayDatasource": Way("ray", ray_batches),
-    "Ray: read_tfrecords": Way("ray", ray_tfrecords, FEW),
     "TorchRows, stored order, batches": Way("torch", torch_rows(is_random=False)),
     "TorchRows, random order": Way("torch", torch_rows(is_random=True), FEWER),
 }
