@@ -29,6 +29,7 @@ from beam_pipelines.cli.options import (
     StorageCommand,
     date_option,
     fill_date_of_output,
+    format_option,
     input_root_option,
     resume_option,
     verbose,
@@ -36,7 +37,13 @@ from beam_pipelines.cli.options import (
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.plan import plan
 from beam_pipelines.cli.preview import preview
-from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options, take_options, taken
+from beam_pipelines.cli.recipe_options import (
+    chosen_settings,
+    has_chosen,
+    recipe_options,
+    take_options,
+    taken,
+)
 from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
@@ -211,6 +218,7 @@ def convert(
     metavar="DIR",
     help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
+@format_option
 @recipe_options
 @take_options
 @date_option
@@ -223,11 +231,24 @@ def describe(
     context: click.Context,
     recipe_or_data: str,
     output: str | None,
+    form: str,
     date: datetime.date | None,
     input_root: tuple[str, ...],
     quiet: bool,
 ) -> None:
-    """Read the data once: statistics, schema and anomalies, without writing examples."""
+    """Print statistics of data, which are read once, or of a dataset, which are stored."""
+    from beam_pipelines.analysis.statistics.stored import is_stored
+
+    if is_stored(recipe_or_data):
+        if output is not None or date is not None or has_chosen(context):
+            raise click.UsageError(
+                f"found an option of recipes and data with {recipe_or_data}, which has its "
+                "statistics, expected none."
+            )
+        from beam_pipelines.cli.summary import print_statistics
+
+        print_statistics(recipe_or_data, form)
+        return
     output = output and fill_date_of_output(output, date)
     from beam_pipelines.pipeline import api
 
@@ -239,13 +260,16 @@ def describe(
         policy=chosen_policy(context),
     )
     plan = taken(context, plan)
-    from beam_pipelines.cli.summary import print_description
+    from beam_pipelines.cli.summary import description_json, print_description
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions
 
     with api.folder_or_temporary(output) as folder:
         options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=quiet)
         manifest = convert_module.describe(plan, options)
+        if form == "json":
+            say(description_json(manifest, folder, plan.policy))
+            return
         print_description(manifest, folder, output is not None, plan.policy)
 
 

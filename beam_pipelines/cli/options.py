@@ -129,6 +129,19 @@ def verbose(command: Command) -> Command:
     return option(command)
 
 
+def format_option(command: Command) -> Command:
+    """Adds the option ``--format``, the argument ``form``: ``text`` or ``json``."""
+    option = click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="What to print.",
+    )
+    return option(command)
+
+
 def resume_option(command: Command) -> Command:
     """Adds the option ``--resume``."""
     option = click.option(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
+from beam_pipelines.cli.options import (
+    StorageCommand,
+    date_option,
+    format_option,
+    input_root_option,
+    verbose,
+)
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 
@@ -30,14 +36,7 @@ _WIDTH = 40  # of a value, in characters
     show_default=True,
     help="How many rows to show.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to print.",
-)
+@format_option
 @recipe_options
 @date_option
 @input_root_option

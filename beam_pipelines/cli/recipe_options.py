@@ -81,6 +81,11 @@ def _remember_share(context: click.Context, parameter: click.Parameter, value: s
     _remember(context, parameter, share)
 
 
+def has_chosen(context: click.Context) -> bool:
+    """Whether any option of this module was given."""
+    return any(value for name, value in context.meta.items() if name.startswith(_CHOSEN))
+
+
 def taken(context: click.Context, plan: Plan) -> Plan:
     """Returns a plan with the limits of a command with ``take_options``.
 

@@ -5,6 +5,8 @@ The tables are of the manifest and the statistics.
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -13,19 +15,19 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.core import _native
-from beam_pipelines.core.dataset_layout import REPORT, anomalies_path, statistics_path
+from beam_pipelines.core.dataset_layout import REPORT, anomalies_path
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import shorten, show_bytes
+from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.visible_text import visible
 from beam_pipelines.storage import files
 
 WIDTH_WHEN_PIPED = 100
-LONGEST_TEXT = 24
 MOST_NAMES = 3
 _NO_KERNELS = (
     "kernels  not built: beam-pipelines was installed without a C++ compiler, and serializes at a "
@@ -81,7 +83,8 @@ def print_description(
     """
     stream = sys.stdout if stream is None else stream
     names = list(manifest["splits"])
-    _print_tables([*_inputs(manifest), *(_features(folder, name) for name in names)], stream)
+    _print_tables(_inputs(manifest), stream)
+    _print_features(described(folder), stream)
     print(_rows_line(manifest), file=stream)
     _print_decisions(manifest, stream)
     for name in names:
@@ -92,13 +95,17 @@ def print_description(
         print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
 
 
-def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
-    console = Console(
+def _console(stream: IO[str]) -> Console:
+    return Console(
         file=stream,
-        width=None if stream.isatty() else WIDTH_WHEN_PIPED,
+        width=None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WHEN_PIPED,
         highlight=False,
         markup=False,
     )
+
+
+def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
+    console = _console(stream)
     for table in tables:
         console.print(table)
         console.print()
@@ -200,54 +207,43 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Table]:
         )
 
 
-def _features(folder: str, split: str) -> Table:
-    """Returns a table of a split's features, read from its statistics."""
-    path = files.join(folder, statistics_path(split))
-    statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(
-        files.read_bytes(path)
-    ).datasets[0]
-    rows = []
-    for feature in statistics.features:
-        if feature.type == statistics_pb2.FeatureNameStatistics.STRUCT:
-            continue  # the feature lists' parent, whose children follow
-        common = getattr(feature, feature.WhichOneof("stats")).common_stats
-        kind = statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
-        rows.append(
-            [feature.path.step[-1], kind, f"{common.num_missing:,}", *_feature_values(feature)]
-        )
-    return _table(
-        [
-            f"feature of {split} ({statistics.num_examples:,} rows)",
-            "type",
-            "missing",
-            "mean",
-            "least",
-            "most",
-        ],
-        rows,
-    )
+def print_statistics(folder: str, form: str, stream: IO[str] | None = None) -> None:
+    """Prints the features of each split that has statistics in a folder.
 
-
-def _feature_values(feature: Any) -> list[str]:
-    """Returns a summary of a feature's numbers or texts.
-
-    Numbers give mean, least and most; texts give their distinct count and the most frequent one.
+    Args:
+      folder: a dataset, a description, merged statistics, or a ``.pb`` file.
+      form: ``text`` or ``json``.
+      stream: default: standard output.
     """
-    if feature.HasField("num_stats"):
-        return [
-            f"{value:,.6g}"
-            for value in (feature.num_stats.mean, feature.num_stats.min, feature.num_stats.max)
-        ]
-    if feature.HasField("bytes_stats"):
-        return [f"{feature.bytes_stats.unique:,} values", "", ""]
-    strings = feature.string_stats
-    top = strings.top_values[0].value if strings.top_values else ""
-    return [f"{strings.unique:,} values", "", shorten(top, LONGEST_TEXT)]
+    stream = sys.stdout if stream is None else stream
+    if form == "json":
+        print(visible(json.dumps({"splits": to_json(described(folder))}, indent=1)), file=stream)
+        return
+    _print_features(described(folder), stream)
+
+
+def description_json(manifest: Mapping[str, Any], folder: str, policy: ValidationPolicy) -> str:
+    """Returns the JSON text of a description: splits, counts, sources, joins, anomalies."""
+    anomalies = [
+        {"split": name, "severity": severity, "place": where, "text": what}
+        for name in manifest["splits"]
+        for severity, where, what in recorded_anomalies(_anomalies(folder, name), policy)
+    ]
+    kept = {
+        key: manifest[key] for key in ("counts", "sources", "joins", "taken") if key in manifest
+    }
+    document = {"splits": to_json(described(folder)), **kept, "anomalies": anomalies}
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _print_features(splits: Sequence[Described], stream: IO[str]) -> None:
+    for split in splits:
+        for line in table_lines(split, _console(stream).width):
+            print(line, file=stream)
 
 
 def _anomaly_lines(folder: str, split: str, policy: ValidationPolicy) -> Iterator[str]:
-    path = files.join(folder, anomalies_path(split))
-    anomalies = anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
+    anomalies = _anomalies(folder, split)
     for severity, where, what in recorded_anomalies(anomalies, policy):
         mark = "" if severity == "anomaly" else f" ({severity})"
         yield f"anomaly  {split}, {where}{mark}: {what}"
@@ -255,12 +251,20 @@ def _anomaly_lines(folder: str, split: str, policy: ValidationPolicy) -> Iterato
         yield f"anomaly  {split}: no rows at all."
 
 
+def _anomalies(folder: str, split: str) -> anomalies_pb2.Anomalies:
+    path = files.join(folder, anomalies_path(split))
+    return anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
+
+
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Returns a table without frame: a text column, then number columns."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, head in enumerate(heads):
         table.add_column(
-            head, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold"
+            head,
+            justify="left" if index == 0 else "right",
+            no_wrap=index > 0,
+            overflow="fold",
         )
     for row in rows:
         table.add_row(*(Text(visible(cell, keep="")) for cell in row))

@@ -1,0 +1,207 @@
+"""The table of features that ``describe`` prints: of data, datasets and statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.view import Statistics, proto_of
+from beam_pipelines.core.columns import parse_type
+from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
+from beam_pipelines.core.formatting import shorten, show_value
+from beam_pipelines.core.visible_text import visible
+from beam_pipelines.storage import files
+
+LONGEST_TEXT = 24
+_HEADS = ("feature", "type", "missing", "distinct", "mean", "least", "most")
+_LEFT_OUT_FIRST = ("mean", "distinct", "type")
+_LEAST_NAME = 12
+_PROTO = statistics_pb2.FeatureNameStatistics
+_TYPE_FOR_PROTO = {
+    _PROTO.INT: "int64",
+    _PROTO.FLOAT: "float32",
+    _PROTO.STRING: "text",
+    _PROTO.BYTES: "bytes",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureRow:
+    """Statistics of one column.
+
+    Attributes:
+      name: of the column.
+      type: the recipe's name of its type; of statistics without a manifest, that of the feature.
+      missing: rows without it.
+      distinct: number of different values of texts; ``None`` of numbers.
+      mean, least, most: of numbers, as JSON values, dates as text; of texts ``most`` is the most
+        frequent one.
+    """
+
+    name: str
+    type: str
+    missing: int
+    distinct: int | None = None
+    mean: Any = None
+    least: Any = None
+    most: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """A split's statistics.
+
+    Attributes:
+      split: its name.
+      rows: number of rows.
+      features: one for each column.
+    """
+
+    split: str
+    rows: int
+    features: tuple[FeatureRow, ...]
+
+
+def described(folder: str) -> list[Described]:
+    """Returns the splits of a dataset, a description, or statistics.
+
+    Raises:
+      RecipeError, DataError: as ``read_statistics``.
+    """
+    manifest = manifest_of(folder)
+    columns, labels = manifest.get("columns", {}), manifest.get("labels", {})
+    return [
+        describe_split(split, statistics, columns, labels)
+        for split, statistics in read_statistics(folder).items()
+    ]
+
+
+def manifest_of(folder: str) -> dict[str, Any]:
+    """Returns the manifest of a folder; of statistics alone, none."""
+    for name in (MANIFEST, DESCRIPTION):
+        path = files.join(folder, name)
+        if not folder.endswith(".pb") and files.exists(path):
+            found: dict[str, Any] = json.loads(files.read_bytes(path))
+            return found
+    return {}
+
+
+def describe_split(
+    split: str,
+    statistics: Statistics,
+    columns: Mapping[str, str],
+    labels: Mapping[str, list[str]],
+) -> Described:
+    """Returns the rows of a split's table.
+
+    Args:
+      split: its name.
+      statistics: of the split.
+      columns: column -> type, as the manifest has them.
+      labels: column of ids -> its texts.
+    """
+    proto = proto_of(statistics)
+    rows = tuple(
+        _row(feature, columns, labels)
+        for feature in proto.features
+        if feature.type != _PROTO.STRUCT  # the feature lists' parent, whose children follow
+    )
+    return Described(split, proto.num_examples, rows)
+
+
+def _row(
+    feature: statistics_pb2.FeatureNameStatistics,
+    columns: Mapping[str, str],
+    labels: Mapping[str, list[str]],
+) -> FeatureRow:
+    name = feature.path.step[-1]
+    kind = columns.get(name) or _TYPE_FOR_PROTO.get(feature.type, _PROTO.Type.Name(feature.type))
+    missing = getattr(feature, feature.WhichOneof("stats")).common_stats.num_missing
+    if feature.HasField("num_stats"):
+        stats = feature.num_stats
+        numbers = (stats.mean, stats.min, stats.max)
+        mean, least, most = (_shown(value, kind) for value in numbers)
+        texts = labels.get(name, ())
+        if texts:
+            mean, least, most = None, *(_with_text(value, texts) for value in (least, most))
+        return FeatureRow(name, kind, missing, None, mean, least, most)
+    if feature.HasField("bytes_stats"):
+        return FeatureRow(name, kind, missing, feature.bytes_stats.unique)
+    strings = feature.string_stats
+    top = strings.top_values[0].value if strings.top_values else None
+    return FeatureRow(name, kind, missing, strings.unique, most=top)
+
+
+def _shown(value: float, kind: str) -> Any:
+    """Returns a number as JSON; of dates, times and booleans a text."""
+    try:
+        type_ = parse_type(kind)
+    except ValueError:
+        return value
+    if pa.types.is_list(type_):
+        type_ = type_.value_type
+    if pa.types.is_temporal(type_):
+        return show_value(value, type_)
+    return int(value) if pa.types.is_integer(type_) and value == int(value) else value
+
+
+def _with_text(value: Any, texts: Any) -> Any:
+    is_id = isinstance(value, int) and 0 <= value < len(texts)
+    return f"{value} ({texts[value]})" if is_id else value
+
+
+def cells_of(row: FeatureRow) -> Iterator[str]:
+    """Yields the cells of a row, in the order of ``_HEADS``."""
+    yield row.name
+    yield row.type
+    yield f"{row.missing:,}"
+    yield "" if row.distinct is None else f"{row.distinct:,}"
+    for value in (row.mean, row.least, row.most):
+        if value is None:
+            yield ""
+        elif isinstance(value, str):
+            yield shorten(value, LONGEST_TEXT)
+        else:
+            is_short = isinstance(value, int) and abs(value) < 10**12
+            yield f"{value:,}" if is_short else f"{value:,.6g}"
+
+
+def table_lines(split: Described, width: int) -> Iterator[str]:
+    """Yields the lines of a split's table, none wider than ``width`` characters.
+
+    A narrow table leaves out the mean, the distinct values and the type, in this order, and cuts
+    names.
+    """
+    rows = [[visible(cell, keep="") for cell in cells_of(row)] for row in split.features]
+    heads = list(_HEADS)
+    for head in ("", *_LEFT_OUT_FIRST):
+        if head:
+            place = heads.index(head)
+            heads = [other for other in heads if other != head]
+            rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        others = sum(2 + one for one in widths[1:])
+        if min(widths[0], _LEAST_NAME) + others <= width:
+            break
+    widths[0] = min(widths[0], max(_LEAST_NAME, width - others))
+    yield f"{split.split}: {split.rows:,} rows, {len(split.features):,} columns"
+    for number, (name, *values) in enumerate([heads, *rows]):
+        cells = [cell.rjust(one) for cell, one in zip(values, widths[1:], strict=True)]
+        yield "  ".join([shorten(name, widths[0]).ljust(widths[0]), *cells]).rstrip()
+        if number == 0:
+            yield "─" * (widths[0] + others)
+    yield ""
+
+
+def to_json(splits: list[Described]) -> dict[str, Any]:
+    """Returns splits as JSON data."""
+    return {
+        split.split: {"rows": split.rows, "features": [vars(row) for row in split.features]}
+        for split in splits
+    }

@@ -1,0 +1,83 @@
+"""The table of features that ``describe`` prints."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pathlib
+
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
+from beam_pipelines.analysis.statistics.datasets import statistics_to_files
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.cli.feature_table import Described, FeatureRow, described, table_lines
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A dataset's statistics and the parts of its manifest that describe them."""
+    days = [datetime.date(2024, 1, 1), datetime.date(2024, 3, 1)]
+    batch = pa.record_batch(
+        {
+            "on": pa.array(days).cast(pa.int32()).cast(pa.int64()),
+            "animal": [0, 1],
+            "price": [1.5, 2.5],
+            "name": ["x", None],
+            "at": [0, 3_600_000_000],
+        }
+    )
+    plan = StatisticsPlan()
+    for path, content in statistics_to_files({"train": TableStatistics.of(batch, plan)}, plan):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    columns = {"on": "date", "animal": "int64", "price": "float64", "name": "text"}
+    manifest = {
+        "splits": {"train": {}},
+        "columns": columns | {"at": "timestamp"},
+        "labels": {"animal": ["cat", "dog"]},
+    }
+    (tmp_path / "dataset.json").write_text(json.dumps(manifest))
+    return tmp_path
+
+
+def test_types_are_shown_as_types(folder: pathlib.Path) -> None:
+    """Dates are dates, and ids have their texts."""
+    (split,) = described(str(folder))
+    assert list(split.features) == [
+        FeatureRow("on", "date", 0, None, "2024-01-31", "2024-01-01", "2024-03-01"),
+        FeatureRow("animal", "int64", 0, None, None, "0 (cat)", "1 (dog)"),
+        FeatureRow("price", "float64", 0, None, 2.0, 1.5, 2.5),
+        FeatureRow("name", "text", 1, 1, None, None, "x"),
+        FeatureRow("at", "timestamp", 0, None, "1970-01-01 00:30", "1970-01-01 00:00", "1970-01-01 01:00"),
+    ]  # fmt: skip
+
+
+def test_stored_statistics_are_printed(
+    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dataset and its statistics alone are described without data."""
+    assert main_module.run(["describe", str(folder)]) == 0
+    assert "2024-03-01" in capsys.readouterr().out
+    assert main_module.run(["describe", str(folder), "--format", "json"]) == 0
+    features = json.loads(capsys.readouterr().out)["splits"]["train"]["features"]
+    assert features[0]["most"] == "2024-03-01"
+    alone = folder / "statistics" / "Split-train" / "FeatureStats.pb"
+    assert main_module.run(["describe", str(alone)]) == 0
+    assert "19,783" in capsys.readouterr().out
+    assert main_module.run(["describe", str(folder), "--limit", "3"]) == 2
+    assert "found an option of recipes and data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_table_fits(width: int) -> None:
+    """No line is wider than the terminal, and every column has one."""
+    rows = [
+        FeatureRow("column " + "x" * number, "float64", 10**6, None, 1.23456789, -1e9, 10**9)
+        for number in range(60)
+    ]
+    lines = list(table_lines(Described("train", 100, tuple(rows)), width))
+    assert max(map(len, lines)) <= width
+    assert sum("1,000,000" in line for line in lines) == 60
+    assert ("mean" in lines[1]) is (width >= 80)
