@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import click
 
 from beam_pipelines.cli.compare import compare
+from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.export import export
 from beam_pipelines.cli.options import (
@@ -466,6 +467,7 @@ cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(plan)
 cli.add_command(preview)
+cli.add_command(doctor)
 cli.add_command(compare)
 cli.add_command(export)
 

@@ -61,9 +61,11 @@ class BeamCommand(click.Command):
 
     Attributes:
       classes: names of Beam's option classes that it takes; empty: all.
+      checks_access: whether object stores among its arguments are checked first.
     """
 
     classes: tuple[str, ...] = ()
+    checks_access = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits the arguments before click parses its share."""
@@ -77,11 +79,15 @@ class BeamCommand(click.Command):
         import_beam(args)
         import pyarrow as pa
 
-        from beam_pipelines.storage import files
+        from beam_pipelines.storage import cloud_access, files
 
         # Arrow replaces our signal handlers while it reads, and loses a signal at its end.
         pa.enable_signal_handlers(False)
         files.use_options(beam_options)
+        if self.checks_access:
+            cloud_access.check_paths(
+                (argument.partition("=")[2] or argument for argument in args), beam_options
+            )
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

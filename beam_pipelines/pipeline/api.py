@@ -40,7 +40,7 @@ from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import files
+from beam_pipelines.storage import cloud_access, files
 
 # A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
 # docs/recipe.md, or a Recipe.
@@ -95,6 +95,7 @@ def plan(
     """
     loaded, problems = _read(recipe, settings)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
+    cloud_access.check_paths(path for source in loaded.sources.values() for path in source.path)
     with loaded.lines.explained():
         if not problems and into is not None and appends(loaded, os.fspath(into)):
             made = plan_append(loaded, os.fspath(into), input_roots)

@@ -1,0 +1,93 @@
+"""The command ``doctor``: what this machine has, and what it lacks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import click
+
+from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand, format_option, verbose
+from beam_pipelines.cli.output import say
+from beam_pipelines.core.version import __version__
+
+_EXTRAS = {"s3": "boto3", "onnx": "onnx", "index": "rapidgzip"}
+
+
+class Finding(NamedTuple):
+    """One fact: its name, its text, and whether it is a problem."""
+
+    name: str
+    text: str
+    is_problem: bool = False
+
+
+class _Doctor(StorageCommand):
+    checks_access = False  # it reports them itself
+
+
+@click.command(cls=_Doctor)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@format_option
+@verbose
+@click.pass_context
+def doctor(context: click.Context, paths: tuple[str, ...], form: str) -> int:
+    """Check the installation, object stores and PATHs; exit 1 if something is missing."""
+    findings = list(_findings(paths, context.meta[BEAM_OPTIONS]))
+    if form == "json":
+        say(json.dumps([found._asdict() for found in findings], indent=1))
+    else:
+        width = max(len(found.name) for found in findings)
+        for found in findings:
+            say(f"{'!' if found.is_problem else ' '} {found.name:<{width}}  {found.text}")
+    return int(any(found.is_problem for found in findings))
+
+
+def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Finding]:
+    from beam_pipelines.core import _native
+    from beam_pipelines.core.formatting import show_bytes
+    from beam_pipelines.storage.cloud_access import ACCESS_FOR_SCHEME
+
+    yield Finding("beam-pipelines", f"{__version__} on Python {platform.python_version()}")
+    for name in ("apache-beam", "pyarrow", "duckdb", "tensorflow"):
+        try:
+            yield Finding(name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, "not installed", is_problem=True)
+    has_kernels = _native.KERNELS_AVAILABLE
+    text = "built" if has_kernels else "not built: install a C++ compiler, and this package again"
+    yield Finding("C++ kernels", text, not has_kernels)
+    for extra, package in _EXTRAS.items():
+        there = importlib.util.find_spec(package) is not None
+        yield Finding(f"extra [{extra}]", "installed" if there else "not installed")
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    yield Finding("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
+    yield Finding("cores", str(os.cpu_count()))
+    closed: tuple[str, ...] = ()
+    for scheme, access in ACCESS_FOR_SCHEME.items():
+        found, start = access(options), f"{scheme}://"
+        # Missing access matters only to a path that needs it.
+        is_needed = any(path.startswith(start) for path in paths)
+        yield Finding(start, found.found or found.problem, bool(found.problem and is_needed))
+        closed += (start,) if found.problem else ()
+    # The libraries would try for minutes to open those.
+    yield from (_path(path) for path in paths if not path.startswith(closed))
+
+
+def _path(path: str) -> Finding:
+    from beam_pipelines.core.errors import PipelineError, mask
+    from beam_pipelines.storage import files
+
+    try:
+        there: Any = files.exists(path)
+    except PipelineError as error:
+        return Finding(mask(path), str(error), is_problem=True)
+    return Finding(mask(path), "is there" if there else "is not there", not there)
