@@ -25,7 +25,8 @@ SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")
 FORMATS: dict[str, Format] = {
     "csv": Csv((".csv", ".txt"), ","),
     "tsv": Csv((".tsv", ".tab"), "\t"),
-    "json_lines": JsonLines(),
+    "json_lines": JsonLines((".jsonl", ".ndjson", ".json")),
+    "json": JsonLines(()),
     "parquet": Parquet(),
     "arrow": Arrow(),
     "tfrecord": TFRecord(),

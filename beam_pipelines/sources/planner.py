@@ -80,6 +80,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
             )
     contents = FORMATS[name].infer(source, found)
     source = contents.source or source
+    name = source.format or name
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -20,12 +21,15 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.bad_lines import BadLines, plain
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
+from beam_pipelines.sources.text.encodings import start_of_text
 from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.quotes import Positions
 
@@ -50,14 +54,22 @@ _OPENS, _CLOSES = b"{}"
 # Types of the numbers of tensors and raw bytes that take fractions.
 _FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")
 
+# Bytes of a document that show what it is.
+_HEAD_BYTES = 1 << 20
+
 # A bad line: where it begins, the line, its column and error.
 BadLine = tuple[int, bytes, tuple[str, str]]
 
 
+@dataclasses.dataclass(frozen=True)
 class JsonLines(TextFormat):
-    """Text with one JSON object a line; absent fields are null."""
+    """Text with one JSON object a line, or documents of objects.
 
-    suffixes = (".jsonl", ".ndjson", ".json")
+    Attributes:
+      suffixes: see ``Format``.
+    """
+
+    suffixes: tuple[str, ...]
     has_arrays = True
 
     def check(self, source: Source) -> list[Problem]:
@@ -66,6 +78,11 @@ class JsonLines(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
+        if source.format is None and _is_document(source, files[0]):
+            source = dataclasses.replace(source, format=DOCUMENTS)
+            contents = self.infer(source, files)
+            decision = f"format: {DOCUMENTS}  # an array, or objects over several lines"
+            return contents._replace(source=source, decisions=(decision,))
         schema, rows, wrong = pa.schema([]), 0, None
         seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
@@ -382,3 +399,8 @@ def _judge(
         else:
             found.append((int(kept[np.searchsorted(edges, part[0])]), *part[1:]))
     yield from sorted(found, key=itemgetter(0))
+
+
+def _is_document(source: Source, file: FileInfo) -> bool:
+    head = read_head(file.path, compression_of(source, file.path), _HEAD_BYTES, source.limits)
+    return is_document(start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source))

@@ -25,7 +25,7 @@ from beam_pipelines.sources.compression import (
 from beam_pipelines.sources.format import CHUNK_BYTES, QuoteStates
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo
-from beam_pipelines.sources.text import encodings, quotes
+from beam_pipelines.sources.text import documents, encodings, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
 from beam_pipelines.storage import files
 
@@ -57,14 +57,15 @@ class Body(NamedTuple):
 
 def is_stream(source: Source, path: str) -> bool:
     """Whether a file cannot be cut: its text is compressed or encoded."""
-    return compression_of(source, path) != "none" or encodings.is_transcoded(source)
+    is_changed = encodings.is_transcoded(source) or source.format == documents.DOCUMENTS
+    return is_changed or compression_of(source, path) != "none"
 
 
 def as_utf8(source: Source, path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Returns blocks of a file's text as UTF-8."""
-    if source.encoding is None or not encodings.is_transcoded(source):
-        return blocks
-    return encodings.transcoded(blocks, path, source.encoding)
+    """Returns a file's text as UTF-8, JSON documents as lines."""
+    if source.encoding is not None and encodings.is_transcoded(source):
+        blocks = encodings.transcoded(blocks, path, source.encoding)
+    return documents.as_lines(blocks) if source.format == documents.DOCUMENTS else blocks
 
 
 def read_bodies(

@@ -1,0 +1,133 @@
+"""JSON arrays and documents over several lines, as JSON Lines.
+
+The text is changed while it is read: an element becomes one line, and the line ends within it
+follow it. So an element that begins its line in the file keeps its number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
+
+# The format of such files, a key of ``sources.FORMATS``.
+DOCUMENTS = "json"
+_QUOTE, _BACKSLASH, _COMMA, _NEWLINE, _RETURN, _BLANK = b'"\\,\n\r '
+_OPENS, _CLOSES = b"{[", b"}]"
+_STRUCTURE = np.isin(np.arange(256), list(b"{[}],\n\r"))
+_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
+
+
+def is_document(head: bytes) -> bool:
+    """Whether a text is an array or objects over several lines.
+
+    Args:
+      head: beginning of the text; of an object that is longer it is not known.
+    """
+    match = _BEGINNING.match(head)
+    if match is None:
+        return False
+    is_array = match[1] == b"["
+    text = head[match.start(1) :].decode("utf-8", errors="replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return is_array
+    # A list on a line above others is a bad line of JSON Lines.
+    after = text[end:].lstrip(" \t\r")
+    return not after.strip() if is_array else "\n" in text[:end] and after[:1] in ("", "\n")
+
+
+def as_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields documents as lines, block by block.
+
+    Args:
+      blocks: text in UTF-8, cut anywhere; an array of elements, or elements one after the other.
+    """
+    lines = _Lines()
+    waiting = b""
+    for block in blocks:
+        # Text behind a comma or an element decides what becomes of it.
+        waiting += block
+        if not waiting.endswith((b",", b"}")):
+            yield lines.add(waiting)
+            waiting = b""
+    if waiting:
+        yield lines.add(waiting)
+
+
+class _Lines:
+    """The state between two blocks."""
+
+    def __init__(self) -> None:
+        self._base = -1  # depth of elements: 1 in an array; -1: nothing has begun
+        self._depth = 0
+        self._backslashes = 0  # at the end of the last block
+        self._in_string = False
+        self._owed = 0  # line ends within the element so far
+
+    def add(self, block: bytes) -> bytes:
+        """Returns a block as lines."""
+        if self._base < 0:
+            match = _BEGINNING.match(block)
+            if match is None:
+                return block
+            self._base = 1 if match[1] == b"[" else 0
+        text = np.frombuffer(block, np.uint8).copy()
+        quotes = self._quotes(text)
+        places = np.flatnonzero(_STRUCTURE[text])
+        inside = (np.searchsorted(quotes, places) + self._in_string) % 2 == 1
+        self._in_string ^= len(quotes) % 2 == 1
+        return self._cut(text, places[~inside])
+
+    def _quotes(self, text: Bytes) -> Positions:
+        """Returns the quotes that begin or end a string."""
+        quotes = np.flatnonzero(text == _QUOTE)
+        others = np.flatnonzero(text != _BACKSLASH)
+        # The number of backslashes before a quote; an odd one escapes it.
+        before = np.searchsorted(others, quotes) - 1
+        last = np.where(before >= 0, others[np.maximum(before, 0)] if len(others) else -1, -1)
+        runs = quotes - 1 - last + np.where(before < 0, self._backslashes, 0)
+        tail = len(text) - 1 - int(others[-1]) if len(others) else len(text) + self._backslashes
+        self._backslashes = tail
+        kept: Positions = quotes[runs % 2 == 0]
+        return kept
+
+    def _cut(self, text: Bytes, places: Positions) -> bytes:
+        """Ends lines where elements end, and nowhere within them."""
+        marks = text[places]
+        steps = np.isin(marks, list(_OPENS)).astype(np.int64) - np.isin(marks, list(_CLOSES))
+        depths = self._depth + np.cumsum(steps)
+        self._depth = int(depths[-1]) if len(depths) else self._depth
+        base = self._base
+        is_end = (marks == _NEWLINE) & (depths > base)
+        within = places[is_end]
+        text[within] = _BLANK
+        text[places[(marks == _RETURN) & (depths > base)]] = _BLANK
+        closed = places[(steps < 0) & (depths == base)]
+        if base:
+            text[places[(steps > 0) & (depths == 1)]] = _BLANK  # of the array itself
+            text[places[(steps < 0) & (depths == 0)]] = _BLANK
+            commas = places[(marks == _COMMA) & (depths == 1)]
+            following = text[np.minimum(commas + 1, len(text) - 1)]
+            has_end = (following == _NEWLINE) | (following == _RETURN)
+            text[commas] = np.where(has_end, _BLANK, _NEWLINE)
+        # Line ends within an element come after it; an object may follow on the same line.
+        counts = np.diff(np.searchsorted(within, closed), prepend=0)
+        if len(closed):
+            counts[0] += self._owed
+            self._owed = len(within) - int(np.searchsorted(within, closed[-1]))
+        else:
+            self._owed += len(within)
+        if not base:
+            following = text[np.minimum(closed + 1, len(text) - 1)]
+            on_line = ~np.isin(following, [_NEWLINE, _RETURN]) & (closed + 1 < len(text))
+            counts = np.maximum(counts, on_line)
+        added = np.insert(text, np.repeat(closed + 1, counts), _NEWLINE)
+        return added.tobytes()

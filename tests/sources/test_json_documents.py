@@ -1,0 +1,93 @@
+"""JSON arrays and objects over several lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.text.documents import as_lines, is_document
+from tests.sources.support import plan_of, read_rows, write
+
+_TEXTS = st.text(alphabet='ab"\\{}[],\n é', max_size=6)
+_VALUES = st.recursive(
+    st.none() | st.integers(-9, 9) | _TEXTS,
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(_TEXTS, some, max_size=3),
+    max_leaves=5,
+)
+_OBJECTS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=3), min_size=1, max_size=4)
+
+
+@given(
+    objects=_OBJECTS,
+    indent=st.sampled_from([None, 1, 2]),
+    between=st.sampled_from([None, "", "\n", " \n\n"]),
+    end=st.sampled_from(["\n", "\r\n"]),
+    size=st.integers(1, 40),
+)
+def test_elements_become_lines(
+    objects: list[dict[str, Any]], indent: int | None, between: str | None, end: str, size: int
+) -> None:
+    """Each line is an element, wherever the text is cut."""
+    if between is None:
+        text = json.dumps(objects, indent=indent, ensure_ascii=False)
+    else:
+        text = between.join(json.dumps(one, indent=indent, ensure_ascii=False) for one in objects)
+    data = text.replace("\n", end).encode()
+    made = b"".join(as_lines(data[start : start + size] for start in range(0, len(data), size)))
+    lines = made.decode().replace("\r\n", "\n").split("\n")
+    assert [json.loads(line) for line in lines if line.strip()] == objects
+    if indent and between is None:
+        begins = [
+            n for n, line in enumerate(text.split("\n")) if line.startswith(" " * indent + "{")
+        ]
+        assert [n for n, line in enumerate(lines) if line.strip()] == begins
+
+
+ROWS = [{"id": 1, "a": {"b": "x, {y}"}}, {"id": 2, "a": {"b": 'é"\n'}}]
+FLAT = [{"id": 1, "a.b": "x, {y}"}, {"id": 2, "a.b": 'é"\n'}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(ROWS),
+        json.dumps(ROWS, indent=2),
+        "\ufeff" + json.dumps(ROWS, indent=2),
+        "\n".join(json.dumps(row, indent=2) for row in ROWS),
+    ],
+)
+def test_documents_are_found(tmp_path: Path, text: str) -> None:
+    """Arrays and objects over several lines are read, compressed or not."""
+    path = write(tmp_path / "a.json", text)
+    plan = plan_of(path, range_bytes=10)
+    assert (plan.format, len(plan.ranges)) == ("json", 1)
+    assert plan.decisions == ("format: json  # an array, or objects over several lines",)
+    assert read_rows(path) == FLAT
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(text.encode()))
+    assert read_rows(tmp_path / "a.json.gz") == FLAT
+    assert read_rows(path, format="json") == FLAT
+
+
+def test_lines_of_json_stay_lines(tmp_path: Path) -> None:
+    """One object a line is no document; the format overrules findings."""
+    plan = plan_of(write(tmp_path / "a.json", '{"a": 1}\n{"a": 2}\n'))
+    assert (plan.format, plan.decisions) == ("json_lines", ())
+    assert not is_document(b'{"a": 1\n')
+    path = write(tmp_path / "b.json", '[{"a": 1}]')
+    with pytest.raises(DataError):
+        read_rows(path, format="json_lines")
+
+
+def test_a_bad_element_has_its_line(tmp_path: Path) -> None:
+    """The error names the line on which the element begins."""
+    text = json.dumps([{"a": 1}, {"a": 2}, {"a": 3}], indent=2).replace("3", '"x"')
+    path = write(tmp_path / "a.json", text)
+    with pytest.raises(DataError, match="line 8, column 'a'"):
+        read_rows(path, types={"a": "int64"})
