@@ -9,6 +9,7 @@ import importlib
 import io
 import math
 import os
+import threading
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,19 @@ def check_image(name: str, image: Image) -> None:
             ) from error
 
 
+class _Scratch(threading.local):
+    """Memory of a thread; new memory for every image takes an eighth more time."""
+
+    def __init__(self) -> None:
+        self._array = np.empty(0, np.uint8)
+
+    def of(self, size: int) -> Pixels:
+        """Returns uint8[size or more], the same for the next image."""
+        if len(self._array) < size:
+            self._array = np.empty(size, np.uint8)
+        return self._array
+
+
 def decode_images(
     name: str, contents: Sequence[bytes], image: Image, seed: int, epochs: Sequence[int]
 ) -> Pixels:
@@ -104,10 +118,11 @@ def decode_images(
       WrongRowError: a content is no image that can be decoded.
     """
     pixels = np.empty((len(contents), *image.size, image.channels), np.uint8)
+    scratch = _Scratch()
 
     def decode(row: int) -> None:
         try:
-            _decode(contents[row], image, (seed, epochs[row]), pixels[row])
+            _decode(contents[row], image, (seed, epochs[row]), scratch, pixels[row])
         except Exception as error:  # Pillow raises errors of many kinds
             raise WrongRowError(
                 row,
@@ -125,11 +140,13 @@ def decode_images(
     return pixels
 
 
-def _decode(content: bytes, image: Image, key: tuple[int, int], result: Pixels) -> None:
+def _decode(
+    content: bytes, image: Image, key: tuple[int, int], scratch: _Scratch, result: Pixels
+) -> None:
     """Writes the pixels of a picture to [height, width, channels]."""
     if content[:2] == b"\xff\xd8":
         try:
-            return _decode_jpeg(content, image, key, result)
+            return _decode_jpeg(content, image, key, scratch, result)
         except ValueError:
             pass  # CMYK, or bytes that libjpeg warns of: Pillow decodes or refuses them
     import PIL.Image
@@ -145,7 +162,9 @@ def _decode(content: bytes, image: Image, key: tuple[int, int], result: Pixels) 
     return None
 
 
-def _decode_jpeg(content: bytes, image: Image, key: tuple[int, int], result: Pixels) -> None:
+def _decode_jpeg(
+    content: bytes, image: Image, key: tuple[int, int], scratch: _Scratch, result: Pixels
+) -> None:
     import simplejpeg
 
     height, width, _, _ = simplejpeg.decode_jpeg_header(content)
@@ -160,7 +179,9 @@ def _decode_jpeg(content: bytes, image: Image, key: tuple[int, int], result: Pix
     if found == image.size and box == (0, 0, width, height):
         simplejpeg.decode_jpeg(content, mode, buffer=result, **least)
         return
-    pixels = simplejpeg.decode_jpeg(content, mode, **least)
+    # Decoded at a fraction, it has at most these pixels too: the scale is rounded up.
+    memory = scratch.of(height * width * image.channels)
+    pixels = simplejpeg.decode_jpeg(content, mode, buffer=memory, **least)
     # The last pixels stand for fewer than `factor`, where it does not divide the size.
     left, top, right, bottom = (edge / factor for edge in box)
     _resize(pixels, (left, top, right, bottom), result)
