@@ -84,7 +84,7 @@ def check_image(name: str, image: Image) -> None:
 
 
 class _Scratch(threading.local):
-    """Memory of a thread; new memory for every image takes an eighth more time."""
+    """Memory that a thread keeps; new memory takes page faults."""
 
     def __init__(self) -> None:
         self._array = np.empty(0, np.uint8)
