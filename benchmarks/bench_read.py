@@ -1,9 +1,14 @@
 """Measures how fast readers read a dataset on one core's time.
 
-It compares ``Dataset.batches`` with ``bp.load``, tf.data and the package ``tfrecord``, in one run
-on the same gzip shards of a Criteo-like table: 14 integers and 26 categoricals, which are texts or,
-hashed as a trainer has them, integers. The readers take turns, and the least CPU time and wall time
-of all repeats count. Every reader gives batches; TensorFlow consumes its own batches at once.
+It compares ``Dataset.batches`` with ``bp.load``, tf.data, the package ``tfrecord`` and Grain, in
+one run on the same gzip shards: a Criteo-like table of 14 integers and 26 categoricals, which are
+texts or, hashed as a trainer has them, integers; and the encoded flights of examples/flights. Each
+reader runs alone in a process of its own, on one core and on two, and reads an epoch before the
+measured one. The readers take turns, and the least CPU time and wall time of all repeats count.
+Readers that are not installed are left out.
+
+All give batches, but ``tfrecord`` gives rows. TensorFlow consumes its own batches at once. The slow
+readers read a part of the rows.
 
   python benchmarks/bench_read.py --rows 200000
 """
@@ -11,15 +16,21 @@ of all repeats count. Every reader gives batches; TensorFlow consumes its own ba
 from __future__ import annotations
 
 import argparse
+import gzip
 import importlib.util
+import itertools
+import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import beam_pipelines as bp
 import criteo_like
@@ -27,6 +38,7 @@ from beam_pipelines.core.dataset_layout import MANIFEST
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 CATEGORICALS = [f"C{number + 1}" for number in range(criteo_like.CATEGORICALS)]
 RECIPE = """\
 name: clicks
@@ -35,38 +47,181 @@ label: label
 output: {{compression: gzip, shuffle_seed: 7, num_shards: 8}}
 """
 HASHED = "encode:\n" + "".join(f"  {name}: {{hash_bucket: 100000}}\n" for name in CATEGORICALS)
-# Of the rows, for the reader that takes longest.
+# Of the rows, for readers that take long.
 SLOW_SHARE = 10
 
 
-BY_TFRECORD = """
-import itertools, sys, time
-from tfrecord.reader import tfrecord_loader
+class Times(NamedTuple):
+    """Wall time and CPU time, in seconds a row."""
 
-rows = int(sys.argv[1])
-records = itertools.chain.from_iterable(
-    tfrecord_loader(path, None, compression_type="gzip") for path in sys.argv[2:]
-)
-wall, cpu = time.perf_counter(), time.process_time()
-assert sum(1 for _ in itertools.islice(records, rows)) == rows
-print(time.perf_counter() - wall, time.process_time() - cpu)
-"""
+    wall: float
+    cpu: float
+
+
+class Task(NamedTuple):
+    """What a reader reads.
+
+    Attributes:
+      folder: the dataset.
+      paths: its shards.
+      rows: to read, the first ones.
+      batch_size: rows of a batch.
+    """
+
+    folder: str
+    paths: list[str]
+    rows: int
+    batch_size: int
 
 
 class Way(NamedTuple):
     """A way to read.
 
     Attributes:
-      name: of the reader.
-      measure: returns wall time and CPU time, in seconds a row.
+      read: reads in batches, and returns the number of rows.
+      package: that it needs besides this one.
+      share: it reads one row in so many.
     """
 
-    name: str
-    measure: Callable[[], tuple[float, float]]
+    read: Callable[[Task], int]
+    package: str = "numpy"
+    share: int = 1
 
 
-def prepare(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
-    """Makes a missing dataset without nulls, and returns its folder."""
+def native(kind: Any, task: Task) -> int:
+    """Reads by ``Dataset.batches``."""
+    with bp.open(task.folder).batches("train", task.batch_size, as_=kind) as reader:
+        return sum(len(next(iter(batch.values()))) for batch in reader)
+
+
+def load(task: Task) -> int:
+    """Reads by ``bp.load``."""
+    return consume(bp.load(task.folder, "train", batch_size=task.batch_size))
+
+
+def tf_data(task: Task) -> int:
+    """Reads as the documentation of tf.data has it."""
+    import tensorflow as tf
+
+    spec = bp.info(task.folder).feature_spec()
+    records = tf.data.TFRecordDataset(task.paths, compression_type="GZIP").shuffle(10_000)
+    batches = records.batch(task.batch_size).map(lambda batch: tf.io.parse_example(batch, spec))
+    return consume(batches.prefetch(tf.data.AUTOTUNE))
+
+
+def consume(dataset: Any) -> int:
+    """Reads a ``tf.data.Dataset`` of batches in TensorFlow, and returns its rows."""
+    import tensorflow as tf
+
+    def count(rows: tf.Tensor, *batch: Any) -> tf.Tensor:
+        first = tf.nest.flatten(batch, expand_composites=False)[0]
+        shape = first.dense_shape if isinstance(first, tf.SparseTensor) else tf.shape(first)
+        return rows + tf.cast(shape[0], tf.int64)
+
+    return int(dataset.reduce(tf.constant(0, tf.int64), count))
+
+
+def by_tfrecord(task: Task) -> int:
+    """Reads by the package ``tfrecord``; no CRC is checked, no batch is made."""
+    from tfrecord.reader import tfrecord_loader
+
+    records = itertools.chain.from_iterable(
+        tfrecord_loader(path, None, compression_type="gzip") for path in task.paths
+    )
+    return sum(1 for _ in itertools.islice(records, task.rows))
+
+
+def by_grain(task: Task) -> int:
+    """Reads by Grain and protobuf's parser.
+
+    Grain reads no gzip and checks no CRC. So its source here does not either.
+    """
+    import grain
+    from tensorflow.core.example import example_pb2
+
+    class Records(grain.DatasetIterator):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self._records = itertools.islice(gzip_records(task.paths), task.rows)
+
+        def __next__(self) -> bytes:
+            return next(self._records)
+
+        def get_state(self) -> dict[str, int]:
+            return {}
+
+        def set_state(self, state: dict[str, int]) -> None:
+            pass
+
+    class Shards(grain.IterDataset):  # type: ignore[name-defined]
+        def __iter__(self) -> Records:
+            return Records()
+
+    def parse(record: bytes) -> dict[str, Any]:
+        features = example_pb2.Example.FromString(record).features.feature
+        return {
+            name: np.array(getattr(feature, feature.WhichOneof("kind")).value)
+            for name, feature in features.items()
+            if feature.WhichOneof("kind")
+        }
+
+    dataset = Shards().map(parse).batch(task.batch_size, batch_fn=list)
+    return sum(len(batch) for batch in dataset)
+
+
+def gzip_records(paths: list[str]) -> Iterator[bytes]:
+    """Yields the records of gzip shards without a check."""
+    for path in paths:
+        with gzip.open(path) as file:
+            while header := file.read(12):
+                yield file.read(struct.unpack("<Q", header[:8])[0] + 4)[:-4]
+
+
+WAYS = {
+    "batches, numpy": Way(partial(native, "numpy")),
+    "batches, torch": Way(partial(native, "torch"), "torch"),
+    "batches, arrow": Way(partial(native, "arrow")),
+    "bp.load": Way(load, "tensorflow"),
+    "tf.data: shuffle, batch, parse_example": Way(tf_data, "tensorflow"),
+    "Grain, protobuf": Way(by_grain, "grain", SLOW_SHARE),
+    "tfrecord": Way(by_tfrecord, "tfrecord", SLOW_SHARE),
+}
+
+
+def alone(name: str, folder: str, batch_size: int) -> Times:
+    """Reads two epochs in this process, and measures the second one.
+
+    Raises:
+      SystemExit: the reader read other rows than it should.
+    """
+    # Without bp.info, which imports TensorFlow: its protos and those of ``tfrecord`` clash.
+    train = json.loads((pathlib.Path(folder) / MANIFEST).read_text())["splits"]["train"]
+    paths = [str(pathlib.Path(folder) / shard["path"]) for shard in train["shards"]]
+    way = WAYS[name]
+    task = Task(folder, paths, train["rows"] // way.share, batch_size)
+    for _ in range(2):
+        wall, cpu = time.perf_counter(), time.process_time()
+        found = way.read(task)
+        times = Times(time.perf_counter() - wall, time.process_time() - cpu)
+        if found != task.rows:
+            sys.exit(f"{name}: read {found:,} rows, expected {task.rows:,}")
+    return Times(times.wall / task.rows, times.cpu / task.rows)
+
+
+def read_alone(name: str, folder: str, batch_size: int, cores: int) -> Times:
+    """Measures a reader in a process of its own, on some cores."""
+    own = ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])
+    command = ["taskset", "--cpu-list", own, sys.executable, __file__, "--alone", name]
+    options = ["--dataset", folder, "--batch_size", str(batch_size)]
+    done = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    wall, cpu = done.stdout.split()[-2:]
+    return Times(float(wall), float(cpu))
+
+
+def prepare_clicks(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
+    """Returns the dataset of the table without nulls; makes it if missing."""
     target = folder / f"read-{rows}{'-hashed' if is_hashed else ''}"
     if not (target / MANIFEST).exists():
         data = folder / f"read-{rows}.csv"
@@ -75,87 +230,54 @@ def prepare(folder: pathlib.Path, rows: int, is_hashed: bool) -> str:
             criteo_like.write(data, rows, seed=7)
         recipe = folder / f"{target.name}.yaml"
         recipe.write_text(RECIPE.format(path=data) + (HASHED if is_hashed else ""))
-        command = str(pathlib.Path(sys.executable).with_name("beam-pipelines"))
-        arguments = ["convert", str(recipe), "--output", str(target), "--quiet"]
-        subprocess.run([command, *arguments], check=True)
+        convert(recipe, target)
     return str(target)
 
 
-def ways(folder: str, batch_size: int) -> list[Way]:
-    """Returns the readers that are installed."""
-    dataset, info = bp.open(folder), bp.info(folder)
-    rows = dataset.splits["train"]
-    spec, paths = info.feature_spec(), [shard.path for shard in info.split("train").shards]
-    kinds = ["numpy", *(["torch"] if is_installed("torch") else []), "arrow"]
-    reads: dict[str, Callable[[], int]] = {
-        f"batches, {kind}": partial(native, dataset, batch_size, kind) for kind in kinds
+def prepare_flights(folder: pathlib.Path) -> str:
+    """Returns the dataset of the encoded flights; makes it if missing."""
+    target, example = folder / "read-flights", REPOSITORY / "examples" / "flights"
+    if not (target / MANIFEST).exists():
+        data = str(REPOSITORY / ".demo" / "flights-data")
+        get_data = [sys.executable, str(example / "get_data.py"), "--output", data]
+        subprocess.run(get_data, check=True, stdout=subprocess.DEVNULL)
+        convert(example / "encoded.yaml", target)
+    return str(target)
+
+
+def convert(recipe: pathlib.Path, target: pathlib.Path) -> None:
+    """Converts a table."""
+    command = [sys.executable, "-m", "beam_pipelines", "convert", str(recipe)]
+    subprocess.run([*command, "--output", str(target), "--quiet"], check=True)
+
+
+def compare(title: str, folder: str, batch_size: int, repeats: int) -> None:
+    """Measures all readers of a dataset, and prints a line for each."""
+    found: dict[str, list[list[Times]]] = {
+        name: [] for name, way in WAYS.items() if importlib.util.find_spec(way.package)
     }
-    reads["bp.load"] = lambda: consume(bp.load(folder, batch_size=batch_size))
-    reads["tf.data: shuffle, batch, parse_example"] = partial(tf_data, paths, spec, batch_size)
-    found = [Way(name, partial(measure, name, read, rows)) for name, read in reads.items()]
-    if is_installed("tfrecord"):
-        found.append(Way("tfrecord", partial(by_tfrecord, paths, rows // SLOW_SHARE)))
-    return found
-
-
-def tf_data(paths: Sequence[str], spec: Any, batch_size: int) -> int:
-    """Reads an epoch as the documentation of tf.data has it."""
-    import tensorflow as tf
-
-    records = tf.data.TFRecordDataset(paths, compression_type="GZIP").shuffle(10_000)
-    batches = records.batch(batch_size).map(lambda batch: tf.io.parse_example(batch, spec))
-    return consume(batches.prefetch(tf.data.AUTOTUNE))
-
-
-def is_installed(package: str) -> bool:
-    """Whether a package is installed."""
-    return importlib.util.find_spec(package) is not None
-
-
-def native(dataset: bp.Dataset, batch_size: int, kind: Any) -> int:
-    """Reads an epoch by ``Dataset.batches``."""
-    with dataset.batches("train", batch_size, as_=kind) as reader:
-        return sum(len(batch["label"]) for batch in reader)
-
-
-def consume(dataset: Any) -> int:
-    """Reads a ``tf.data.Dataset`` of batches in TensorFlow, and returns its rows."""
-    import tensorflow as tf
-
-    def count(rows: tf.Tensor, *batch: Any) -> tf.Tensor:
-        first = tf.nest.flatten(batch)[-1]
-        return rows + tf.shape(first, tf.int64)[0]
-
-    return int(dataset.reduce(tf.constant(0, tf.int64), count))
-
-
-def by_tfrecord(paths: Sequence[str], rows: int) -> tuple[float, float]:
-    """Measures the package ``tfrecord`` on the first rows; it checks no CRC.
-
-    It runs in a process of its own, because its protos and TensorFlow's have the same names.
-    """
-    command = [sys.executable, "-c", BY_TFRECORD, str(rows), *paths]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    wall, cpu = done.stdout.split()
-    return float(wall) / rows, float(cpu) / rows
-
-
-def measure(name: str, read: Callable[[], int], expected: int) -> tuple[float, float]:
-    """Returns an epoch's wall time and CPU time, in seconds a row.
-
-    Raises:
-      SystemExit: it read other rows than it should.
-    """
-    wall, cpu = time.perf_counter(), time.process_time()
-    rows = read()
-    found = (time.perf_counter() - wall) / expected, (time.process_time() - cpu) / expected
-    if rows != expected:
-        sys.exit(f"{name}: read {rows:,} rows, expected {expected:,}")
-    return found
+    for _ in range(repeats):
+        for name, runs in found.items():
+            runs.append([read_alone(name, folder, batch_size, cores) for cores in (1, 2)])
+    print(f"\n{title}\n")
+    print("| | rows/s a core | CPU µs/row | CPU, times the first | two cores, times one |")
+    print("|---|---:|---:|---:|---:|", flush=True)
+    first = 0.0
+    for name, runs in found.items():
+        one, two = (
+            Times(*(min(values) for values in zip(*times, strict=True)))
+            for times in zip(*runs, strict=True)
+        )
+        first = first or one.cpu
+        print(
+            f"| {name} | {1 / one.cpu:,.0f} | {one.cpu * 1e6:.2f} | {one.cpu / first:.2f} × | "
+            f"{one.wall / two.wall:.2f} × |",
+            flush=True,
+        )
 
 
 def main() -> None:
-    """Measures both tables and prints a line for each reader."""
+    """Measures three datasets."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -165,25 +287,25 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and datasets"
     )
+    parser.add_argument("--alone", choices=WAYS, help="only this reader, in this process")
+    parser.add_argument("--dataset", help="to read with --alone")
     arguments = parser.parse_args()
+    size = arguments.batch_size
+    if arguments.alone:
+        print(*alone(arguments.alone, arguments.dataset, size))
+        return
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     print(
-        f"{arguments.rows:,} rows, batches of {arguments.batch_size:,}, {os.cpu_count()} cores, "
+        f"{arguments.rows:,} rows, batches of {size:,}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} before"
     )
-    for is_hashed in (True, False):
-        compared = ways(prepare(folder, arguments.rows, is_hashed), arguments.batch_size)
-        runs = [[way.measure() for way in compared] for _ in range(arguments.repeats)]
-        best = [tuple(map(min, zip(*times, strict=True))) for times in zip(*runs, strict=True)]
-        print(f"\n{'40 integers' if is_hashed else '14 integers and 26 texts'}\n")
-        print("| | rows/s a core | CPU µs/row | wall µs/row | CPU, times the first |")
-        print("|---|---:|---:|---:|---:|")
-        for way, (wall, cpu) in zip(compared, best, strict=True):
-            print(
-                f"| {way.name} | {1 / cpu:,.0f} | {cpu * 1e6:.2f} | {wall * 1e6:.2f} | "
-                f"{cpu / best[0][1]:.2f} × |"
-            )
+    for title, dataset in (
+        ("40 integers", prepare_clicks(folder, arguments.rows, is_hashed=True)),
+        ("14 integers and 26 texts", prepare_clicks(folder, arguments.rows, is_hashed=False)),
+        ("flights, encoded", prepare_flights(folder)),
+    ):
+        compare(title, dataset, size, arguments.repeats)
 
 
 if __name__ == "__main__":
