@@ -2,6 +2,7 @@
 #include "example_parser.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -325,7 +326,14 @@ bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, co
   return take_map(entries, num_wanted, keys, add, check, [](size_t, ValueKind, uint64_t) { return false; });
 }
 
-constexpr int64_t kRowsAhead = 16, kMostAhead = 2048, kCacheLine = 64;  // rows and bytes to ask for early
+constexpr int64_t kRowsAhead = 16;  // rows whose bytes are asked for early
+constexpr std::ptrdiff_t kMostAhead = 2048, kCacheLine = 64;
+
+// Asks for the bytes of a row that is read soon: rows in random order are in no cache.
+void prefetch(const Message& record) {
+  const uint8_t* const end = record.at + std::min(record.end - record.at, kMostAhead);
+  for (const uint8_t* at = record.at; at < end; at += kCacheLine) __builtin_prefetch(at);
+}
 
 // Chunks of texts as one column.
 class Chunks {
@@ -341,21 +349,15 @@ class Chunks {
 
   int64_t length() const { return starts_.back(); }
 
-  // Returns a row's number in its chunk, and sets the chunk. `chunk`: the one of the row before.
-  int64_t find(int64_t row, size_t* chunk) const {
+  // Returns the bytes of a row. `chunk`: that of the row before, where they are read in order. Throws InvalidData.
+  Message find(int64_t row, size_t* chunk) const {
     if (!chunk_of_.empty()) *chunk = chunk_of_[static_cast<size_t>(row)];
     while (row >= starts_[*chunk + 1]) ++*chunk;
-    return row - starts_[*chunk];
-  }
-
-  // Asks for the memory of a row that is read soon: rows in random order are in no cache.
-  void prefetch(int64_t row) const {
-    size_t chunk = 0;
-    const int64_t own = find(row, &chunk);
-    const Range range = chunks_[chunk].bytes_range(own);
-    const uint8_t* const data = chunks_[chunk].data;
-    const int64_t end = std::min(range.end, range.begin + kMostAhead);
-    for (int64_t at = range.begin; at < end; at += kCacheLine) __builtin_prefetch(data + at);
+    const Column& column = chunks_[*chunk];
+    const int64_t own = row - starts_[*chunk];
+    if (!column.is_valid(own)) throw InvalidData("records: found a null at place " + std::to_string(row) + ", expected a record");
+    const Range range = column.bytes_range(own);
+    return {column.data + range.begin, column.data + range.end, column.data + column.limits.end};
   }
 
  private:
@@ -457,19 +459,25 @@ std::optional<ExampleColumns> parse_examples(const std::vector<Column>& chunks, 
   const Chunks records(chunks, !rows.rows);
   check_rows(rows, records.length());
   const size_t before = framed ? kHeaderBytes : 0, behind = framed ? kFooterBytes : 0;
+  // The places of the next rows. Those of many are found in one go, as they are in no cache either: then the processor waits for all at once.
+  std::array<Message, 2 * kRowsAhead> found;
   size_t chunk = 0;
-  for (int64_t place = 0; place < rows.count; ++place) {
-    if (rows.rows && place + kRowsAhead < rows.count) records.prefetch(rows[place + kRowsAhead]);
-    const int64_t row = records.find(rows[place], &chunk);
-    const Column& column = chunks[chunk];
-    if (!column.is_valid(row)) throw InvalidData("records: found a null at place " + std::to_string(rows[place]) + ", expected a record");
-    const Range range = column.bytes_range(row);
-    if (static_cast<size_t>(range.end - range.begin) < before + behind) {
-      throw InvalidData("records: found " + std::to_string(range.end - range.begin) + " bytes at place " + std::to_string(rows[place]) +
-                        ", expected a frame");
+  const auto find = [&](int64_t first) {
+    for (int64_t place = first; place < std::min(first + kRowsAhead, rows.count); ++place) {
+      Message& record = found[static_cast<size_t>(place % (2 * kRowsAhead))];
+      record = records.find(rows[place], &chunk);
+      if (record.size() < before + behind) {
+        throw InvalidData("records: found " + std::to_string(record.size()) + " bytes at place " + std::to_string(rows[place]) + ", expected a frame");
+      }
+      record.at += before;
+      record.end -= behind;
     }
-    const uint8_t* const readable = column.data + column.limits.end;
-    if (!parser.add({column.data + range.begin + before, column.data + range.end - behind, readable}, place)) return std::nullopt;
+  };
+  find(0);
+  for (int64_t place = 0; place < rows.count; ++place) {
+    if (place % kRowsAhead == 0) find(place + kRowsAhead);
+    if (rows.rows && place + kRowsAhead < rows.count) prefetch(found[static_cast<size_t>((place + kRowsAhead) % (2 * kRowsAhead))]);
+    if (!parser.add(found[static_cast<size_t>(place % (2 * kRowsAhead))], place)) return std::nullopt;
   }
   if (!parser.is_whole()) return std::nullopt;
   return parser.finish();
