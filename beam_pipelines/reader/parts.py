@@ -18,8 +18,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
 from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
-from beam_pipelines.tfrecord.parts import inflate_part
-from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.parts import inflate_part, inflate_parts
 
 
 class ShardFile(NamedTuple):
@@ -113,42 +112,64 @@ def load(split: Split, epoch: Epoch, places: Int64s) -> Block:
       DataError: a shard is missing, damaged, or another file than the index is of.
     """
     parts = epoch.parts[places].tolist()
-    frames = [read_part(*split.find(part)).frames() for part in parts]
+    found = [split.find(part) for part in parts]
+    data = [_read(*one) for one in found]
+    inflated = inflate_parts([one.parts for one, _ in found], [part for _, part in found], data)
+    frames = [
+        _frames(*one, inflated[number] if inflated else _inflate(*one, data[number]))
+        for number, one in enumerate(found)
+    ]
     return Block(split, parts, frames, epoch.permutation(places))
 
 
-def read_part(found: Indexed, part: int) -> RecordBlock:
-    """Reads a part, and checks its checksum and its records' CRCs.
+def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray:
+    """Returns a part's framed records; checks its checksum and their CRCs.
 
     Raises:
       DataError: as ``load``.
     """
-    index, columns = found.parts, found.parts.columns
-    shard = found.files[columns.shard[part]]
-    offset = int(columns.offset[part])
-    first = first_record(index, part)
-    where = f"{shard.path}, record {first}, part at byte {offset:,}"
-    data = _read(shard, offset, int(columns.bytes[part]))
+    return _frames(found, part, _inflate(found, part, _read(found, part)))
+
+
+def _inflate(found: Indexed, part: int, data: bytes) -> bytes:
     try:
-        data = inflate_part(index, part, data)
+        return inflate_part(found.parts, part, data)
     except ValueError as error:
         raise DataError(
-            f"{where}: {error}, as {index.path} says. The shard is damaged or changed, or the "
-            "index is of another one. Copy the dataset again, or make the index again with "
-            "'beam-pipelines index'."
+            f"{_where(found, part)}: {error}, as {found.parts.path} says. The shard is damaged or "
+            "changed, or the index is of another one. Copy the dataset again, or make the index "
+            "again with 'beam-pipelines index'."
         ) from error
+
+
+def _frames(found: Indexed, part: int, data: bytes | pa.Buffer) -> pa.LargeBinaryArray:
+    """Returns the frames of a part's bytes, which are shared."""
+    index, columns = found.parts, found.parts.columns
+    shard, first = found.files[columns.shard[part]], first_record(index, part)
     own = columns.framed_bytes[index.parts_of_shard(int(columns.shard[part])).start : part]
     starts = starts_of(data, shard.path, first, int(own.sum()))
     if len(starts) - 1 != columns.rows[part] or starts[-1] != len(data):
         raise DataError(
-            f"{where}: found {len(starts) - 1:,} records in {starts[-1]:,} bytes, expected "
-            f"{columns.rows[part]:,} in {len(data):,} as {index.path} says. Make the index "
-            "again with 'beam-pipelines index'."
+            f"{_where(found, part)}: found {len(starts) - 1:,} records in {starts[-1]:,} bytes, "
+            f"expected {columns.rows[part]:,} in {len(data):,} as {index.path} says. Make the "
+            "index again with 'beam-pipelines index'."
         )
-    return RecordBlock(data, starts)
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(starts) - 1, buffers)
 
 
-def _read(shard: ShardFile, offset: int, size: int) -> bytes:
+def _where(found: Indexed, part: int) -> str:
+    columns = found.parts.columns
+    return (
+        f"{found.files[columns.shard[part]].path}, record {first_record(found.parts, part)}, part "
+        f"at byte {int(columns.offset[part]):,}"
+    )
+
+
+def _read(found: Indexed, part: int) -> bytes:
+    columns = found.parts.columns
+    shard = found.files[columns.shard[part]]
+    offset, size = int(columns.offset[part]), int(columns.bytes[part])
     try:
         with regular_files.open_read(shard.path) as file:
             check_size(shard, os.fstat(file.fileno()).st_size)

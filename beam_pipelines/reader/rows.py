@@ -54,7 +54,7 @@ class RowFinder:
         with self._lock:
             frames = self._held.pop(part, None)
         if frames is None:
-            frames = read_part(*self._split.find(part)).frames()
+            frames = read_part(*self._split.find(part))
         with self._lock:
             self._held[part] = frames  # the last one is the last used
             if len(self._held) > HELD_PARTS:

@@ -217,14 +217,16 @@ def _check_lengths(
         )
 
 
-def starts_of(data: bytes, path: str, number: int, offset: int) -> npt.NDArray[np.int64]:
+def starts_of(
+    data: bytes | pa.Buffer, path: str, number: int, offset: int
+) -> npt.NDArray[np.int64]:
     """Returns the starts of whole records and of the first incomplete one.
 
     Raises:
       DataError: a CRC does not match.
     """
     try:
-        return _native.unframe(data) if _native.KERNELS_AVAILABLE else _frame_starts(data)
+        return _native.unframe(data) if _native.KERNELS_AVAILABLE else _frame_starts(bytes(data))
     except _native.DamagedRecordError as error:
         raise _damaged(path, number + error.number, offset + error.offset, error.part) from error
 

@@ -199,6 +199,25 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
     return starts
 
 
+def inflate(data: Sequence[bytes], sizes: Sequence[int]) -> pa.LargeBinaryArray | None:
+    """Inflates raw deflate streams, or declines to.
+
+    Args:
+      data: streams of whole blocks, with the mark of a last one or without.
+      sizes: of each, when it is inflated, 0 or more.
+
+    Returns:
+      The inflated bytes of each. ``None`` if one is damaged, does not end between two blocks,
+      inflates to another size, or has codes that are not complete.
+
+    Raises:
+      ValueError: a size is below 0.
+      MemoryError: there is no memory for all sizes.
+    """
+    pair = _kernels.inflate(list(data), list(sizes))
+    return None if pair is None else pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+
+
 def _one_text(data: bytes | memoryview | pa.Buffer) -> pa.LargeBinaryArray:
     """Returns an array whose only value is the bytes, without a copy."""
     buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)

@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -8,13 +9,35 @@
 namespace native {
 namespace {
 
-constexpr size_t kLeastKept = size_t{1} << 20;  // below, malloc makes no system call
+constexpr size_t kLeastKept = size_t{64} << 10;  // below, malloc makes no system call
 constexpr size_t kMostKept = size_t{128} << 20;
+constexpr size_t kLarge = size_t{1} << 20;
 
 std::mutex kept_lock;
-Memory kept[8];  // a stack
+Memory kept[256];  // the first one is kept longest
 size_t num_kept = 0;
 size_t kept_size = 0;
+
+Memory remove_kept(size_t place) {
+  const Memory memory = kept[place];
+  std::copy(kept + place + 1, kept + num_kept, kept + place);
+  --num_kept;
+  kept_size -= memory.size;
+  return memory;
+}
+
+// Returns the smallest kept memory of a size, but not of much more; else the last large one for a large size; else none.
+Memory find_kept(size_t size) {
+  size_t best = num_kept;
+  for (size_t place = 0; place < num_kept; ++place) {
+    if (kept[place].size < size || kept[place].size / 2 > size) continue;
+    if (best == num_kept || kept[place].size < kept[best].size) best = place;
+  }
+  for (size_t place = num_kept; best == num_kept && size >= kLarge && place-- > 0;) {
+    if (kept[place].size >= kLarge) return remove_kept(place);
+  }
+  return best < num_kept ? remove_kept(best) : Memory{};
+}
 
 void resize(Memory& memory, size_t size) {
   void* data = std::realloc(memory.data, size);
@@ -28,10 +51,7 @@ Memory take_memory(size_t size) {
   Memory memory;
   if (size >= kLeastKept) {
     const std::lock_guard<std::mutex> lock(kept_lock);
-    if (num_kept) {
-      memory = kept[--num_kept];
-      kept_size -= memory.size;
-    }
+    memory = find_kept(size);
   }
   if (memory.size >= size) return memory;
   try {
@@ -44,9 +64,11 @@ Memory take_memory(size_t size) {
 }
 
 void give_back(Memory memory) {
-  if (memory.size >= kLeastKept) {
+  if (memory.size >= kLeastKept && memory.size <= kMostKept) {
     const std::lock_guard<std::mutex> lock(kept_lock);
-    if (num_kept < sizeof kept / sizeof *kept && memory.size <= kMostKept - kept_size) {
+    // Sizes that nobody asks for any more make way.
+    if (num_kept == sizeof kept / sizeof *kept) std::free(remove_kept(0).data);
+    if (memory.size <= kMostKept - kept_size) {
       kept[num_kept++] = memory;
       kept_size += memory.size;
       return;

@@ -20,6 +20,7 @@
 #include "farmhash.h"
 #include "hash.h"
 #include "import.h"
+#include "inflate.h"
 #include "quotes.h"
 #include "resize.h"
 #include "take.h"
@@ -243,6 +244,45 @@ PyObject* py_unframe(PyObject*, PyObject* arguments) {
   return result;
 }
 
+// Takes lists of bytes and of sizes. Returns an array of texts, or None.
+PyObject* py_inflate(PyObject*, PyObject* arguments) {
+  PyObject *data_list, *size_list;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &data_list, &PyList_Type, &size_list)) return nullptr;
+  const size_t count = static_cast<size_t>(PyList_Size(data_list));
+  if (static_cast<size_t>(PyList_Size(size_list)) != count) {
+    PyErr_SetString(PyExc_ValueError, "found another number of sizes than of data, expected one for each");
+    return nullptr;
+  }
+  std::vector<std::pair<const uint8_t*, size_t>> data;
+  std::vector<size_t> ends{0};
+  for (size_t place = 0; place < count; ++place) {
+    char* bytes;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(PyList_GetItem(data_list, static_cast<Py_ssize_t>(place)), &bytes, &size) < 0) return nullptr;
+    const Py_ssize_t inflated = PyLong_AsSsize_t(PyList_GetItem(size_list, static_cast<Py_ssize_t>(place)));
+    if (inflated == -1 && PyErr_Occurred()) return nullptr;
+    if (inflated < 0 || static_cast<size_t>(inflated) > PY_SSIZE_T_MAX - Buffer::kSpill - ends.back()) {
+      PyErr_Format(PyExc_ValueError, "found the size %zd, expected one from 0", inflated);
+      return nullptr;
+    }
+    data.emplace_back(reinterpret_cast<const uint8_t*>(bytes), static_cast<size_t>(size));
+    ends.push_back(ends.back() + static_cast<size_t>(inflated));
+  }
+  Memory texts, offsets;
+  const bool done = run([&] {
+    Buffer out(ends.back()), places(ends.size() * sizeof(int64_t));
+    for (size_t place = 0; place < count; ++place) {
+      if (!inflate(data[place].first, data[place].second, out.data() + ends[place], ends[place + 1] - ends[place])) return;
+    }
+    for (size_t place = 0; place <= count; ++place) store(places.data() + place * sizeof(int64_t), static_cast<int64_t>(ends[place]));
+    texts = out.release(ends.back());
+    offsets = places.release(ends.size() * sizeof(int64_t));
+  });
+  if (!done) return nullptr;
+  if (!texts.data) Py_RETURN_NONE;
+  return export_array("Z", static_cast<int64_t>(count), offsets, texts);
+}
+
 // The CRC-32C of an array of one text, by the processor's instructions and by tables.
 PyObject* py_crc32c(PyObject*, PyObject* arguments) {
   PyObject* pair;
@@ -444,6 +484,7 @@ PyMethodDef methods[] = {
     {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(chunks, rows, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
     {"resize", py_resize, METH_VARARGS, "resize(pixels, height, width, channels, box, new_height, new_width) -> pixels: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
+    {"inflate", py_inflate, METH_VARARGS, "inflate(data, sizes) -> an array, or None: see beam_pipelines.core._native."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},
 };

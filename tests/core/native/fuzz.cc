@@ -1,9 +1,10 @@
-// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones, with text, and with messages; to be built with AddressSanitizer and UBSan.
+// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones, with text, with messages, and with compressed blocks; to be built with AddressSanitizer and UBSan.
 //
 // Every buffer is a piece of memory of exactly its size, so that one byte read beyond is seen. Arrow's own check, which Python runs before the
 // kernels, holds buffers against the first and the last offset: so these two are kept sound here, and everything else may be anything.
 //
 // With clang's -fsanitize=fuzzer -DLIBFUZZER it is a libFuzzer target; without, it has a main that takes seconds and a seed.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -17,6 +18,7 @@
 #include "../../../beam_pipelines/core/_native/example_parser.h"
 #include "../../../beam_pipelines/core/_native/farmhash.h"
 #include "../../../beam_pipelines/core/_native/hash.h"
+#include "../../../beam_pipelines/core/_native/inflate.h"
 #include "../../../beam_pipelines/core/_native/quotes.h"
 #include "../../../beam_pipelines/core/_native/take.h"
 #include "../../../beam_pipelines/core/_native/tfrecord.h"
@@ -357,10 +359,74 @@ void parse_examples(Decisions& decisions) {
   }
 }
 
+// Packs bits from the lowest one of each byte up.
+struct BitWriter {
+  std::vector<uint8_t> bytes;
+  unsigned used = 0;  // bits of the last byte
+
+  void put(uint64_t value, unsigned bits) {
+    for (unsigned bit = 0; bit < bits; ++bit, used = (used + 1) % 8) {
+      if (!used) bytes.push_back(0);
+      bytes.back() |= static_cast<uint8_t>((value >> bit & 1) << used);
+    }
+  }
+};
+
+// Begins a dynamic block with complete codes: short ones for all symbols, or a few of up to 15 bits.
+void put_dynamic(BitWriter& out, Decisions& decisions) {
+  static const unsigned kOrder[] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+  std::vector<unsigned> lengths(286, 0);
+  const bool is_short = decisions.next(2);
+  for (size_t symbol = 0; symbol < 286 && is_short; ++symbol) lengths[symbol] = symbol < 226 ? 8 : 9;
+  for (unsigned bits = 1; bits <= 16 && !is_short; ++bits) {
+    size_t symbol = bits == 9 ? 256 : decisions.next(286);
+    while (lengths[symbol] || (bits != 9 && symbol == 256)) symbol = (symbol + 1) % 286;
+    lengths[symbol] = bits < 15 ? bits : 15;
+  }
+  const bool is_single = rarely(4, decisions);
+  for (unsigned symbol = 0; symbol < 30; ++symbol) lengths.push_back(is_single ? symbol == 3 : symbol < 2 ? 4 : 5);
+  out.put(286 - 257, 5);
+  out.put(29, 5);
+  out.put(15, 4);
+  for (const unsigned symbol : kOrder) out.put(symbol < 16 ? 4 : 0, 3);
+  for (const unsigned length : lengths) {  // a code of four bits is its symbol, the highest bit first
+    for (unsigned bit = 4; bit-- > 0;) out.put(length >> bit & 1, 1);
+  }
+}
+
+// Inflates blocks of random bits into memory of exactly a size.
+void inflate_blocks(Decisions& decisions) {
+  BitWriter out;
+  const size_t blocks = 1 + decisions.next(3);
+  for (size_t block = 0; block < blocks; ++block) {
+    const uint64_t type = rarely(20, decisions) ? 3 : decisions.next(3);
+    out.put(decisions.next(2), 1);
+    out.put(type, 2);
+    if (type == 2) put_dynamic(out, decisions);
+    if (type == 0) {
+      const uint64_t size = decisions.next(40);
+      while (out.used) out.put(0, 1);
+      out.put(size, 16);
+      out.put(rarely(9, decisions) ? size : size ^ 0xFFFF, 16);
+      for (uint64_t byte = 0; byte < size; ++byte) out.put(decisions.next(256), 8);
+      continue;
+    }
+    const size_t bytes = decisions.next(400);
+    const uint64_t seed = decisions.any();
+    std::mt19937_64 random(seed);  // more bytes than the decisions have
+    for (size_t byte = 0; byte < bytes; ++byte) out.put(random(), 8);
+  }
+  const size_t size = out.bytes.size(), inflated = decisions.next(8) ? decisions.next(4000) : decisions.next(100'000);
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[size]), result(new uint8_t[inflated]);
+  std::copy(out.bytes.begin(), out.bytes.end(), data.get());
+  native::inflate(data.get(), size, result.get(), inflated);
+}
+
 void run(Decisions decisions) {
-  const uint64_t kernel = decisions.next(4);
+  const uint64_t kernel = decisions.next(5);
   if (kernel == 0) return parse_examples(decisions);
   if (kernel == 1) return parse_csv(decisions);
+  if (kernel == 2) return inflate_blocks(decisions);
   const int64_t rows = static_cast<int64_t>(decisions.next(12));
   const int64_t unused = static_cast<int64_t>(decisions.next(3));
   std::vector<int64_t> selected(decisions.next(8));
