@@ -122,7 +122,7 @@ def consume(dataset: Any) -> int:
 
 
 def by_tfrecord(task: Task) -> int:
-    """Reads by the package ``tfrecord``; no CRC is checked, no batch is made."""
+    """Reads by the package ``tfrecord``, without CRCs and batches."""
     from tfrecord.reader import tfrecord_loader
 
     records = itertools.chain.from_iterable(

@@ -353,7 +353,7 @@ def _check_columns(index: PartIndex) -> None:
         _refuse(index, "skipped", (skipped < 0) | (skipped // MAX_RATIO > own.bytes))
         sizes = np.diff(np.asarray(_offsets(restarts.window)))
         _refuse(index, "window", sizes > _WINDOW_BYTES)
-    firsts = np.append(index.first_row, index.first_row[-1] + own.rows[-1])
+    firsts = np.append(index.first_row, index.first_row[-1:] + own.rows[-1:])
     _refuse(index, "first_row", np.diff(firsts) != own.rows)
     edges = np.searchsorted(own.shard, np.arange(len(shards) + 1))
     for shard, rows in zip(shards, np.diff(firsts[edges]).tolist(), strict=True):

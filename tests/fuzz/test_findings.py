@@ -27,6 +27,7 @@ from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
+from tests.fuzz.targets import part_index
 from tests.fuzz.targets.tfrecord import framed
 from tests.sources import support
 
@@ -398,6 +399,21 @@ def test_names_with_a_nul(tmp_path: Path) -> None:
     with open(recipe, "a") as file:
         file.write('drop: ["a\\0b", "a\\0c"]\n')
     assert make_plan(load(str(recipe))).encode.columns.names == ["d"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_index_with_a_last_row_beyond_integers_is_refused() -> None:
+    """Its sum with the part's rows overflows without a warning."""
+    data = part_index.seeds()[2]
+    index, _ = part_index.parsed(data)
+    assert index is not None
+    first_row = index.first_row.copy()
+    first_row[-1] = (1 << 63) - 1
+    found, why = part_index.parsed(
+        part_index.written(dataclasses.replace(index, first_row=first_row))
+    )
+    assert found is None
+    assert "column 'first_row' is wrong in part 1 of 3" in why
 
 
 def tf_example(features: dict[str, list[int]]) -> bytes:

@@ -10,6 +10,8 @@ NAMES = (
     "idx",
     "cifar",
     "tfrecord",
+    "part_index",
+    "parts",
     "example",
     "manifest",
 )
