@@ -34,7 +34,7 @@ _COMPRESSIONS = ("gzip", "none", "zlib")
 
 
 def make_shard(head: bytes, framed: bytes, rows: int) -> Indexed | None:
-    """Writes a shard of one part; returns ``None`` if its index is refused."""
+    """Writes a shard of one part; ``None`` if its index is refused."""
     compression = _COMPRESSIONS[head[0] % len(_COMPRESSIONS)]
     start, part = HEADS[compression], compressed(framed, compression)
     shard = bytearray(start + part + tail(framed, compression))
