@@ -226,7 +226,7 @@ def test_files_of_one_source_disagree(
 
 BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
     "csv": (
-        "{path: DATA, types: {a: int8, b: text}}",
+        "{path: DATA, encoding: utf-8, types: {a: int8, b: text}}",
         b'a,b\n1,x\n2\nfoo,y\n4,"y"z\n5,\xff\n"6","s\nt"\n7,h\n300,i\n8,"k",l\n9,m',
         [
             ("line 3", "", "found 1 cell, expected 2", "2"),

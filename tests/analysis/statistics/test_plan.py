@@ -86,7 +86,7 @@ def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message:
     """A missing or wrongly typed column is a problem at its place."""
     with pytest.raises(RecipeProblems) as error:
         plan_statistics(recipe_of(statistics), SCHEMA, None)
-    assert [tuple(problem) for problem in error.value.problems] == [(path, message)]
+    assert [(each.path, each.message) for each in error.value.problems] == [(path, message)]
 
 
 def test_all_problems_at_once() -> None:
