@@ -228,7 +228,9 @@ def _add_steps(feature: schema_pb2.Feature, is_list_of_lists: bool) -> None:
 
 def duplicates(schema: schema_pb2.Schema) -> Iterator[tuple[str, int]]:
     """Yields names of several features, with the number of features."""
-    counts = collections.Counter(path for path, _ in _walk(schema))
+    counts = collections.Counter(
+        path[1:] if path[0] == SEQUENCE else path for path, _ in _walk(schema)
+    )
     yield from ((name_of(path), count) for path, count in counts.items() if count > 1)
 
 

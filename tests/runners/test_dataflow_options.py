@@ -325,10 +325,8 @@ def test_template_asks_for_what_the_command_takes():
         name.removeprefix("--") for option in cli.commands["convert"].params for name in option.opts
     }
     for name, parameter in parameters().items():
-        assert name in {"recipe", *ours} or split_arguments([f"--{name}=x"], {}) == (
-            [],
-            [f"--{name}=x"],
-        )
+        options = ["--runner=DataflowRunner", f"--{name}=x"]
+        assert name in {"recipe", *ours} or split_arguments(options, {}) == ([], options)
         assert {"label", "helpText", "regexes", "paramType", "isOptional"} <= set(parameter)
     assert [name for name, parameter in parameters().items() if not parameter["isOptional"]] == [
         "recipe",

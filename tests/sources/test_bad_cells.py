@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -72,8 +73,10 @@ def quoted(cell: bytes) -> bytes:
 def is_bad(cell: bytes, type_: pa.DataType) -> bool:
     """Asks pyarrow.csv about one cell, next to another.
 
-    The other cell keeps lines from being empty.
+    The other cell keeps lines from being empty. pyarrow refuses the plus sign of an integer.
     """
+    if pa.types.is_integer(type_):
+        cell = re.sub(rb"^([ \t]*)\+(?=[0-9])", rb"\1", cell)
     try:
         table = pa_csv.read_csv(
             io.BytesIO(quoted(cell) + b",1\n"),
