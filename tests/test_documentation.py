@@ -99,6 +99,7 @@ def make_wrong(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     recipe = next(block.text for block in blocks_of("docs/recipe.md") if block.language == "yaml")
     mistake = recipe.replace("prefix: plane_", "how: outer, prefix: plane_")
     (folder / "recipe.yaml").write_text(mistake)
+    (folder / "data").symlink_to(flights_data)
     for name, text in (
         ("theirs/recipe.yaml", "name: clicks\nsources:\n  clicks: ../private/clicks.csv\n"),
         ("private/clicks.csv", "user,ad\n1,a\n"),

@@ -85,9 +85,7 @@ class BeamCommand(click.Command):
         pa.enable_signal_handlers(False)
         files.use_options(beam_options)
         if self.checks_access:
-            cloud_access.check_paths(
-                (argument.partition("=")[2] or argument for argument in args), beam_options
-            )
+            cloud_access.check_paths(_opened(args), beam_options)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -107,6 +105,16 @@ class BeamCommand(click.Command):
         memory.resume_garbage_collection()
         with fork_server.running():
             return super().invoke(ctx)
+
+
+def _opened(arguments: list[str]) -> Iterator[str]:
+    """Yields arguments and values of options, without roots of inputs, which are not opened."""
+    before = ""
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        if "--input_root" not in (before, name.replace("-", "_").replace("__", "--", 1)):
+            yield value or argument
+        before = argument.replace("-", "_").replace("__", "--", 1)
 
 
 class StorageCommand(BeamCommand):

@@ -19,7 +19,7 @@ from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.cli import summary
+from beam_pipelines.cli import options, summary
 from beam_pipelines.cli.options import Flag, split_arguments
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 
@@ -415,3 +415,9 @@ def test_the_table_of_features(tmp_path: pathlib.Path) -> None:
 def test_show_bytes(size: float, text: str) -> None:
     """Sizes have three digits and a decimal unit."""
     assert summary.show_bytes(size) == text
+
+
+def test_roots_of_inputs_are_not_opened() -> None:
+    """An object store that is only allowed needs no credentials."""
+    arguments = ["r.yaml", "--input_root", "gs://a", "--input-root=gs://b", "-o", "gs://c"]
+    assert list(options._opened(arguments)) == ["r.yaml", "-o", "gs://c"]
