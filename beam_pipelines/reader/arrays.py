@@ -115,5 +115,6 @@ def narrowed(
     raise WrongRowError(
         int(np.searchsorted(offsets, place, side="right")) - 1,
         f"feature '{name}': found {values[place]:,}, expected {expected}, which {dtype} holds. "
-        "Give 'types' a wider type for it",
+        "Give 'types' a wider type for it (in JAX int64 needs jax_enable_x64), or leave it out by "
+        "'columns'",
     )
