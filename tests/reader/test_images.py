@@ -14,6 +14,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import images, reader
 from tests.reader.datasets import example, write_records
 
+# Pillow 13 rounds otherwise when it resizes.
+IS_SAME = int(PIL.__version__.split(".")[0]) < 13
+
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
 feature { name: "image" type: BYTES presence { min_fraction: 1 } shape { dim { size: 1 } } }
@@ -87,7 +90,7 @@ def test_sizes_and_crops(tmp_path):
     (center,) = read(folder, bp.Image((24, 32), crop="center"))
     for number, image in enumerate(shown):
         expected = np.asarray(image.resize((32, 24), bilinear))
-        assert (whole["image"][number] == expected).all()
+        assert np.abs(whole["image"][number] - expected.astype(int)).max() <= 1 - IS_SAME
         wide = image.width / 32 > image.height / 24
         scale = image.height / 24 if wide else image.width / 32
         left, top = (image.width - 32 * scale) / 2, (image.height - 24 * scale) / 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 
 import hypothesis.strategies as st
@@ -25,6 +26,11 @@ feature { name: "##SEQUENCE##" type: STRUCT struct_domain {
 """
 COLUMNS = {"words": "list<list<text>>", "clicks": "list<int64>", "prices": "list<float32>"}
 NAMES = ["id", "tags", "clicks", "prices", "words"]
+
+needs_load = pytest.mark.skipif(
+    importlib.util.find_spec("beam_pipelines.dataset") is None,
+    reason="beam-pipelines-reader is installed without beam-pipelines, which has bp.load",
+)
 
 _numbers = st.integers(-100, 100)
 _rows = st.fixed_dictionaries(
@@ -71,6 +77,7 @@ def rows_of(value):
     return [values[start:end] for start, end in itertools.pairwise(ends)]
 
 
+@needs_load
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -98,6 +105,7 @@ def test_steps_are_those_of_the_rows(tmp_path_factory, monkeypatch, rows, has_ke
     assert number == len(rows)
 
 
+@needs_load
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

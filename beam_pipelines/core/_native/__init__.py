@@ -240,7 +240,7 @@ def resize(
       size: height and width of the result.
 
     Returns:
-      uint8 [*size, channels], bit for bit those of Pillow's ``resize``; read-only.
+      uint8 [*size, channels], bit for bit those of ``resize`` in Pillow 12; read-only.
 
     Raises:
       ValueError: another number of channels, or a box that is empty or not within the image.

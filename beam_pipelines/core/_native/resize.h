@@ -17,7 +17,7 @@ struct Box {
 };
 
 // Writes [height, width, channels] bytes. The filter is a triangle, widened by the scale where the image shrinks. The bytes are
-// those of Pillow's Image.resize with BILINEAR: columns before rows, weights of 22 bits, rounded to bytes after each.
+// those of Image.resize of Pillow 12 with BILINEAR: columns before rows, weights of 22 bits, rounded to bytes after each.
 // Throws InvalidData if the box is empty or not within the image.
 void resize(const Pixels& image, const Box& box, int height, int width, uint8_t* to);
 
