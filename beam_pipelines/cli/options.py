@@ -108,7 +108,7 @@ class BeamCommand(click.Command):
 
 
 def _opened(arguments: list[str]) -> Iterator[str]:
-    """Yields arguments and values of options, without roots of inputs, which are not opened."""
+    """Yields arguments and values of options, without roots of inputs."""
     before = ""
     for argument in arguments:
         name, _, value = argument.partition("=")
