@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Portion, RowSource, Source
-from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.adapters.source import Batches, Portion, Rows
 from beam_pipelines.reader.frameworks import Batch
 
 grain = import_package("grain")
 
 
-class GrainBatches(grain.IterDataset):  # type: ignore[name-defined]
+class GrainBatches(Batches, grain.IterDataset):  # type: ignore[name-defined]
     """Batches of one pass, as an ``IterDataset`` whose iterator has a state.
 
     In ``mp_prefetch``, worker w of n gives the batches w, w + n, …: the order does not depend on n.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset | str | os.PathLike[str],
-        split: str | None = None,
-        batch_size: int = 512,
-        **options: Any,
-    ) -> None:
-        """Checks the arguments.
-
-        Args:
-          dataset: an open dataset, or its folder.
-          split: default: the first.
-          batch_size: rows of a rank's batch.
-          options: other arguments of ``Dataset.batches``.
-
-        Raises:
-          DataError, ValueError: as ``Dataset.batches``.
-        """
-        super().__init__()
-        self._source = Source(dataset, split, {**options, "batch_size": batch_size})
-        self._worker, self._workers = 0, 1
-
-    def __len__(self) -> int:
-        """Returns the number of a rank's batches in a pass."""
-        return self._source.batches
+    _worker, _workers = 0, 1
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
         """Takes a worker's share; ``mp_prefetch`` calls it.
@@ -83,48 +57,12 @@ class GrainIterator(grain.DatasetIterator):  # type: ignore[name-defined]
         self._portion.close()
 
 
-class GrainRows:
-    """Rows by their numbers: a ``RandomAccessDataSource``.
-
-    Each row reads its part of about 256 KiB, unless it is among the last 64: in random order
-    ``GrainBatches`` takes about a hundredth of the time.
-    """
-
-    def __init__(
-        self,
-        dataset: Dataset | str | os.PathLike[str],
-        split: str | None = None,
-        **options: Any,
-    ) -> None:
-        """Checks the arguments.
-
-        Args:
-          dataset: an open dataset, or its folder.
-          split: default: the first.
-          options: ``columns``, ``fill``, ``as_`` and ``generations`` of ``Dataset.batches``.
-
-        Raises:
-          DataError, ValueError: as ``Dataset.batches``.
-        """
-        self._rows = RowSource(dataset, split, options)
-
-    def __len__(self) -> int:
-        """Returns the number of rows."""
-        return len(self._rows)
-
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """Returns a row.
-
-        A feature without a shape has an array of its values, or ``None``.
-
-        Raises:
-          IndexError: there is no such row.
-        """
-        return self._rows.examples([row])[0]
+class GrainRows(Rows):
+    """Rows by their numbers: a ``RandomAccessDataSource``."""
 
     def _getitems(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Returns rows, read together, as Grain calls it."""
-        return self._rows.examples(list(rows))
+        return self.examples(list(rows))
 
     def __repr__(self) -> str:  # Grain compares it when it loads a checkpoint
-        return f"GrainRows({self._rows!r})"
+        return f"GrainRows({self._source})"

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Source
+from beam_pipelines.adapters.source import Batches
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.reader import Reader
@@ -16,7 +16,7 @@ from beam_pipelines.reader.reader import Reader
 keras = import_package("keras")
 
 
-class KerasBatches(keras.utils.PyDataset):  # type: ignore[name-defined]
+class KerasBatches(Batches, keras.utils.PyDataset):  # type: ignore[name-defined]
     """Pairs of features and label for ``fit(…, shuffle=False)``.
 
     The batches have a random order already.
@@ -33,30 +33,15 @@ class KerasBatches(keras.utils.PyDataset):  # type: ignore[name-defined]
         batch_size: int = 512,
         **options: Any,
     ) -> None:
-        """Checks the arguments.
-
-        Args:
-          dataset: an open dataset, or its folder.
-          split: default: the first.
-          batch_size: rows of a rank's batch.
-          options: other arguments of ``Dataset.batches``, but ``epochs``: Keras counts epochs.
-
-        Raises:
-          DataError, ValueError: as ``Dataset.batches``.
-        """
-        super().__init__()
+        """Checks the arguments, as ``Batches``; ``epochs`` is an argument of ``fit``."""
         if options.get("epochs", 1) != 1:
             raise ValueError("epochs: found it among the arguments of a dataset. Give it to fit().")
-        self._source = Source(dataset, split, {**options, "batch_size": batch_size})
+        super().__init__(dataset, split, batch_size, **options)
         self._label = self._source.dataset.label
         self.epoch = 0
         self._reader: Reader | None = None
         self._next = 0  # counted from the first batch of epoch 0
         self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        """Returns the number of batches in an epoch."""
-        return self._source.batches
 
     def __getitem__(self, index: int) -> tuple[Batch, Any] | Batch:
         """Returns a batch of the epoch.

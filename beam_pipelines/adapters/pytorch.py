@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
-from beam_pipelines.adapters.source import Portion, RowSource, Source
+from beam_pipelines.adapters.source import Batches, Portion, Rows
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.reader.frameworks import Batch
 
@@ -18,14 +19,16 @@ data = import_package("torch.utils.data")
 MOST_WORKERS = 1024
 
 
-class TorchBatches(data.IterableDataset):  # type: ignore[name-defined]
+class TorchBatches(Batches, data.IterableDataset):  # type: ignore[name-defined]
     """Batches for ``DataLoader(…, batch_size=None)``, with any number of workers.
 
     Worker w of n gives the batches w, w + n, … of a rank, so their order does not depend on n. Each
     loop is the next pass of ``epochs`` epochs. Processes that live for one loop do not know how
     many there were: with several loops, call ``set_epoch`` before each, or give the loader
-    ``persistent_workers=True``.
+    ``persistent_workers=True``. ``as_`` is ``torch`` by default.
     """
+
+    _defaults = MappingProxyType({"as_": "torch"})
 
     def __init__(
         self,
@@ -34,29 +37,12 @@ class TorchBatches(data.IterableDataset):  # type: ignore[name-defined]
         batch_size: int = 512,
         **options: Any,
     ) -> None:
-        """Checks the arguments.
-
-        Args:
-          dataset: an open dataset, or its folder.
-          split: default: the first.
-          batch_size: rows of a rank's batch.
-          options: other arguments of ``Dataset.batches``; ``as_`` is ``torch`` by default.
-
-        Raises:
-          DataError, ValueError: as ``Dataset.batches``.
-        """
-        super().__init__()
-        options = {"as_": "torch", **options, "batch_size": batch_size}
-        self._source = Source(dataset, split, options)
+        super().__init__(dataset, split, batch_size, **options)
         self._first = 0
         # Calls of ``start_at``, and for each worker those before its last process began.
         self._starts = 1
         self._begun = torch.zeros(MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._process = 0  # the worker process that has begun a loop
-
-    def __len__(self) -> int:
-        """Returns the number of a rank's batches in a loop."""
-        return self._source.batches
 
     def set_epoch(self, epoch: int) -> None:
         """Begins the next loop at an epoch, from 0."""
@@ -84,7 +70,7 @@ class TorchBatches(data.IterableDataset):  # type: ignore[name-defined]
         return _Loop(self, Portion(self._source, self._first, number, count), number, is_new)
 
     def end_with(self, number: int) -> None:
-        """Lets the next loop begin behind a pass."""
+        """Makes the next loop begin after a pass."""
         self._first = (number + 1) * self._source.batches
 
     def note_begin(self, worker: int) -> None:
@@ -127,49 +113,15 @@ class _Loop(Iterator[Batch]):
         self._is_new = False
 
 
-class TorchRows(data.Dataset):  # type: ignore[name-defined]
+class TorchRows(Rows, data.Dataset):  # type: ignore[name-defined]
     """Rows by their numbers: a map-style dataset.
 
     ``rows[5]`` is a row, ``rows[[5, 7]]`` a batch. So ``DataLoader(rows, sampler=BatchSampler(…),
-    batch_size=None)`` needs no collation. Each row reads its part of about 256 KiB, unless it is
-    among the last 64: in random order ``TorchBatches`` takes about a hundredth of the time.
+    batch_size=None)`` needs no collation. ``as_`` is ``torch`` by default.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset | str | os.PathLike[str],
-        split: str | None = None,
-        **options: Any,
-    ) -> None:
-        """Checks the arguments.
-
-        Args:
-          dataset: an open dataset, or its folder.
-          split: default: the first.
-          options: ``columns``, ``fill``, ``as_`` and ``generations`` of ``Dataset.batches``;
-            ``as_`` is ``torch`` by default.
-
-        Raises:
-          DataError, ValueError: as ``Dataset.batches``.
-        """
-        self._rows = RowSource(dataset, split, {"as_": "torch", **options})
-
-    def __len__(self) -> int:
-        """Returns the number of rows."""
-        return len(self._rows)
-
-    def __getitem__(self, rows: int | Sequence[int]) -> dict[str, Any]:
-        """Returns a row, or a batch of several.
-
-        In a row, a feature without a shape is a tensor of its values, or ``None``.
-
-        Raises:
-          IndexError: there is no such row.
-        """
-        if isinstance(rows, Sequence):
-            return self._rows.batch(list(rows))
-        return self._rows.examples([rows])[0]
+    _defaults = MappingProxyType({"as_": "torch"})
 
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Returns rows, read together."""
-        return self._rows.examples(list(rows))
+        return self.examples(list(rows))

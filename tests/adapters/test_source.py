@@ -12,7 +12,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.adapters import packages
-from beam_pipelines.adapters.source import Portion, RowSource, Source
+from beam_pipelines.adapters.source import Portion, Rows, Source
 from tests.reader.datasets import feature, sequence_example, write_records
 
 ROWS, SIZE = 400, 32
@@ -75,7 +75,7 @@ def test_rows_of_steps(tmp_path):
     ]
     types = {"several": "list<list<int64>>", "one": "list<int64>"}
     found = write_records(tmp_path, schema, records, record="sequence_example", columns=types)
-    first, second, third = RowSource(found, "train", {}).examples([0, 1, 2])
+    first, second, third = Rows(found, "train").examples([0, 1, 2])
     assert first["one"].tolist() == [1, 2]
     assert [step.tolist() for step in first["several"]] == [[], [3, 4]]
     assert second["one"] is None
@@ -102,12 +102,12 @@ def test_rank_of_the_first_process(folder, monkeypatch):
         expected = ids(reader)
     monkeypatch.setenv("RANK", "0")
     assert ids(copy.deepcopy(source).reader()) == expected
-    assert len(RowSource(folder, "train", {})) == ROWS  # all rows, whatever the rank
+    assert len(Rows(folder, "train")) == ROWS  # all rows, whatever the rank
 
 
 def test_rows(folder):
     """Rows have their values; missing ones are told from empty ones."""
-    rows = copy.deepcopy(RowSource(folder, None, {"columns": ["id", "half", "words"]}))
+    rows = copy.deepcopy(Rows(folder, columns=["id", "half", "words"]))
     for number, row in enumerate(rows.examples(list(range(30)))):
         assert row["id"] == number
         assert (row["half"] is None) == bool(number % 2)
@@ -132,7 +132,7 @@ def test_tested_versions(repository):
 
 
 def test_loads_no_tensorflow_and_no_beam(folder):
-    """What adapters share imports neither TensorFlow nor Beam."""
+    """The module that adapters share imports neither TensorFlow nor Beam."""
     code = f"""
 import sys
 from beam_pipelines.adapters.source import Portion, Source
