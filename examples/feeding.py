@@ -5,8 +5,10 @@ They find the inputs of a model, measure how long a training waits, and score.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import math
+import pathlib
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -24,11 +26,13 @@ class Inputs(NamedTuple):
       ids: a feature with ids -> the number of ids and of its values in a row.
       numbers: a feature with float numbers -> the number of its values in a row.
       label: of the dataset, 0 or 1.
+      integers: those of them that are int64.
     """
 
     ids: dict[str, tuple[int, int]]
     numbers: dict[str, int]
     label: str
+    integers: list[str]
 
     @property
     def columns(self) -> list[str]:
@@ -40,6 +44,26 @@ class Inputs(NamedTuple):
         """The number of values of a row, with all ids embedded."""
         embedded = sum(embedding_size(size) * values for size, values in self.ids.values())
         return embedded + sum(self.numbers.values())
+
+
+def training_parser(description: str, output: str) -> argparse.ArgumentParser:
+    """Returns a parser of the arguments that trainings share.
+
+    Args:
+      description: of the program.
+      output: the default folder of model and checkpoints.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", default="out/flights-encoded", help="the dataset")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(output))
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument(
+        "--batch_size", type=int, default=1024, help="rows of a batch of all processes together"
+    )
+    parser.add_argument("--save_every", type=int, default=100, help="steps between checkpoints")
+    return parser
 
 
 @contextlib.contextmanager
@@ -84,7 +108,12 @@ def find_inputs(dataset: bp.Dataset) -> Inputs:
             "domain or float numbers, without nulls. Encode columns in the recipe, and convert "
             "again."
         )
-    return Inputs(ids, numbers, dataset.label)
+    integers = {
+        feature.name for feature in dataset.schema.feature if feature.type == schema_pb2.INT
+    }
+    return Inputs(
+        ids, numbers, dataset.label, [name for name in (*ids, dataset.label) if name in integers]
+    )
 
 
 def embedding_size(ids: int) -> int:

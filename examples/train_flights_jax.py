@@ -5,7 +5,7 @@
 
 It divides the rows of each batch among all devices. To try it out, set XLA_FLAGS to
 --xla_force_host_platform_device_count=2, which makes two of the CPU. A training that was killed
-goes on behind its last checkpoint, also with another number of devices. It needs neither TensorFlow
+goes on after its last checkpoint, also with another number of devices. It needs neither TensorFlow
 nor Beam.
 """
 
@@ -28,6 +28,7 @@ from feeding import (
     embedding_size,
     find_inputs,
     one_line_errors,
+    training_parser,
 )
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -53,16 +54,23 @@ def main() -> None:
     with one_line_errors():
         dataset = bp.open(arguments.folder)
         inputs = find_inputs(dataset)
+        # JAX has no int64 by default.
+        narrow = dict.fromkeys(inputs.integers, "int32")
         # Batches that are full are compiled once, and can be divided.
         batches = dataset.batches(
             "train",
             arguments.batch_size,
             columns=inputs.columns,
+            types=narrow,
+            as_="jax",
+            sharding=NamedSharding(mesh, PartitionSpec("rows")),
             seed=7,
             epochs=arguments.epochs,
             remainder="drop",
         )
-        held_back = dataset.batches("eval", 4096, columns=inputs.columns, shuffle=False)
+        held_back = dataset.batches(
+            "eval", 4096, columns=inputs.columns, types=narrow, as_="jax", shuffle=False
+        )
         weights = train(inputs, batches, mesh, arguments)
         labels, scores = evaluate(inputs, weights, held_back)
     print(f"on eval: AUC {area_under_curve(labels, scores):.4f} of {len(labels):,} rows")
@@ -70,28 +78,16 @@ def main() -> None:
 
 def read_arguments() -> argparse.Namespace:
     """Returns the command line's arguments."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", nargs="?", default="out/flights-encoded", help="the dataset")
-    parser.add_argument(
-        "--output", type=pathlib.Path, default=pathlib.Path("out/flights-model-jax")
-    )
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument(
-        "--batch_size", type=int, default=1024, help="rows of a batch, all devices together"
-    )
-    parser.add_argument("--save_every", type=int, default=100, help="steps between checkpoints")
-    arguments = parser.parse_args()
+    arguments = training_parser(__doc__, "out/flights-model-jax").parse_args()
     if arguments.batch_size % jax.device_count():
-        parser.error(f"--batch_size: expected a multiple of the {jax.device_count()} devices")
+        raise SystemExit(f"--batch_size: expected a multiple of the {jax.device_count()} devices")
     return arguments
 
 
 def train(
     inputs: Inputs, batches: bp.Reader, mesh: jax.sharding.Mesh, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Trains all epochs, or the part behind the last checkpoint."""
+    """Trains all epochs, or the part after the last checkpoint."""
     weights = initial_weights(inputs)
     zeros = jax.tree.map(jnp.zeros_like, weights)
     state = State(weights, zeros, zeros, jnp.zeros((), jnp.int32))
@@ -100,15 +96,14 @@ def train(
     if path.exists():
         state = load(path, state, batches)
         step = int(state.step)
-        print(f"goes on behind step {step}", flush=True)
+        print(f"goes on after step {step}", flush=True)
     update = make_update(inputs)
     state = jax.device_put(state, NamedSharding(mesh, PartitionSpec()))
-    by_rows = NamedSharding(mesh, PartitionSpec("rows"))
     total = jnp.zeros(())  # of the losses since the last checkpoint
     with batches:
         waiting = Waiting(batches)
         for batch in waiting:
-            state, loss = update(state, on_devices(batch, by_rows))
+            state, loss = update(state, batch)
             total += loss
             step += 1
             if step % arguments.save_every == 0 and step < steps:
@@ -184,22 +179,6 @@ def make_update(inputs: Inputs) -> Any:
     return jax.jit(update)
 
 
-def on_devices(batch: Mapping[str, np.ndarray], by_rows: NamedSharding) -> dict[str, jax.Array]:
-    """Returns a batch whose rows are divided among the devices.
-
-    JAX has no int64 by default.
-    """
-    return {
-        name: jax.make_array_from_process_local_data(by_rows, small(values))
-        for name, values in batch.items()
-    }
-
-
-def small(values: np.ndarray) -> np.ndarray:
-    """Returns ids as int32, and floats as they are."""
-    return values.astype(np.int32) if values.dtype == np.int64 else values
-
-
 def save(path: pathlib.Path, state: State, batches: bp.Reader) -> None:
     """Writes the state and the place in the dataset."""
     write(path, {"state": state, "batches": np.array(json.dumps(batches.state_dict()))})
@@ -241,7 +220,7 @@ def evaluate(
     with batches:
         for batch in batches:
             labels.append(batch[inputs.label].reshape(-1))
-            logits.append(score({name: small(values) for name, values in batch.items()}))
+            logits.append(score(batch))
     return np.concatenate(labels), np.concatenate(logits)
 
 

@@ -3,19 +3,16 @@
   beam-pipelines convert examples/flights/encoded.yaml --output out/flights-encoded
   python examples/train_flights_lightning.py
 
-The network is that of train_flights_torch.py. A training that was killed goes on behind its last
+The network is that of train_flights_torch.py. A training that was killed goes on after its last
 checkpoint: Lightning stores the state of a StatefulDataLoader.
 """
 
 from __future__ import annotations
 
-import argparse
-import pathlib
-
 import lightning
 import numpy as np
 import torch
-from feeding import Inputs, area_under_curve, find_inputs, one_line_errors
+from feeding import Inputs, area_under_curve, find_inputs, one_line_errors, training_parser
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torchdata.stateful_dataloader import StatefulDataLoader
 from train_flights_torch import Batch, Network
@@ -80,17 +77,7 @@ class Late(lightning.LightningModule):
 
 def main() -> None:
     """Trains, evaluates after each epoch, and writes the model."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", nargs="?", default="out/flights-encoded", help="the dataset")
-    parser.add_argument(
-        "--output", type=pathlib.Path, default=pathlib.Path("out/flights-model-lightning")
-    )
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch_size", type=int, default=1024)
-    parser.add_argument("--save_every", type=int, default=100, help="steps between checkpoints")
-    arguments = parser.parse_args()
+    arguments = training_parser(__doc__, "out/flights-model-lightning").parse_args()
     with one_line_errors():
         dataset = bp.open(arguments.folder)
         inputs = find_inputs(dataset)

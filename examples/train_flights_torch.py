@@ -6,7 +6,7 @@
   torchrun --standalone --nproc_per_node=2 --max_restarts=3 examples/train_flights_torch.py
 
 Each process trains on its part of every batch, on a GPU of its own or on the CPU. A training that
-was killed goes on behind its last checkpoint, also with another number of processes. After a
+was killed goes on after its last checkpoint, also with another number of processes. After a
 restart by torchrun, gloo needs the variable: else it looks for the processes of before. The example
 needs neither TensorFlow nor Beam.
 """
@@ -28,6 +28,7 @@ from feeding import (
     embedding_size,
     find_inputs,
     one_line_errors,
+    training_parser,
 )
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -91,21 +92,9 @@ def main() -> None:
 
 def read_arguments() -> argparse.Namespace:
     """Returns the command line's arguments."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", nargs="?", default="out/flights-encoded", help="the dataset")
-    parser.add_argument(
-        "--output", type=pathlib.Path, default=pathlib.Path("out/flights-model-torch")
-    )
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument(
-        "--batch_size", type=int, default=1024, help="rows of a batch, all processes together"
-    )
-    parser.add_argument("--save_every", type=int, default=100, help="steps between checkpoints")
-    arguments = parser.parse_args()
+    arguments = training_parser(__doc__, "out/flights-model-torch").parse_args()
     if arguments.batch_size % world_size():
-        parser.error(f"--batch_size: expected a multiple of the {world_size()} processes")
+        raise SystemExit(f"--batch_size: expected a multiple of the {world_size()} processes")
     return arguments
 
 
@@ -143,7 +132,7 @@ def train(
         optimizer.load_state_dict(state["optimizer"])
         batches.load_state_dict(state["batches"])
         step = state["step"]
-        say(f"goes on behind step {step}")
+        say(f"goes on after step {step}")
     network = DistributedDataParallel(model) if dist.is_initialized() else model
     total = torch.zeros((), device=device)  # of the losses since the last checkpoint
     with batches:

@@ -157,7 +157,7 @@ def test_torch_learns(torch_run):
 def test_torch_rank_is_killed(train, torch_run, tmp_path):
     """A killed process and torchrun's restart lead to the same model."""
     run = train("train_flights_torch.py", tmp_path, *torchrun(1), killed_rank=1, **NEW_STORE)
-    assert "goes on behind step 60" in run.text
+    assert "goes on after step 60" in run.text
     assert run.steps == torch_run.steps
     assert_equal(run, torch_run)
 
@@ -189,7 +189,7 @@ def test_jax_is_killed(train, jax_run, tmp_path):
     """A killed training goes on to the same model."""
     assert train("train_flights_jax.py", tmp_path, killed_rank=0).status == -9
     run = train("train_flights_jax.py", tmp_path)
-    assert "goes on behind step 60" in run.text
+    assert "goes on after step 60" in run.text
     assert set(run.steps) == {80}
     assert_equal(run, jax_run)
 
