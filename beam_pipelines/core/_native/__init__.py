@@ -33,6 +33,11 @@ except ImportError as error:
 KERNELS_AVAILABLE: bool = _kernels is not None
 
 
+def _imported(pair: tuple[Any, Any]) -> pa.Array:
+    """Returns a kernel's array; ``pa.array`` takes capsules from pyarrow 15 on."""
+    return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+
+
 def serialize(
     batch: pa.RecordBatch,
     rows: pa.Array | npt.NDArray[np.integer[Any]] | None = None,
@@ -78,7 +83,7 @@ def serialize(
         )
     except TypeError as error:
         raise _type_error(batch.schema, str(error)) from None
-    return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001 (what `pa.array` calls, which pyarrow 14 does not do)
+    return _imported(pair)
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
@@ -95,7 +100,7 @@ def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
       ValueError: buffers that contradict themselves.
     """
     pair = _kernels.fingerprints(texts.__arrow_c_array__())
-    hashes: npt.NDArray[np.uint64] = pa.Array._import_from_c_capsule(*pair).to_numpy()  # noqa: SLF001
+    hashes: npt.NDArray[np.uint64] = _imported(pair).to_numpy()
     return hashes
 
 
@@ -134,7 +139,7 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
 
 def _with_type(pair: tuple[Any, Any], type_: pa.DataType) -> pa.Array:
     """Returns an exported array with the column's own type."""
-    array = pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    array = _imported(pair)
     return array if array.type == type_ else array.view(type_)
 
 
@@ -172,7 +177,7 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
         raise TypeError(
             f"records: found {records.type}, expected a binary or string array"
         ) from None
-    return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    return _imported(pair)
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
@@ -189,7 +194,7 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
       DamagedRecordError: a CRC does not match. Records before it are whole.
     """
     pair, damage = _kernels.unframe(_one_text(data).__arrow_c_array__())
-    found = pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    found = _imported(pair)
     # Arrow's `to_numpy` imports pandas, which takes longer than a reader's first batch.
     starts = np.frombuffer(found.buffers()[1], np.int64, len(found))
     if damage:
@@ -215,7 +220,7 @@ def inflate(data: Sequence[bytes], sizes: Sequence[int]) -> pa.LargeBinaryArray 
       MemoryError: there is no memory for all sizes.
     """
     pair = _kernels.inflate(list(data), list(sizes))
-    return None if pair is None else pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    return None if pair is None else _imported(pair)
 
 
 def _one_text(data: bytes | memoryview | pa.Buffer) -> pa.LargeBinaryArray:
@@ -248,7 +253,7 @@ def resize(
     flat = np.ascontiguousarray(pixels).reshape(-1)
     array = pa.Array.from_buffers(pa.uint8(), len(flat), [None, pa.py_buffer(flat)])
     pair = _kernels.resize(array.__arrow_c_array__(), *pixels.shape, box, *size)
-    found = pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
+    found = _imported(pair)
     return np.frombuffer(found.buffers()[1], np.uint8, len(found)).reshape(*size, pixels.shape[2])
 
 
@@ -364,7 +369,7 @@ def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArr
         )
     except TypeError as error:
         raise TypeError(f"type {arrays[int(str(error))].type} has no 64-bit value") from None
-    hashes: npt.NDArray[np.uint64] = pa.Array._import_from_c_capsule(*pair).to_numpy()  # noqa: SLF001
+    hashes: npt.NDArray[np.uint64] = _imported(pair).to_numpy()
     return hashes
 
 
@@ -434,7 +439,7 @@ def parse_csv(
     )
     if pairs is None:
         return None
-    return [pa.Array._import_from_c_capsule(*pair) for pair in pairs]  # noqa: SLF001
+    return [_imported(pair) for pair in pairs]
 
 
 def quote_transition(
