@@ -117,3 +117,8 @@ def finish(folder: str, **more) -> str:
         json.dumps(manifest | {"record": "example", "counts": counts, "sources": {}} | more)
     )
     return add_index(folder)
+
+
+def ids(reader):
+    """Returns the ids of each batch."""
+    return [batch["id"].tolist() for batch in reader]

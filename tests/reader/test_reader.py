@@ -22,7 +22,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.tfrecord import part_index
-from tests.reader.indexed import finish, write_split_index
+from tests.reader.indexed import finish, ids, write_split_index
 from tests.support.small_dataset import SCHEMA, write_dataset
 
 ROWS = 400
@@ -30,12 +30,6 @@ MORE = """
 feature { name: "pair" type: FLOAT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 2 } } }
 feature { name: "text" type: BYTES presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
 """
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A dataset of 400 rows in six shards, one of them empty."""
-    return finish(write_dataset(tmp_path_factory.mktemp("reader"), [90, 0, 110, 1, 99, 100]))
 
 
 @pytest.fixture(autouse=True)
@@ -47,10 +41,6 @@ def _small(monkeypatch):
 
 def batches(folder, **options):
     return bp.open(folder).batches("train", **{"batch_size": 32, **options})
-
-
-def ids(reader):
-    return [batch["id"].tolist() for batch in reader]
 
 
 def test_every_row_once_an_epoch(folder):

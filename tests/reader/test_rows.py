@@ -11,7 +11,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order, rows
 from beam_pipelines.reader.reader import Reader
 from beam_pipelines.reader.sequence import Chosen
-from tests.reader.indexed import finish
+from tests.reader.indexed import finish, ids
 from tests.support.small_dataset import write_dataset
 
 ROWS = 400
@@ -20,12 +20,6 @@ SEVERAL = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A dataset of 400 rows in six shards, one of them empty."""
-    return finish(write_dataset(tmp_path_factory.mktemp("rows"), [90, 0, 110, 1, 99, 100]))
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +31,6 @@ def _small(monkeypatch):
 
 def batches(folder, **options):
     return bp.open(folder).batches("train", 32, columns=["id"], **options)
-
-
-def ids(reader):
-    return [batch["id"].tolist() for batch in reader]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
