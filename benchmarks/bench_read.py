@@ -59,7 +59,7 @@ class Times(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a reader reads.
+    """A dataset to read.
 
     Attributes:
       folder: the dataset.

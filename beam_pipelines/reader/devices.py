@@ -73,7 +73,7 @@ def on_device(
 
 
 def _wait(started: tuple[Any, Batch, Any], use: Any) -> tuple[Any, Batch]:
-    """Lets the current stream wait for a copy, and returns the batch."""
+    """Makes the current stream wait for a copy, and returns the batch."""
     import torch
 
     place, batch, event = started

@@ -39,7 +39,7 @@ struct ExampleColumns {
 };
 
 // Reads records, each a text; if `framed`, each in its TFRecord frame with checked CRCs. The chunks
-// are read as one column, of which `rows` selects records in any order, also several times.
+// are read as one column. `rows` selects its records, in any order, also several times.
 //
 // Null are: a missing feature, one without a kind, a missing feature list, a step without a kind.
 // Features that are not wanted are only checked; if `is_closed`, they are declined.

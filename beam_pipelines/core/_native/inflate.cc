@@ -370,7 +370,7 @@ class Inflater {
     return (entry >> kBaseShift) + (own >> (entry >> kCodeShift & kCodeMask));
   }
 
-  // Takes a length or distance of which all bits are there.
+  // Takes a length or distance; all its bits are there.
   static size_t take_number(Bits* bits, uint32_t entry) {
     const uint64_t before = bits->bits;
     skip(bits, entry & kBitsMask);

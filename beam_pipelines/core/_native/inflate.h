@@ -7,8 +7,8 @@
 
 namespace native {
 
-// Inflates raw deflate blocks into `out`, of which it fills `out_size` bytes. Returns whether the
-// blocks are sound, make that many bytes, and end where the data end; or there is a last block.
+// Inflates raw deflate blocks into the `out_size` bytes of `out`. Returns whether the blocks are
+// sound, make that many bytes, and end where the data end or with a last block.
 //
 // A stream that ends between two blocks is whole: a part has no last block. Rare forms are declined: codes that are not complete, other than
 // a single distance. Whatever the data are, no byte outside of both memories is read or written.

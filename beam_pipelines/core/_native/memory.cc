@@ -66,7 +66,7 @@ Memory take_memory(size_t size) {
 void give_back(Memory memory) {
   if (memory.size >= kLeastKept && memory.size <= kMostKept) {
     const std::lock_guard<std::mutex> lock(kept_lock);
-    // Sizes that nobody asks for any more make way.
+    // The piece that was kept longest is freed, so that unused sizes do not fill the list.
     if (num_kept == sizeof kept / sizeof *kept) std::free(remove_kept(0).data);
     if (memory.size <= kMostKept - kept_size) {
       kept[num_kept++] = memory;

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
 
-_EXPECTED = "a lower and an upper bound, one of which may be null, as in {clip: [0, 100]}"
+_EXPECTED = "a lower and an upper bound; one of them may be null, as in {clip: [0, 100]}"
 
 
 @dataclasses.dataclass(frozen=True)

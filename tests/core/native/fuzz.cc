@@ -51,7 +51,7 @@ struct Array {
   ArrowSchema* schemas[1];
   ArrowArray* arrays[1];
 
-  // Adds a buffer of so many bytes, of which each comes from the decisions or is zero.
+  // Adds a buffer of so many bytes. Each comes from the decisions or is zero.
   uint8_t* add(size_t size, Decisions& decisions) {
     memory.emplace_back(new uint8_t[size]());
     for (size_t at = 0; at < size && decisions.size; ++at) memory.back()[at] = static_cast<uint8_t>(decisions.next(256));
