@@ -14,6 +14,8 @@ from beam_pipelines.dataset.decode import IMAGE_FEATURE
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.sources.images.columns import damaged_images, image_features
 
+_CURE = "Convert again; 'on_error' rejects rows with such images."
+
 
 def image_features_of(
     folder: str, manifest: Manifest, schema: schema_pb2.Schema
@@ -71,4 +73,5 @@ def check_raw_images(records: Iterable[bytes], limits: Limits, path: str, first:
 
 def _check(images: pa.Array, limits: Limits, path: str, first: int, where: str) -> None:
     for row, error in damaged_images(images, limits):
-        raise DataError(f"{path}, record {first + row}{where}: {error}") from error
+        found = f"{error.found}. {_CURE}" if error.cure else error.found
+        raise DataError(f"{path}, record {first + row}{where}: {found}") from error

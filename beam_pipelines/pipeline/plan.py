@@ -211,7 +211,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
         planned = known.get(name) or attempt(partial(_plan_source, recipe.sources[name], recipe))
         if planned is not None:
             known[name] = planned
-            sources[name] = with_images(planned, contract, recipe.rename)
+            sources[name] = with_images(planned, contract, recipe)
     if len(sources) < len(used):
         raise RecipeProblems(problems)
     sources[recipe.base] = with_record_keys(recipe, sources[recipe.base])
@@ -221,7 +221,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
     joined = attempt(lambda: rename_schema(joins.schema, recipe.rename)) if joins else None
     key = attempt(lambda: plan_split_key(recipe, base, joined)) if joined else None
     has_key = len(problems) == before
-    select = attempt(lambda: plan_select(recipe, joined, key)) if joined else None
+    select = attempt(lambda: plan_select(recipe, joined, key, contract)) if joined else None
     groups = (
         attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema))
         if select

@@ -45,6 +45,7 @@ class Contents(NamedTuple):
       source: the source with the options that the files show, where the recipe does not say them;
         ``None``: as it is.
       decisions: see ``SourcePlan``.
+      images: columns that the source's own schema calls images.
     """
 
     names: tuple[str, ...]
@@ -57,6 +58,7 @@ class Contents(NamedTuple):
     sparse: tuple[SparseColumns, ...] = ()
     source: Source | None = None
     decisions: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 class Rows(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
-from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
@@ -97,11 +97,12 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         labels=contents.labels,
         sparse=contents.sparse,
         decisions=contents.decisions,
+        images=contents.images,
         reader=FORMATS[name],
     )
 
 
-def with_images(plan: SourcePlan, contract: bytes | None, rename: Mapping[str, str]) -> SourcePlan:
+def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> SourcePlan:
     """Returns the plan with the columns of images to check.
 
     There are none if the format checks its images itself.
@@ -109,12 +110,16 @@ def with_images(plan: SourcePlan, contract: bytes | None, rename: Mapping[str, s
     Args:
       plan: of a source.
       contract: the recipe's schema, serialized, or ``None``.
-      rename: of the recipe.
+      recipe: its joins and ``rename`` name the columns.
     """
     if format_of(plan).checks_images:
         return plan
-    schema = schema_pb2.Schema.FromString(contract or b"")
-    return dataclasses.replace(plan, images=image_columns(plan.schema, schema, rename))
+    schema, name = schema_pb2.Schema.FromString(contract or b""), plan.source.name
+    prefixes = [join.prefix for join in recipe.join if join.source == name]
+    if name == recipe.base:
+        prefixes.append("")
+    images = image_columns(plan.schema, schema, recipe.rename, prefixes)
+    return dataclasses.replace(plan, images=tuple(dict.fromkeys([*plan.images, *images])))
 
 
 def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], list[Problem]]:

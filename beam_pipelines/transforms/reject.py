@@ -21,6 +21,7 @@ from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.encodings.apply import UnencodableError, check_encodable
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
+from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.expressions import (
     Expression,
@@ -31,7 +32,13 @@ from beam_pipelines.sql.expressions import (
 )
 from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import SelectError, SelectPlan, select_chunk, select_rows
+from beam_pipelines.transforms.select import (
+    DamagedImageError,
+    SelectError,
+    SelectPlan,
+    select_chunk,
+    select_rows,
+)
 
 Numbers = npt.NDArray[np.int64]
 
@@ -97,7 +104,7 @@ def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
 
 
 def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[int, Exception]]:
-    """Returns the rows that have no value, ascending, with their errors.
+    """Returns the rows without a value or image, ascending, with errors.
 
     The error is of the first expression that fails on the row.
     """
@@ -118,6 +125,8 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
                     left.filter(values),
                     rows[pc.fill_null(values, False).to_numpy(zero_copy_only=False)],
                 )
+        for row, (column, reason) in first_damage(left, select.images, select.limits).items():
+            found.setdefault(int(rows[row]), DamagedImageError(reason, column))
     except ExpressionError:  # not allowed in TRY, or no column type holds a value
         tried = sift(
             lambda start, end: select_rows(select, batch.slice(start, end - start)),
@@ -199,6 +208,8 @@ def explain(error: Exception) -> tuple[str, str]:
         return (
             "" if name == "filter" else name
         ), f"found {error} in '{sql}', expected a value. {cure}"
+    if isinstance(error, DamagedImageError):
+        return error.column, str(error)
     return "", str(error)
 
 

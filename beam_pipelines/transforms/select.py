@@ -12,12 +12,15 @@ import dataclasses
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.expressions import (
     Expression,
     ExpressionError,
@@ -45,6 +48,18 @@ class SelectError(ValueError):
         self.batch = batch
 
 
+class DamagedImageError(ValueError):
+    """A derived image is not whole; the message shows why.
+
+    Attributes:
+      column: its name.
+    """
+
+    def __init__(self, found: str, column: str) -> None:
+        super().__init__(found)
+        self.column = column
+
+
 @dataclasses.dataclass(frozen=True)
 class SelectPlan(PickledOnce):
     """A selection that is ready to run.
@@ -56,6 +71,8 @@ class SelectPlan(PickledOnce):
         removes these.
       key: what the column ``SPLIT_KEY`` gets, or ``None``.
       rename: columns that get a new name first.
+      images: derived columns of images, which are decoded to check them.
+      limits: of an image's pixels.
     """
 
     filter: Expression | None
@@ -63,6 +80,8 @@ class SelectPlan(PickledOnce):
     schema: pa.Schema
     key: SplitKey | None = None
     rename: Names = dataclasses.field(default_factory=dict)
+    images: tuple[str, ...] = ()
+    limits: Limits = Limits()  # noqa: RUF009 (it is frozen)
 
     def numbered(self) -> SelectPlan:
         """Returns the plan that keeps the column ``ROW`` as well."""
@@ -71,7 +90,9 @@ class SelectPlan(PickledOnce):
         return dataclasses.replace(self, schema=self.schema.append(pa.field(ROW, pa.int64())))
 
 
-def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) -> SelectPlan:
+def plan_select(
+    recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None, contract: bytes | None = None
+) -> SelectPlan:
     """Plans a selection of rows with the columns of ``schema``.
 
     It evaluates the expressions on no rows.
@@ -80,6 +101,7 @@ def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) 
       recipe: of the conversion.
       schema: the columns of joined rows, already renamed.
       key: from ``plan_split_key``.
+      contract: the recipe's schema, serialized, or ``None``.
 
     Raises:
       RecipeProblems: expressions that are not allowed, unknown columns, names that occur twice.
@@ -102,8 +124,10 @@ def plan_select(recipe: Recipe, schema: pa.Schema, key: SplitKey | None = None) 
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     if problems:
         raise RecipeProblems(problems)
+    derived = pa.schema([field for field in kept if field.name in recipe.derive])
+    images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
-    return SelectPlan(condition, tuple(derive), kept, key, recipe.rename)
+    return SelectPlan(condition, tuple(derive), kept, key, recipe.rename, images, recipe.limits)
 
 
 def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Expression | None:
@@ -192,7 +216,8 @@ def select_batch(
         filtered out.
 
     Raises:
-      DataError: an expression has no value for a row; the message shows both.
+      DataError: an expression has no value for a row, and the message shows both; or a derived
+        image is not whole.
     """
     try:
         return select_rows(plan, batch)
@@ -208,6 +233,8 @@ def select_batch(
             "Use TRY_CAST or TRY, which "
             "give NULL instead, or filter such rows out."
         ) from error
+    except DamagedImageError as error:
+        raise DataError(f"{path}, derived column '{error.column}': {error}") from error
 
 
 def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -215,6 +242,7 @@ def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch
 
     Raises:
       SelectError: an expression has no value for a row.
+      DamagedImageError: a derived image is not whole.
     """
     left = batch = rename_batch(batch, plan.rename)
     if plan.filter is not None:
@@ -224,6 +252,8 @@ def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch
         left = _append(left, SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
         left = _append(left, expression.name, _evaluate(left, expression))
+    for column, found in first_damage(left, plan.images, plan.limits).values():
+        raise DamagedImageError(found, column)
     return left.select(plan.schema.names), batch.num_rows - left.num_rows
 
 

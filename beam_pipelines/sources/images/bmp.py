@@ -15,7 +15,7 @@ _HEADER_BYTES = 40
 # Pillow's name of numbers of colors, by bits.
 _NUMBERS = {1: "P;1", 4: "P;4", 8: "P"}
 _UNCOMPRESSED = 0
-_CURE = "Re-encode images by the recipe, 'image: {format: png}', or leave the file out."
+CURE = "Re-encode images by the recipe, 'image: {format: png}', or leave the file out."
 
 
 class Header(NamedTuple):
@@ -48,19 +48,19 @@ def tensorflow_problem(data: bytes) -> str:
     """Returns why TensorFlow refuses a BMP file; empty if it does not."""
     header = read_header(data)
     if header.size < _HEADER_BYTES:
-        return f"found a BMP image of OS/2, which TensorFlow does not decode. {_CURE}"
+        return "found a BMP image of OS/2, which TensorFlow does not decode"
     channels = header.bits // 8
     if channels not in _CHANNELS:
         return (
             f"found a BMP image of {header.bits} bits a pixel, which TensorFlow does not decode, "
-            f"expected 8, 24 or 32. {_CURE}"
+            "expected 8, 24 or 32"
         )
     row_bytes = (channels * header.width + 3) // 4 * 4
     end = header.start + row_bytes * abs(header.height)
     if header.width <= 0 or header.start < 0 or len(data) != end:
         return (
             f"found a BMP image of {len(data):,} bytes, which TensorFlow does not decode, expected "
-            f"pixels without compression up to the end of the file. {_CURE}"
+            "pixels without compression up to the end of the file"
         )
     return ""
 

@@ -16,6 +16,9 @@ from beam_pipelines.sources.images.pictures import probe
 from beam_pipelines.sources.images.pixel_rows import ENCODED
 from beam_pipelines.sources.images.wholeness import PictureError
 
+# A row of a table has no file to get again.
+_CURE = "Mend the image, or let 'on_error' reject such rows."
+
 
 def image_features(schema: schema_pb2.Schema) -> tuple[str, ...]:
     """Returns the features of images: of an image domain, or ``image/encoded``."""
@@ -28,7 +31,10 @@ def image_features(schema: schema_pb2.Schema) -> tuple[str, ...]:
 
 
 def image_columns(
-    columns: pa.Schema, contract: schema_pb2.Schema, rename: Mapping[str, str]
+    columns: pa.Schema,
+    contract: schema_pb2.Schema,
+    rename: Mapping[str, str],
+    prefixes: Collection[str] = ("",),
 ) -> tuple[str, ...]:
     """Returns a source's columns of images.
 
@@ -36,13 +42,18 @@ def image_columns(
       columns: of the source.
       contract: the recipe's schema, empty if it has none.
       rename: of the recipe: column -> new name.
+      prefixes: of the source's columns in the joined rows.
     """
     names = {ENCODED, *image_features(contract)}
+
+    def is_image(name: str) -> bool:
+        joined = [prefix + name for prefix in prefixes]
+        return name == ENCODED or any(rename.get(one, one) in names for one in joined)
+
     return tuple(
         field.name
         for field in columns
-        if (field.name == ENCODED or rename.get(field.name, field.name) in names)
-        and pa.types.is_binary(value_type(field.type))
+        if is_image(field.name) and pa.types.is_binary(value_type(field.type))
     )
 
 
@@ -75,5 +86,5 @@ def first_damage(
     found: dict[int, tuple[str, str]] = {}
     for name in names:
         for row, error in damaged_images(batch.column(name), limits):
-            found.setdefault(row, (name, str(error)))
+            found.setdefault(row, (name, f"{error.found}. {_CURE}" if error.cure else error.found))
     return dict(sorted(found.items()))

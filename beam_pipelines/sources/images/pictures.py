@@ -111,14 +111,14 @@ def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
         raise
     except UnidentifiedImageError as error:
         raise PictureError(
-            f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image. Mend the "
-            "file, or leave it out."
+            f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image",
+            "Mend the file, or leave it out.",
         ) from error
     except Exception as error:  # Pillow's decoders raise errors of all kinds
         words = str(error).rstrip(".") or type(error).__name__
         raise PictureError(
-            f"found an image that does not decode ({words}), expected a whole one. Get the file "
-            "again, or leave it out."
+            f"found an image that does not decode ({words}), expected a whole one",
+            "Get the file again, or leave it out.",
         ) from error
 
 

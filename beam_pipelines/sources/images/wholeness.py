@@ -30,7 +30,17 @@ _JPEG_END = b"\xd9"
 
 
 class PictureError(ValueError):
-    """Bytes that are no image, or none that may be decoded."""
+    """Bytes that are no image, or none that may be decoded.
+
+    Attributes:
+      found: what was found and expected.
+      cure: what to do with a file; empty if ``found`` says it.
+    """
+
+    def __init__(self, found: str, cure: str = "") -> None:
+        super().__init__(f"{found}. {cure}" if cure else found)
+        self.found = found
+        self.cure = cure
 
 
 def check_whole(data: bytes, image: Image.Image, limits: Limits) -> Shape:
@@ -83,17 +93,17 @@ def check_decodable(data: bytes, image: Image.Image, limits: Limits) -> Shape:
         # TensorFlow reads no palette: its pixels are the numbers of colors.
         shape = (*shape[:2], bmp.read_header(data).bits // 8)
         if problem := bmp.tensorflow_problem(data):
-            raise PictureError(problem)
+            raise PictureError(problem, bmp.CURE)
     elif image.format == "WEBP" and data[12:16] == b"VP8X" and data[20] & _ANIMATION_FLAG:
         raise PictureError(
-            "found an animated WebP image, which TensorFlow does not decode, expected one picture. "
-            "Re-encode images by the recipe, 'image: {format: png}', or leave the file out."
+            "found an animated WebP image, which TensorFlow does not decode, expected one picture",
+            bmp.CURE,
         )
     if image.width * image.height * len(image.getbands()) >= _MAX_VALUES:
         raise PictureError(
             f"found {image.width:,} × {image.height:,} pixels, which TensorFlow does not decode, "
-            "expected fewer. Resize images by the recipe, 'image: {resize: …}', or leave the file "
-            "out."
+            "expected fewer",
+            "Resize images by the recipe, 'image: {resize: …}', or leave the file out.",
         )
     if image.format == "WEBP":
         image.load()

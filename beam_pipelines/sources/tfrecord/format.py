@@ -34,6 +34,7 @@ from beam_pipelines.sources.format import (
     cut_rows,
     problem,
 )
+from beam_pipelines.sources.images.columns import image_features
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord import explain
 from beam_pipelines.sources.tfrecord.decoder import (
@@ -95,9 +96,11 @@ class TFRecord(Format):
         _check_schema(source, path, schema, sample)
         single, seen = _seen_in_steps(source, schema, sample)
         found = column_types(schema, single)
-        return tables.contents_of(
+        contents = tables.contents_of(
             source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
         )
+        read = contents.read_schema.names
+        return contents._replace(images=tuple(n for n in image_features(schema) if n in read))
 
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
