@@ -19,6 +19,7 @@ from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
+from beam_pipelines.recipe.list_nulls import read_list_nulls
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
 from beam_pipelines.recipe.values import (
@@ -155,6 +156,9 @@ class Source:
     )
     formats: Mapping[str, str] = recipe_key(
         read_formats, {}, "found", "How the numbers, dates or booleans of a column are written."
+    )
+    list_nulls: Mapping[str, tuple[str, ...]] = recipe_key(
+        read_list_nulls, {}, "an error", "What becomes of nulls inside the lists of a column."
     )
     infer: Literal["sample", "full", "lenient"] = recipe_key(
         read_choice(("sample", "full", "lenient")),

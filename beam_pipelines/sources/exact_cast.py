@@ -5,13 +5,18 @@ Arrow's own casts lose: to bool, to date, to floats too small for a value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import column_type, normalise, type_name
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.sources import nested, shapes
+from beam_pipelines.sources.list_nulls import settle
 from beam_pipelines.sources.plan import SourcePlan
+
+NULL_INSIDE = "a null inside a list"
 
 
 def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -58,8 +63,13 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return result
 
 
-def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def convert_array(array: pa.Array, type_: pa.DataType, nulls: Sequence[str] = ()) -> pa.Array:
     """Casts an array exactly, to a declared type and its column type.
+
+    Args:
+      array: of a column.
+      type_: the declared type, or the column's.
+      nulls: what becomes of nulls inside lists, by the recipe's ``list_nulls``.
 
     Raises:
       pa.ArrowInvalid: a value that has no exact equal, a null inside a list or a step, or a text
@@ -75,10 +85,10 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
         array = normalise(array)
     elif array.type != type_:
         array = exact_cast(array, type_)
-    array = normalise(array)
+    array = settle(normalise(array), nulls)
     values = _values_of(array)
     if values is not array and values.null_count:
-        raise pa.ArrowInvalid("a null inside a list")
+        raise pa.ArrowInvalid(NULL_INSIDE)
     if pa.types.is_string(values.type):
         values.validate(full=True)  # a file may declare any bytes text
     return array

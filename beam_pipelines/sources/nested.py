@@ -62,6 +62,15 @@ def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield name, array
 
 
+def flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Returns the flat columns of a batch by name."""
+    return {
+        name: array
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+        for name, array in flatten_array(field.name, column)
+    }
+
+
 def _nulls(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 

@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.sources import FORMATS, format_of, format_of_path
+from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
@@ -230,6 +230,7 @@ def _check_names(source: Source, contents: Contents) -> None:
     for key, names in (
         ("columns", source.columns),
         ("types", tuple(source.types)),
+        ("list_nulls", tuple(source.list_nulls)),
         ("key", source.key),
     ):
         for name in names:
@@ -249,7 +250,7 @@ def _check_names(source: Source, contents: Contents) -> None:
                 "the others in 'columns'."
             )
             problems.append(problem(source, "columns", message))
-    if problems:
+    if problems := problems or list(list_nulls.problems(source, contents)):
         raise RecipeProblems(problems)
 
 

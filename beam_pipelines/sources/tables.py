@@ -10,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import (
     bad_rows,
+    bad_values,
     inference,
     nested,
     shapes,
@@ -27,6 +26,7 @@ from beam_pipelines.sources import (
     tensors,
 )
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.format import (
     Contents,
@@ -37,20 +37,6 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
-
-_SPARSE = "no sparse vector"
-
-
-class ColumnError(ValueError):
-    """A column's value that cannot be converted; has the column's name."""
-
-    def __init__(self, column: str, message: str) -> None:
-        super().__init__(column, message)
-        self.column = column
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
@@ -305,7 +291,7 @@ def rows_of(
             plan.source.name,
             file.path,
             position,
-            *explain(row, plan, error),
+            *bad_values.explain(row, plan, error),
             bad_rows.shown_row(row),
         )
         bad_rows.reject_or_raise(bad, rejected, reject)
@@ -325,16 +311,18 @@ def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
     The error of a row is that of its first bad column. Most columns are good.
     """
     errors: dict[int, ColumnError] = {}
-    flat = sparse_structs.with_indices(_flat_arrays(batch), plan.sparse)
+    flat = sparse_structs.with_indices(nested.flat_arrays(batch), plan.sparse)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
-        declared, array = plan.source.types.get(field.name), flat[field.name]
-        attempt = functools.partial(_convert_some, array, declared, column, field.type)
+        declared, nulls = _declared(plan.source, field.name)
+        attempt = functools.partial(
+            _convert_some, flat[field.name], declared, column, field.type, nulls
+        )
         for found in bad_rows.sift(attempt, 0, batch.num_rows):
             if isinstance(found, BadRow):
                 errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
     for name, wrong in sparse_structs.bad_vectors(flat, plan.sparse):
         for number in np.flatnonzero(wrong).tolist():
-            errors.setdefault(number, ColumnError(name, _SPARSE))
+            errors.setdefault(number, ColumnError(name, bad_values.SPARSE))
     return dict(sorted(errors.items()))
 
 
@@ -343,10 +331,16 @@ def _convert_some(
     declared: str | None,
     column: pa.Field,
     type_: pa.DataType,
+    nulls: Sequence[str],
     start: int,
     end: int,
 ) -> pa.Array:
-    return _convert(array.slice(start, end - start), declared, column, type_)
+    return _convert(array.slice(start, end - start), declared, column, type_, nulls)
+
+
+def _declared(source: Source, name: str) -> tuple[str | None, Sequence[str]]:
+    """Returns the recipe's type and choice for nulls of a column."""
+    return source.types.get(name), source.list_nulls.get(name, ())
 
 
 def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
@@ -355,32 +349,27 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
     Raises:
       ColumnError: a value that does not fit.
     """
-    flat = sparse_structs.with_indices(_flat_arrays(batch), plan.sparse)
+    flat = sparse_structs.with_indices(nested.flat_arrays(batch), plan.sparse)
     arrays = []
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
-            array = _convert(
-                flat[field.name], plan.source.types.get(field.name), column, field.type
-            )
+            declared, nulls = _declared(plan.source, field.name)
+            array = _convert(flat[field.name], declared, column, field.type, nulls)
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error
         arrays.append(array)
     for name, wrong in sparse_structs.bad_vectors(flat, plan.sparse):
         if wrong.any():
-            raise ColumnError(name, _SPARSE)
+            raise ColumnError(name, bad_values.SPARSE)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
 
-def _flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    return {
-        name: array
-        for field, column in zip(batch.schema, batch.columns, strict=True)
-        for name, array in nested.flatten_array(field.name, column)
-    }
-
-
 def _convert(
-    array: pa.Array, declared: str | None, column: pa.Field, type_: pa.DataType
+    array: pa.Array,
+    declared: str | None,
+    column: pa.Field,
+    type_: pa.DataType,
+    nulls: Sequence[str] = (),
 ) -> pa.Array:
     """Converts the values of one column.
 
@@ -389,6 +378,7 @@ def _convert(
       declared: the recipe's type, or ``None``.
       column: of the plan's schema.
       type_: the type that the reader checks: the declared type, or the column's.
+      nulls: what becomes of nulls inside lists, as the recipe says.
 
     Raises:
       As ``convert_array``.
@@ -400,89 +390,4 @@ def _convert(
     has_steps = columns.has_lists_as_steps(type_)
     if shape is not None or (shapes.depth(array.type) > 1 and not has_steps):
         array = shapes.flatten(array, shape)
-    return convert_array(array, type_)
-
-
-def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[str, str]:
-    """Returns the column and the error of a row that was refused."""
-    if not isinstance(error, ColumnError):
-        return "", str(error)
-    found = _flat_arrays(row)[error.column]
-    field = plan.read_schema.field(error.column)
-    type_, shape = field.type, columns.shape_of(field)
-    if known := _known_problem(found, type_, error):
-        return error.column, known
-    if shape is not None:
-        return error.column, (
-            f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
-            f"{' × '.join(map(str, shape))} values as in the "
-            f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's "
-            "own shape."
-        )
-    if columns.array_type(plan.source.types.get(error.column)):
-        shown = shorten(repr(_value(found)), 100)
-        return (
-            error.column,
-            (
-                f"found {shown} ({error.message}), expected an array. Mend it, or leave the "
-                "column out."
-            ),
-        )
-    cure = (
-        f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with "
-        "'columns'."
-    )
-    expected, leaf = bad_rows.expected(type_), shapes.leaf(type_)
-    if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
-        each = "a list, each item " if nested.is_list(type_) else ""
-        expected = f"{each}{_exact_integers(leaf)}"
-    elif pa.types.is_floating(type_):
-        cure = f"{cure} ({error.message})"
-    return error.column, bad_rows.wrong_value(_value(found), expected, cure)
-
-
-def _known_problem(found: pa.Array, type_: pa.DataType, error: ColumnError) -> str:
-    """Returns the message of an error of any type, or ``""``.
-
-    Args:
-      found: the row's value.
-      type_: the type that the reader checks.
-      error: of the value.
-    """
-    if error.message == _SPARSE:
-        return bad_rows.wrong_value(_value(found), sparse_structs.EXPECTED, sparse_structs.CURE)
-    items = pc.list_flatten(found) if nested.is_list(found.type) else found
-    if items is not found and columns.has_lists_as_steps(type_) and nested.is_list(items.type):
-        items = pc.list_flatten(items)  # a step may be null
-    if items is not found and items.null_count:
-        cure = "Leave the column out with 'columns'."
-        return f"found a null inside a list, expected values only. {cure}"
-    if shapes.is_permuted(found.type):
-        return (
-            "found a tensor with permuted dimensions, expected one whose values are in row-major "
-            "order. Write it without 'permutation', or leave the column out with 'columns'."
-        )
-    return ""
-
-
-def _exact_integers(type_: pa.DataType) -> str:
-    return f"an integer that a {columns.type_name(type_)} equals"
-
-
-def _value(array: pa.Array) -> object:
-    """Returns an array's only value, as text where Python has no equal."""
-    if array.type == pa.time64("ns"):  # Python's times end at microseconds
-        return str(array.cast(pa.string())[0])
-    try:
-        return array[0].as_py()
-    except UnicodeDecodeError:
-        return bad_rows.as_bytes(array)[0].as_py()
-    except (ValueError, OverflowError):
-        return _beyond_python(array)
-
-
-def _beyond_python(array: pa.Array) -> str:
-    """Returns a date beyond Python's, from its count of units."""
-    if pa.types.is_timestamp(array.type):
-        return f"{array.cast(pa.int64())[0]} {array.type.unit} from 1970-01-01"
-    return str(array.cast(pa.string())[0])
+    return convert_array(array, type_, nulls)

@@ -62,7 +62,10 @@ def cure(name: str, declared: str | None, rank: int) -> str:
         round_it += f" in flat lists, or 'types: {{{name}: tensor<float64>}}' to keep the shape"
     if declared:  # text makes no numbers
         return f"{round_it}, or leave the column out with 'columns'."
-    return f"{round_it}, or write every value of the column as a string."
+    if rank > 1:
+        return f"{round_it}, or write every value of the column as a string."
+    text = "list<text>" if rank else "text"
+    return f"{round_it}, or 'types: {{{name}: {text}}}' to keep its digits."
 
 
 def why_text_refused(text: str) -> str:

@@ -148,7 +148,7 @@ BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
         "{path: a.csv, format: json_lines}",
         (
             "a.csv, line 3, column 'a': found the text 'x', expected an integer",
-            "write every value of the column as a string",
+            "declare 'types: {a: text}'",
         ),
     ),
 }  # fmt: skip

@@ -20,13 +20,14 @@ import pyarrow as pa
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
+from beam_pipelines.sources.bad_values import null_cure
+from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.plan import SourcePlan
 
 # Lines whose errors Python's values do not show: escapes (of half a character), numbers beyond
 # float64.
 _SPECIAL = re.compile(rb"\\|[0-9][eE]|[0-9]{300}")
-_UNPARSED, _NULL_INSIDE = "couldn't parse:", "a null inside a list"
-_STRINGS = "write every value of the column as a string"
+_UNPARSED = "couldn't parse:"
 _KIND_FOR_TYPE = {
     str: "string",
     bool: "boolean",
@@ -35,6 +36,8 @@ _KIND_FOR_TYPE = {
     list: "array",
     dict: "object",
 }
+_SCALAR_KINDS = {"string", "boolean", "number"}
+_TWO_KINDS = re.compile(r"Column\(/(?P<path>.*)\) changed from (?P<old>\w+) to (?P<new>\w+)")
 _UNCERTAIN = object()
 _LARGEST = {pa.float32(): 3.4e38, pa.float64(): sys.float_info.max}
 _UNKNOWN = (
@@ -159,8 +162,8 @@ class BadLines:
         found = list(values_of(value, field.name))
         if str(error) == whole_numbers.ROUNDED:
             return self._explain_rounded(found, field)
-        if str(error) == _NULL_INSIDE:
-            return _explain_null(found, field.name)
+        if str(error) == NULL_INSIDE:
+            return self._explain_null(value, found, field.name)
         if not found:
             return f"{plain(error)}. Mend the line, or leave the column out with 'columns'."
         kind = self._nested.field(field.name).type
@@ -169,20 +172,26 @@ class BadLines:
             whole = _found(value, field.name.split("."))
             shown = shorten(repr(found if whole is _UNCERTAIN else whole), 100)
             return f"found {shown}, {_expected_array(field, kind, whole, error)}"
+        return self._explain_kind(value, found, field, error)
+
+    def _explain_kind(
+        self, value: dict[str, Any], found: list[Any], field: pa.Field, error: Exception
+    ) -> str:
+        """Returns the error of values that are no arrays."""
         texts = [item for item in found if isinstance(item, str)]
         leaf = shapes.leaf(field.type)
-        if texts and not pa.types.is_string(leaf):
+        is_as_deep = _is_as_deep(_found(value, field.name.split(".")), field.type)
+        if texts and is_as_deep and not pa.types.is_string(leaf):
             has_texts = pa.types.is_temporal(leaf) or pa.types.is_binary(leaf)
             shown = f"{'' if has_texts else 'the text '}{shorten(texts[0], 100)!r}"
-            text = "list<text>" if nested.is_list(field.type) else "text"
-            declare = f"declare 'types: {{{field.name}: {text}}}'"
-            if not has_texts:  # the parser makes no text of other values
-                is_declared = field.name in self._plan.source.types
-                declare = f"{declare} if every line has a string" if is_declared else _STRINGS
             return (
                 f"found {shown}, expected {bad_rows.expected(field.type)}. Mend the line, or "
-                f"{declare}."
+                f"{_declare_text(field)}."
             )
+        is_declared = field.name in self._plan.source.types
+        if pa.types.is_string(leaf) and is_as_deep and not is_declared and _has_numbers(found):
+            cure = f"Mend the line, or {_declare_text(field)}."
+            return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
         cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
         return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
 
@@ -197,6 +206,15 @@ class BadLines:
         cure = whole_numbers.cure(field.name, declared, rank)
         return f"found the integer {shorten(str(number), 100)}, expected {expected}. {cure}"
 
+    def _explain_null(self, value: dict[str, Any], found: list[Any], name: str) -> str:
+        rank = shapes.depth(self._nested.field(name).type)
+        whole = _found(value, name.split("."))
+        is_value = whole is _UNCERTAIN or _has_null_value(whole, rank)
+        cure = null_cure(self._plan, name) if is_value else "Leave the column out with 'columns'."
+        if None in found:
+            return f"found {NULL_INSIDE}, expected values only. {cure}"
+        return f"found a list of objects that do not all have '{name}', expected it in each. {cure}"
+
     def _refusal(self, found: Any, column: _JsonColumn) -> Exception | None:
         """Returns the parser's error for a value, if that is certain."""
         name = column.field.name
@@ -204,9 +222,10 @@ class BadLines:
             return self._refused[name, _kind(found)]
         if name in self._unparsed and column.values.lack(found):
             return ValueError(self._unparsed[name] + _as_written(found))
-        if column.values.are_lists and isinstance(found, list) and None in found:
+        has_choice = name in self._plan.source.list_nulls
+        if column.values.are_lists and not has_choice and isinstance(found, list) and None in found:
             others = [item for item in found if item is not None]
-            return ValueError(_NULL_INSIDE) if column.values.take(others) else None
+            return ValueError(NULL_INSIDE) if column.values.take(others) else None
         return None
 
 
@@ -368,15 +387,39 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
                 yield from values_of(item, name[len(key) + 1 :])
 
 
-def _explain_null(found: list[Any], name: str) -> str:
-    if None in found:
-        return (
-            "found a null inside a list, expected values only. Leave the column out with 'columns'."
-        )
-    return (
-        f"found a list of objects that do not all have '{name}', expected it in each. Mend the "
-        "line, or leave the column out with 'columns'."
-    )
+def cure_of_kinds(error: Exception) -> str:
+    """Returns the remedy for a field with two kinds of values."""
+    match = _TWO_KINDS.search(str(error))
+    parts = match["path"].split("/") if match else []
+    if match is None or parts.count("[]") > 1 or {match["old"], match["new"]} - _SCALAR_KINDS:
+        return "Mend the line."
+    type_ = "list<text>" if "[]" in parts else "text"
+    name = ".".join(part for part in parts if part != "[]")
+    return f"Mend the line, or declare 'types: {{{name}: {type_}}}' of the source."
+
+
+def _declare_text(field: pa.Field) -> str:
+    type_ = "list<text>" if nested.is_list(field.type) else "text"
+    return f"declare 'types: {{{field.name}: {type_}}}'"
+
+
+def _has_null_value(value: Any, rank: int) -> bool:
+    """Whether nulls are inside lists, and none stands for a list."""
+    if rank == 0 or value is None:
+        return value is None and rank == 0
+    found = [_has_null_value(item, rank - 1) for item in value]
+    return any(found) and (rank == 1 or None not in value)
+
+
+def _is_as_deep(whole: Any, type_: pa.DataType) -> bool:
+    """Whether a value is a list if its column is one."""
+    return whole is _UNCERTAIN or isinstance(whole, list) == nested.is_list(type_)
+
+
+def _has_numbers(found: Sequence[Any]) -> bool:
+    """Whether values are strings, numbers and booleans, and not all strings."""
+    kinds = {_kind(value) for value in found if value is not None}
+    return kinds <= _SCALAR_KINDS and kinds != {"string"}
 
 
 def _expected_array(field: pa.Field, kind: pa.DataType, found: Any, error: Exception) -> str:

@@ -21,11 +21,14 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.format import Contents, combine
-from beam_pipelines.sources.json.bad_lines import BadLines, plain
+from beam_pipelines.sources.json.bad_lines import BadLines, cure_of_kinds, plain
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.rounded import rounded_integer
+from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
@@ -86,9 +89,10 @@ class JsonLines(TextFormat):
         schema, rows, wrong = pa.schema([]), 0, None
         seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
-            for file, body in blocks.sample_bodies(source, sampled, blocks.LINES):
-                blocks.check_lines(source, file, body)
-                check_depth(source, file, body)
+            for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
+                blocks.check_lines(source, file, lines)
+                check_depth(source, file, lines)
+                body = lines._replace(data=with_texts(lines.data, text_columns(source)))
                 runs = _runs(body.data)
                 if runs is None:
                     raise _contradiction(source, file, body)
@@ -240,7 +244,7 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     return DataError(
         f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON "
         "object like those before: "
-        f"{plain(error)}. Mend the line."
+        f"{plain(error)}. {cure_of_kinds(error)}"
     )
 
 
@@ -273,7 +277,7 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
     except (
         pa.ArrowInvalid
     ) as error:  # pyarrow forgets the fields of a null among objects if all are null
-        raise pa.ArrowInvalid("a null inside a list") from error
+        raise pa.ArrowInvalid(f"{NULL_INSIDE} of objects, and no object in it") from error
     if table.num_rows != _count_lines(data) or not _are_whole(data, table.num_rows):
         raise pa.ArrowInvalid("a line that is not exactly one object")
     return table
@@ -308,7 +312,13 @@ def _count_lines(data: bytes) -> int:
 
 def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     unexpected = "ignore" if plan.source.columns else "error"
-    table = _parse(data, plan.file_schema, unexpected).combine_chunks()
+    try:
+        table = _parse(data, plan.file_schema, unexpected).combine_chunks()
+    except bad_rows.ERRORS:
+        texts = with_texts(data, text_columns(plan.source))
+        if texts is data:
+            raise
+        table = _parse(texts, plan.file_schema, unexpected).combine_chunks()
     if b"-NaN" in data:  # which pyarrow takes for NaN
         _check_json(line for line in data.splitlines() if b"-NaN" in line)
     if not table.num_rows:
@@ -318,13 +328,13 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     )
     converted = tables.convert(batch, plan)
     if found := rounded_integer(data, batch, plan.source):
-        raise tables.ColumnError(found[0], whole_numbers.ROUNDED)
+        raise ColumnError(found[0], whole_numbers.ROUNDED)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
         values = column.flatten() if nested.is_list(column.type) else column
         if (
             pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py()
         ):  # JSON has no infinity
-            raise tables.ColumnError(name, "a number beyond the range of its type")
+            raise ColumnError(name, "a number beyond the range of its type")
     return converted
 
 

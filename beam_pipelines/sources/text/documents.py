@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.sources.text.json_strings import string_quotes
+
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 
 # The format of such files, a key of ``sources.FORMATS``.
 DOCUMENTS = "json"
-_QUOTE, _BACKSLASH, _COMMA, _NEWLINE, _RETURN, _BLANK = b'"\\,\n\r '
+_COMMA, _NEWLINE, _RETURN, _BLANK = b",\n\r "
 _OPENS, _CLOSES = b"{[", b"}]"
 _STRUCTURE = np.isin(np.arange(256), list(b"{[}],\n\r"))
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
@@ -80,24 +82,11 @@ class _Lines:
                 return block
             self._base = 1 if match[1] == b"[" else 0
         text = np.frombuffer(block, np.uint8).copy()
-        quotes = self._quotes(text)
+        quotes, self._backslashes = string_quotes(text, self._backslashes)
         places = np.flatnonzero(_STRUCTURE[text])
         inside = (np.searchsorted(quotes, places) + self._in_string) % 2 == 1
         self._in_string ^= len(quotes) % 2 == 1
         return self._cut(text, places[~inside])
-
-    def _quotes(self, text: Bytes) -> Positions:
-        """Returns the quotes that begin or end a string."""
-        quotes = np.flatnonzero(text == _QUOTE)
-        others = np.flatnonzero(text != _BACKSLASH)
-        # The number of backslashes before a quote; an odd one escapes it.
-        before = np.searchsorted(others, quotes) - 1
-        last = np.where(before >= 0, others[np.maximum(before, 0)] if len(others) else -1, -1)
-        runs = quotes - 1 - last + np.where(before < 0, self._backslashes, 0)
-        tail = len(text) - 1 - int(others[-1]) if len(others) else len(text) + self._backslashes
-        self._backslashes = tail
-        kept: Positions = quotes[runs % 2 == 0]
-        return kept
 
     def _cut(self, text: Bytes, places: Positions) -> bytes:
         """Ends lines where elements end, and nowhere within them."""

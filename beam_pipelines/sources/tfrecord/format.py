@@ -24,6 +24,7 @@ from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_li
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.format import (
     Contents,
@@ -216,7 +217,7 @@ class _Decoder:
             return self._decoder.decode(records)
         except ValueError as error:
             feature = re.search(r'feature "(.*?)"', str(error))
-            raise tables.ColumnError(feature[1] if feature else "", str(error)) from error
+            raise ColumnError(feature[1] if feature else "", str(error)) from error
 
 
 class _SequenceDecoder:
@@ -241,7 +242,7 @@ class _SequenceDecoder:
             return sequence_batch(records, self._layout)
         except WireError as error:
             # Among many records, ``sift`` looks for the row in the message.
-            raise tables.ColumnError(
+            raise ColumnError(
                 error.feature, error.found if len(records) == 1 else str(error)
             ) from error
 
@@ -271,11 +272,9 @@ def _read_block(
     rejected: list[Rejected] = []
     for found in bad_rows.sift(functools.partial(_decode, block, decoder, plan), 0, len(block)):
         if isinstance(found, BadRow):
-            column = found.error.column if isinstance(found.error, tables.ColumnError) else ""
+            column = found.error.column if isinstance(found.error, ColumnError) else ""
             message = (
-                found.error.message
-                if isinstance(found.error, tables.ColumnError)
-                else str(found.error)
+                found.error.message if isinstance(found.error, ColumnError) else str(found.error)
             )
             reason = explain.reason(plan, column, message)
             shown = shorten(block[found.number].decode(errors="backslashreplace"))
@@ -310,7 +309,7 @@ def _decode(
             try:
                 columns[field.name] = shape(values, field.type)
             except bad_rows.ERRORS as error:
-                raise tables.ColumnError(field.name, str(error)) from error
+                raise ColumnError(field.name, str(error)) from error
     made = _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
     if SPLIT_KEY in plan.schema.names:
         made[SPLIT_KEY] = hashing.sha256_digests(deterministic(block[start:end]))
@@ -345,7 +344,7 @@ def _converted_steps(name: str, steps: pa.ListArray, type_: pa.DataType) -> pa.A
     try:
         values = convert_array(steps.values, type_.value_type)
     except bad_rows.ERRORS as error:
-        raise tables.ColumnError(name, str(error)) from error
+        raise ColumnError(name, str(error)) from error
     mask = steps.is_null() if steps.null_count else None
     return pa.ListArray.from_arrays(steps.offsets, values, mask=mask)
 

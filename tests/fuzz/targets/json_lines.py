@@ -142,8 +142,19 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
             else found == value
         )
     if isinstance(value, str):
-        return bool(found == value)
+        # A column that is declared text has the digits of numbers.
+        is_scalar = isinstance(found, (bool, int, float)) and value not in ("true", "false")
+        if isinstance(found, bool):
+            return value == ("true" if found else "false")
+        return bool(found == value) or (is_scalar and _is_number(value, found))
     return isinstance(found, str) and cells.means(found.encode("utf-8", "replace"), value, kind, ())
+
+
+def _is_number(text: str, number: float) -> bool:
+    try:
+        return bool(json.loads(text) == number)
+    except ValueError:
+        return False
 
 
 def is_nothing(found: Any) -> bool:

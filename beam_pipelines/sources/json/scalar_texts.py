@@ -1,0 +1,217 @@
+"""Numbers and booleans of JSON lines, for columns of declared text.
+
+The parser makes no text of a number. So quotes are put around the numbers in the lines themselves,
+and a text has the digits as they were written. Each line is looked at alone: a bad one changes no
+other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import columns
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.text.json_strings import string_quotes
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_SCALAR = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false)$"
+_QUOTE, _COLON, _COMMA, _OBJECT, _LIST = b'":,{['
+_NONE = -1
+
+
+def _table(characters: bytes) -> Flags:
+    """Returns byte -> whether it is one of the characters."""
+    return np.isin(np.arange(256), list(characters))
+
+
+_BLANK, _BREAK, _BRACKET = _table(b" \t"), _table(b"\r\n"), _table(b"{[}]")
+_ENDS, _BEGINS = _table(b",}] \t\r\n"), _table(b"-0123456789tf")
+
+
+def text_columns(source: Source) -> tuple[str, ...]:
+    """Returns the columns that a recipe declares text, or lists of texts."""
+    types = {name: columns.parse_type(type_) for name, type_ in source.types.items()}
+    is_text = {name: columns.value_type(type_) == pa.string() for name, type_ in types.items()}
+    return tuple(name for name in types if is_text[name])
+
+
+def with_texts(data: bytes, names: Sequence[str]) -> bytes:
+    """Returns lines with the scalars of some columns as strings.
+
+    Args:
+      data: whole lines.
+      names: of flat columns, ``a.b`` for field ``b`` of ``a`` or of the objects in the list ``a``.
+    """
+    if not names or not data:
+        return data
+    lines = _Lines(data)
+    begins = [lines.values(name) for name in names]
+    starts = np.sort(np.concatenate(begins))
+    starts = starts[np.diff(starts, prepend=-1) > 0]
+    starts, ends = _scalars(lines.text, starts)
+    if not len(starts):
+        return data
+    quoted = np.insert(lines.text[:-1], np.sort(np.concatenate([starts, ends])), _QUOTE)
+    return quoted.tobytes()
+
+
+def _scalars(text: Bytes, starts: Positions) -> tuple[Positions, Positions]:
+    """Returns where the numbers and booleans among values begin and end."""
+    starts = starts[_BEGINS[text[starts]]]
+    if not len(starts):
+        return starts, starts
+    stops = np.flatnonzero(_ENDS[text])
+    ends = stops[np.searchsorted(stops, starts)]
+    edges = np.stack([starts, ends], axis=1).ravel().astype(np.int32)
+    both = pa.Array.from_buffers(
+        pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(text)]
+    )
+    words = both.take(pa.array(np.arange(0, len(both), 2)))
+    is_scalar = pc.match_substring_regex(words, _SCALAR).to_numpy(zero_copy_only=False)
+    return starts[is_scalar], ends[is_scalar]
+
+
+class _Lines:
+    """Strings and brackets of lines.
+
+    Attributes:
+      text: the lines, and a line end.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.text = text = np.frombuffer(data + b"\n", np.uint8)
+        self._breaks = np.flatnonzero(_BREAK[text])
+        quotes, _ = string_quotes(text)
+        counts = self._counts(quotes)
+        if (counts % 2).any():  # in a line with an odd number of quotes nothing is certain
+            quotes = quotes[np.repeat(counts % 2 == 0, counts)]
+        self._quotes, self._opens, self._closes = quotes, quotes[::2], quotes[1::2]
+        places = np.flatnonzero(_BRACKET[text])
+        self._places = places = places[~self._is_inside(places)]
+        self._is_open = (text[places] == _OBJECT) | (text[places] == _LIST)
+        sums = np.cumsum(np.where(self._is_open, 1, -1))
+        counts = self._counts(places)
+        ends = np.cumsum(counts)
+        before = np.append(0, sums)[ends - counts]
+        # Of the brackets up to here, in their line.
+        self._depths = sums - np.repeat(before, counts)
+
+    def values(self, name: str) -> Positions:
+        """Returns where the values of a column begin, of lists the items."""
+        found = [np.empty(0, np.int64)]
+        for key, above in _last_keys(name):
+            strings = self._strings(key)
+            begins = self._value_of(strings)
+            strings, begins = strings[begins != _NONE], begins[begins != _NONE]
+            begins = begins[self._is_under(self._opens[strings], above)]
+            found += [begins, self._items(begins[self.text[begins] == _LIST])]
+        return np.concatenate(found)
+
+    def _line(self, positions: Positions) -> Positions:
+        return np.searchsorted(self._breaks, positions)
+
+    def _counts(self, positions: Positions) -> Positions:
+        """Returns how many of ascending positions are in each line."""
+        counts: Positions = np.diff(np.searchsorted(positions, self._breaks), prepend=0)
+        return counts
+
+    def _is_inside(self, positions: Positions) -> Flags:
+        """Whether positions are inside strings."""
+        return np.asarray(np.searchsorted(self._quotes, positions) % 2 == 1)
+
+    def _strings(self, key: str) -> Positions:
+        """Returns the numbers of the strings that are a key."""
+        found = [np.empty(0, np.int64)]
+        for written in _spellings(key):
+            length = len(written)
+            numbers = np.flatnonzero(self._closes - self._opens == length + 1)
+            places = (self._opens[numbers] + 1)[:, None] + np.arange(length)
+            is_key = (self.text[places] == np.frombuffer(written, np.uint8)).all(axis=1)
+            found.append(numbers[is_key])
+        return np.concatenate(found)
+
+    def _value_of(self, strings: Positions) -> Positions:
+        """Returns where the values of keys begin, else ``_NONE``."""
+        colons = self._skip(self._closes[strings] + 1, 1)
+        is_key = self.text[colons] == _COLON
+        begins = self._skip(np.where(is_key, colons + 1, colons), 1)
+        return np.where(is_key, begins, _NONE)
+
+    def _skip(self, positions: Positions, step: int) -> Positions:
+        """Returns the next positions that are not blank, forward or backward."""
+        last = len(self.text) - 1
+        positions = np.clip(positions, 0, last)
+        while (is_blank := _BLANK[self.text[positions]] & (positions > 0)).any():
+            positions = np.clip(positions + step * is_blank, 0, last)
+        return positions
+
+    def _around(self, positions: Positions) -> Positions:
+        """Returns the brackets that are open around positions; ``_NONE`` where none is."""
+        found = np.full(len(positions), _NONE)
+        before = np.searchsorted(self._places, positions) - 1
+        depths = np.where(before >= 0, self._depths[np.maximum(before, 0)], 0)
+        for depth in np.flatnonzero(np.bincount(np.maximum(depths, 0))).tolist():
+            opens = self._places[self._is_open & (self._depths == depth)]
+            here = np.flatnonzero(depths == depth)
+            last = np.searchsorted(opens, positions[here]) - 1
+            if len(opens):
+                found[here] = np.where(last >= 0, opens[np.maximum(last, 0)], _NONE)
+        is_same = self._line(np.maximum(found, 0)) == self._line(positions)
+        return np.where(is_same & (depths > 0), found, _NONE)
+
+    def _is_under(self, positions: Positions, name: str | None) -> Flags:
+        """Whether keys are in the object of a name (``None``: the line's)."""
+        objects = self._around(positions)
+        is_object = (objects != _NONE) & (self.text[objects] == _OBJECT)
+        around = self._around(np.maximum(objects, 0))
+        if name is None:
+            return np.asarray(is_object & (around == _NONE))
+        in_list = is_object & (around != _NONE) & (self.text[around] == _LIST)
+        values = np.where(in_list, around, objects)
+        colons = self._skip(np.maximum(values - 1, 0), -1)
+        ends = self._skip(np.maximum(colons - 1, 0), -1)
+        strings = np.searchsorted(self._closes, ends)
+        is_key = is_object & (self.text[colons] == _COLON) & (self.text[ends] == _QUOTE)
+        is_under = np.zeros(len(positions), np.bool_)
+        for key, above in _last_keys(name):
+            here = np.flatnonzero(is_key & np.isin(strings, self._strings(key)))
+            is_under[here] |= self._is_under(self._opens[strings[here]], above)
+        return is_under
+
+    def _items(self, lists: Positions) -> Positions:
+        """Returns where the items of lists begin."""
+        if not len(lists):
+            return lists
+        commas = np.flatnonzero(self.text == _COMMA)
+        commas = commas[~self._is_inside(commas)]
+        commas = commas[np.isin(self._around(commas), lists)]
+        return self._skip(np.concatenate([lists, commas]) + 1, 1)
+
+
+def _last_keys(name: str) -> Iterator[tuple[str, str | None]]:
+    """Yields possible last keys of a flat name, and the names above."""
+    yield name, None
+    for place, character in enumerate(name):
+        if character == ".":
+            yield name[place + 1 :], name[:place]
+
+
+def _spellings(key: str) -> set[bytes]:
+    """Returns how a key is written in JSON: with escapes or without."""
+    ascii_, plain = json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]
+    return {plain.encode("utf-8", "surrogatepass"), ascii_.encode(), plain_upper(ascii_)}
+
+
+def plain_upper(written: str) -> bytes:
+    """Returns a text with its escapes of four digits in upper case."""
+    parts = written.split("\\u")
+    return "\\u".join([parts[0], *(part[:4].upper() + part[4:] for part in parts[1:])]).encode()

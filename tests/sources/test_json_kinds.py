@@ -1,0 +1,164 @@
+"""JSON fields that are numbers in one line and texts in another."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.json.scalar_texts import with_texts
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, read_rows, write
+
+KEYS = ["id", "a", "b", "a.b", 'q"', "é", "\\", ",", ""]
+NAMES = ["id", "a", "b", "a.b", "a.b.id", "b.a", 'q"', "é", "\\", ",", "a.é"]
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "x", '"id": 1', "\\", '\\"', "[1, {", "é", '"', "5"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4)
+WRITERS = st.sampled_from(
+    [
+        {},
+        {"separators": (",", ":")},
+        {"separators": (" ,\t", "  : ")},
+        {"ensure_ascii": False},
+    ]
+)
+BAD = st.sampled_from(["", '{"id": 1', '{"a": "x, "id": 5}', '{"id": 01}', "[[", '"', "]}", "\\"])
+
+
+def expected(value: Any, names: list[str], path: str | None = None) -> Any:
+    """Returns a value with the numbers of some names as texts.
+
+    Numbers are ``Written``.
+    """
+    if isinstance(value, dict):
+        return {
+            key: expected(item, names, key if path is None else f"{path}.{key}")
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [expected(item, names if not isinstance(item, list) else [], path) for item in value]
+    if path in names and isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if path in names and isinstance(value, Written) else value
+
+
+class Written(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+def parsed(line: bytes) -> Any:
+    """Returns a line with its numbers as they are written."""
+    return json.loads(line, parse_int=Written, parse_float=Written)
+
+
+def kinds(value: Any) -> Any:
+    """Returns a value with the kinds of its numbers."""
+    if isinstance(value, dict):
+        return {key: kinds(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [kinds(item) for item in value]
+    return (type(value).__name__, value)
+
+
+@settings(max_examples=400, deadline=None)
+@example(rows=[({"a": [{"b": 1}, {"b": "x"}], "b": 2}, {})], bad=[], names=["a.b"])
+@example(rows=[({"a": {"b": 1}, "b": 2, "a.b": 3}, {})], bad=[], names=["a.b"])
+@example(rows=[({"id": [1, "x", 2.5, None, True]}, {})], bad=[], names=["id"])
+@given(
+    rows=st.lists(st.tuples(OBJECTS, WRITERS), min_size=1, max_size=5),
+    bad=st.lists(BAD, max_size=2),
+    names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True),
+)
+def test_scalars_of_columns_become_texts(
+    rows: list[tuple[dict[str, Any], dict[str, Any]]], bad: list[str], names: list[str]
+) -> None:
+    """Exactly the columns' numbers and booleans become texts, as written."""
+    lines = [json.dumps(row, **writer).encode() for row, writer in rows]
+    given_ = [*(line.encode() for line in bad), *lines]
+    found = with_texts(b"\n".join(given_), names).split(b"\n")
+    assert len(found) == len(given_)
+    for before, after in zip(given_, found, strict=True):
+        try:
+            value = parsed(before)
+        except ValueError:
+            with pytest.raises(ValueError, match=r"line 1 column|Extra data|Expecting"):
+                json.loads(after)
+            continue
+        if isinstance(value, dict):
+            assert kinds(parsed(after)) == kinds(expected(value, names))
+
+
+MIXED: dict[str, tuple[list[str], str, str, list[Any]]] = {
+    "a field": (['{"id": 1}', '{"id": "x"}', '{"id": 2.50}'], "id", "text", ["1", "x", "2.50"]),
+    "booleans": (['{"id": true}', '{"id": "x"}'], "id", "text", ["true", "x"]),
+    "large": (['{"id": 123456789012345678901234567890}', '{"id": "x"}'], "id", "text",
+              ["123456789012345678901234567890", "x"]),
+    "nested": (['{"o": {"id": 1}, "id": 3}', '{"o": {"id": "x"}, "id": 4}'], "o.id", "text",
+               ["1", "x"]),
+    "a list": (['{"id": [1, 2]}', '{"id": ["x"]}'], "id", "list<text>", [["1", "2"], ["x"]]),
+    "a list of objects": (['{"o": [{"id": 1}]}', '{"o": [{"id": "x"}]}'], "o.id", "list<text>",
+                          [["1"], ["x"]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MIXED)
+@pytest.mark.parametrize("many", [1, 1200], ids=["few", "many"])
+@pytest.mark.parametrize("is_document", [False, True])
+def test_the_proposed_type_reads_lines_of_two_kinds(
+    tmp_path: Path, case: str, many: int, is_document: bool
+) -> None:
+    """The error proposes the type that reads all lines."""
+    rows, name, type_, wanted = MIXED[case]
+    text = "[" + ",\n".join(rows * many) + "]" if is_document else "\n".join(rows * many)
+    path = write(tmp_path / "a.json", text)
+    with pytest.raises(DataError) as caught:
+        read_rows(path)
+    proposed = re.findall(r"'types: {([^:]*): ([^}]*)}'", str(caught.value))
+    assert proposed[-1] == (name, type_)
+    assert len(proposed) == 1 or case == "large"
+    found = read_rows(path, types=dict(proposed[-1:]))
+    assert [row[name] for row in found] == wanted * many
+    assert case != "nested" or {row["id"] for row in found} == {3, 4}
+
+
+@pytest.mark.parametrize(("first", "second"), [("1", '"x"'), ('"x"', "1"), ("true", '"x"')])
+def test_a_kind_behind_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str
+) -> None:
+    """A line behind the sample has the same remedy."""
+    monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 40)
+    path = write(tmp_path / "a.jsonl", f'{{"id": {first}}}\n' * 40 + f'{{"id": {second}}}\n')
+    with pytest.raises(DataError, match=r"line 41, .*declare 'types: {id: text}'"):
+        read_rows(path)
+    found = [row["id"] for row in read_rows(path, types={"id": "text"})]
+    assert found == [first.strip('"')] * 40 + [second.strip('"')]
+
+
+def test_a_list_in_place_of_a_text(tmp_path: Path) -> None:
+    """A remedy that would not help is not proposed."""
+    path = write(tmp_path / "a.jsonl", '{"id": "x"}\n' * 40 + '{"id": [1]}\n{"id": {"b": 1}}\n')
+    table, _, rejected = read.read_table(plan_of(path), reject=True)
+    assert table.num_rows == 40
+    assert [bad.position for bad in rejected] == ["line 41", "line 42"]
+    assert not any("declare" in bad.reason for bad in rejected)
