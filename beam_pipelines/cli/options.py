@@ -85,7 +85,7 @@ class BeamCommand(click.Command):
         pa.enable_signal_handlers(False)
         files.use_options(beam_options)
         if self.checks_access:
-            cloud_access.check_paths(_opened(args), beam_options)
+            cloud_access.check_paths(_opened([*own, *beam_options]), beam_options)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -108,13 +108,16 @@ class BeamCommand(click.Command):
 
 
 def _opened(arguments: list[str]) -> Iterator[str]:
-    """Yields arguments and values of options, without roots of inputs."""
+    """Yields arguments and values of options, without roots of inputs.
+
+    The arguments are those of ``split_arguments``, so that flags have their own names.
+    """
     before = ""
     for argument in arguments:
         name, _, value = argument.partition("=")
-        if "--input_root" not in (before, name.replace("-", "_").replace("__", "--", 1)):
+        if "--input_root" not in (before, name):
             yield value or argument
-        before = argument.replace("-", "_").replace("__", "--", 1)
+        before = argument
 
 
 class StorageCommand(BeamCommand):
@@ -241,7 +244,7 @@ def split_arguments(
     """
     own: list[str] = []
     beam_options: list[str] = []
-    beam_flags: dict[str, Flag] = {}
+    beam: _BeamParser | None = None
     rest = iter(arguments)
     for argument in rest:
         if argument == "--":
@@ -253,22 +256,23 @@ def split_arguments(
             flag, target = _find(name, own_flags), own
             if flag is None:
                 import_beam(arguments)
-                beam_flags = beam_flags or _beam_flags(classes)
-                flag, target = _find(name, beam_flags), beam_options
-            if flag is None:
-                hint = nearest(name, own_flags) or nearest(name, beam_flags)
-                of_beam = "of Beam's for files" if classes else "of Beam"
-                raise click.UsageError(
-                    f"found {name}, which is neither an option of this command nor {of_beam}.{hint}"
-                )
+                beam = beam or _beam_parser(classes)
+                flag, target = _find(name, beam.flags), beam_options
+                if flag is None:
+                    hint = nearest(name, own_flags) or nearest(name, beam.flags)
+                    of_beam = "of Beam's for files" if classes else "of Beam"
+                    raise click.UsageError(
+                        f"found {name}, which is neither an option of this command nor "
+                        f"{of_beam}.{hint}"
+                    )
             target.append(flag.name + equals + value)
             if flag.takes_value and not equals:
                 target.extend(_following(rest, flag))
-    if beam_options:
-        options = _beam_parser(classes).parse_args(beam_options)
+    if beam is not None:
+        options = beam.parser.parse_args(beam_options)
         _check_values(options)
         if classes or _is_local(getattr(options, "runner", None)):
-            _check_effect(beam_options, own_flags, classes or _LOCAL_OPTIONS)
+            _check_effect(beam_options, own_flags, beam, classes or _LOCAL_OPTIONS)
     return own, beam_options
 
 
@@ -278,18 +282,21 @@ def _is_local(runner: str | None) -> bool:
 
 
 def _check_effect(
-    beam_options: list[str], own_flags: dict[str, Flag], classes: tuple[str, ...]
+    beam_options: list[str],
+    own_flags: dict[str, Flag],
+    beam: _BeamParser,
+    classes: tuple[str, ...],
 ) -> None:
     """Refuses flags of Beam's that change nothing on this machine.
 
     Beam takes and ignores them: ``--label returned`` is a label of a job on Dataflow.
     """
-    flags = {*_GOOGLE_STORAGE_FLAGS}
-    flags.update(_beam_flags(tuple({*classes} - {"GoogleCloudOptions"})))
+    looked_at = {*classes} - {"GoogleCloudOptions"}
     for name in (option.partition("=")[0] for option in beam_options):
-        if name.startswith("--") and name not in flags:
+        is_used = name in _GOOGLE_STORAGE_FLAGS or looked_at & beam.classes_of.get(name, set())
+        if name.startswith("--") and not is_used:
             hint = nearest(name, own_flags) or (
-                "" if "--runner" not in flags else " Name the engine with --runner."
+                " Name the engine with --runner." if "StandardOptions" in looked_at else ""
             )
             raise click.UsageError(
                 f"found {name}, an option of Beam's for jobs on engines, which has no effect on "
@@ -337,16 +344,21 @@ def _own_flags(command: click.Command) -> dict[str, Flag]:
     return flags
 
 
-def _beam_flags(classes: tuple[str, ...]) -> dict[str, Flag]:
-    actions: dict[str, argparse.Action] = _beam_parser(classes)._option_string_actions  # noqa: SLF001 - no public way
-    return {
-        name: Flag(name, takes_value=action.nargs != 0, value_is_optional=action.nargs == "?")
-        for name, action in actions.items()
-        if name.startswith("--") and name != "--help"
-    }
+class _BeamParser(NamedTuple):
+    """A parser for Beam's options.
+
+    Attributes:
+      parser: of the arguments.
+      flags: name -> flag.
+      classes_of: name of a flag -> names of the option classes that have it.
+    """
+
+    parser: argparse.ArgumentParser
+    flags: dict[str, Flag]
+    classes_of: dict[str, set[str]]
 
 
-def _beam_parser(classes: tuple[str, ...]) -> argparse.ArgumentParser:
+def _beam_parser(classes: tuple[str, ...]) -> _BeamParser:
     """Returns a parser for the arguments of Beam's option classes.
 
     ``classes`` are the names of the classes; if it is empty, all are taken.
@@ -360,11 +372,22 @@ def _beam_parser(classes: tuple[str, ...]) -> argparse.ArgumentParser:
             raise click.UsageError(f"Beam's options: {message}.")
 
     parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    actions: dict[str, argparse.Action] = parser._option_string_actions  # noqa: SLF001 - no public way
+    classes_of: dict[str, set[str]] = {}
     for options in _subclasses(PipelineOptions):
         if classes and options.__name__ not in classes:
             continue
+        before = dict(actions)
         options._add_argparse_args(parser)  # noqa: SLF001 - the method that Beam asks subclasses to define
-    return parser
+        for name, action in actions.items():
+            if before.get(name) is not action:
+                classes_of.setdefault(name, set()).add(options.__name__)
+    flags = {
+        name: Flag(name, takes_value=action.nargs != 0, value_is_optional=action.nargs == "?")
+        for name, action in actions.items()
+        if name.startswith("--") and name != "--help"
+    }
+    return _BeamParser(parser, flags, classes_of)
 
 
 def _subclasses(of: Any) -> Iterator[Any]:

@@ -420,4 +420,21 @@ def test_show_bytes(size: float, text: str) -> None:
 def test_roots_of_inputs_are_not_opened() -> None:
     """An object store that is only allowed needs no credentials."""
     arguments = ["r.yaml", "--input_root", "gs://a", "--input-root=gs://b", "-o", "gs://c"]
-    assert list(options._opened(arguments)) == ["r.yaml", "-o", "gs://c"]
+    flags = {"--input_root": Flag("--input_root", takes_value=True)}
+    own, _ = split_arguments(arguments, flags)
+    assert list(options._opened(own)) == ["r.yaml", "-o", "gs://c"]
+
+
+def test_options_of_beam_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command line with several of Beam's options builds one parser of them."""
+    built: list[tuple[str, ...]] = []
+    build = options._beam_parser
+
+    def counted(classes: tuple[str, ...]) -> object:
+        built.append(classes)
+        return build(classes)
+
+    monkeypatch.setattr(options, "_beam_parser", counted)
+    given = ["--direct_num_workers=2", "--direct_running_mode", "multi_threading"]
+    assert split_arguments(given, OWN) == ([], given)
+    assert built == [()]
