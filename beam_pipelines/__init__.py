@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
     from beam_pipelines.pipeline.api import inspect as inspect
+    from beam_pipelines.pipeline.api import make_graph as make_graph
     from beam_pipelines.pipeline.api import plan as plan
     from beam_pipelines.pipeline.api import transform as transform
     from beam_pipelines.pipeline.api import validate as validate
@@ -62,6 +63,7 @@ _PLACE_OF_NAME = {
     "info": ("dataset.info", "info"),
     "inspect": ("pipeline.api", "inspect"),
     "load": ("dataset.loader", "load"),
+    "make_graph": ("pipeline.api", "make_graph"),
     "mix": ("reader.mix", "mix"),
     "open": ("opening.dataset", "open"),
     "plan": ("pipeline.api", "plan"),

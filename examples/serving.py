@@ -5,7 +5,6 @@ The SavedModel contains the dataset's encodings. It needs only TensorFlow.
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -37,8 +36,7 @@ class Predictor(tf.Module):
         self.model, self.output, self.prepare, self.info = model, output, prepare, info
         self.encodings = None
         if info.encodings is not None:
-            graph = os.path.join(info.folder, "transform_graph", "transform_fn")
-            self.encodings = tf.saved_model.load(graph)
+            self.encodings = tf.saved_model.load(bp.make_graph(info.folder))
 
     def predict(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """Returns the probabilities, float32 [batch, 1], of encoded features.

@@ -23,6 +23,7 @@ from beam_pipelines.cli.compare import compare
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.export import export
+from beam_pipelines.cli.graph import graph
 from beam_pipelines.cli.options import (
     BEAM_EPILOG,
     BEAM_OPTIONS,
@@ -470,6 +471,7 @@ cli.add_command(preview)
 cli.add_command(doctor)
 cli.add_command(compare)
 cli.add_command(export)
+cli.add_command(graph)
 
 
 if __name__ == "__main__":

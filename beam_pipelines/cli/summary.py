@@ -21,7 +21,7 @@ from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.core import _native
-from beam_pipelines.core.dataset_layout import REPORT, anomalies_path
+from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.visible_text import visible
@@ -63,6 +63,8 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
     print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
+    if manifest.get("encodings") and not files.exists(files.within(folder, SAVED_MODEL)):
+        print(f"serving  no graph yet: beam-pipelines graph {mask(folder)}", file=stream)
 
 
 def print_description(

@@ -294,13 +294,41 @@ def read_plan(
     Raises:
       DataError: the dataset has a ``preprocessing_fn``, or its manifest or encodings are damaged.
     """
-    recipe = _recipe(folder, manifest)
+    recipe = recipe_of(folder, manifest)
     if recipe.preprocessing_fn is not None:
         raise DataError(
             f"{folder}: found a preprocessing_fn, which needs TensorFlow. Take the serving graph, "
             "transform_graph/transform_fn."
         )
     raw_schema = text_format.Parse(read(RAW_SCHEMA).decode(), schema_pb2.Schema())
+    plan = fitted_encodings(read, folder, manifest, recipe, raw_schema)
+    chains, used = needed(plan, names)
+    plan = dataclasses.replace(
+        plan,
+        columns=pa.schema([field for field in plan.columns if field.name in used]),
+        chains=tuple(chains),
+        written=tuple(names),
+    )
+    return FittedPlan(plan, raw_features(raw_schema, plan.columns), _origins(manifest, recipe))
+
+
+def fitted_encodings(
+    read: Callable[[str], bytes],
+    folder: str,
+    manifest: Mapping[str, Any],
+    recipe: Recipe,
+    raw_schema: schema_pb2.Schema,
+) -> EncodePlan:
+    """Returns all encodings of a dataset, with their fitted values.
+
+    Args:
+      read, folder, manifest: as in ``read_plan``.
+      recipe: of the dataset.
+      raw_schema: of its columns.
+
+    Raises:
+      DataError: the manifest or the encodings are damaged.
+    """
     columns = _columns(manifest, raw_schema)
     try:
         plan = plan_encode(recipe, columns, _sizes(manifest, recipe))
@@ -309,22 +337,20 @@ def read_plan(
                 lambda name: read(f"{ENCODINGS}/{name}"), f"{folder}/{ENCODINGS}/{FILE_NAME}"
             )
             plan = with_fitted(plan, fitted)
+        return plan
     except (RecipeProblems, KeyError) as error:
         raise DataError(
             f"{folder}: found encodings that this version does not make from the recipe in "
             f"{MANIFEST} ({error}). Convert again with --overwrite."
         ) from error
-    chains, used = needed(plan, names)
-    plan = dataclasses.replace(
-        plan,
-        columns=pa.schema([field for field in columns if field.name in used]),
-        chains=tuple(chains),
-        written=tuple(names),
-    )
-    return FittedPlan(plan, raw_features(raw_schema, plan.columns), _origins(manifest, recipe))
 
 
-def _recipe(folder: str, manifest: Mapping[str, Any]) -> Recipe:
+def recipe_of(folder: str, manifest: Mapping[str, Any]) -> Recipe:
+    """Returns the recipe of a dataset.
+
+    Raises:
+      DataError: this version does not read it.
+    """
     try:
         return from_normalised(manifest["recipe"], manifest["directory"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

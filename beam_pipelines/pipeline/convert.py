@@ -33,7 +33,12 @@ from beam_pipelines.pipeline.commit import (
     write_description,
 )
 from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass
-from beam_pipelines.pipeline.first_pass_result import FirstPassResult, build_graph, check_anomalies
+from beam_pipelines.pipeline.first_pass_result import (
+    FirstPassResult,
+    build_graph,
+    builds_graph,
+    check_anomalies,
+)
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
@@ -328,7 +333,7 @@ def _run(
                 # A restarted job takes over its own finished shards.
                 finds_finished=has_finished or not runs_once,
             )
-            if is_local and job is Conversion and _fits_encodings(plan):
+            if is_local and job is Conversion and _builds_graph_beside(plan):
                 folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
             log = ProgressLog(folders.progress)
             with (
@@ -365,8 +370,8 @@ def _prepare_output(plan: Plan, options: RunOptions) -> None:
         remove_left_behind(options.output)
 
 
-def _fits_encodings(plan: Plan) -> bool:
-    return plan.encode.changes and not (plan.transform_graph or plan.append)
+def _builds_graph_beside(plan: Plan) -> bool:
+    return builds_graph(plan) and plan.encode.changes and not (plan.transform_graph or plan.append)
 
 
 @contextlib.contextmanager

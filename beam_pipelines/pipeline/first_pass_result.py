@@ -19,13 +19,14 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.core.schema_features import flattened, without_features, without_values
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
-from beam_pipelines.encodings.plan import without_lists_of_lists
+from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
+from beam_pipelines.serving.schemas import schema_files
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.encodings_store import load_fitted
@@ -142,19 +143,40 @@ def graph_job(
       raw, encoded: schemas of the columns and of the features.
       fitted, analyzed: as in ``FittedFolders``.
     """
+    encode = load_fitted(plan.encode, fitted)
+    return job_of(encode, raw, encoded, plan.recipe.label, analyzed)
+
+
+def job_of(
+    encode: EncodePlan,
+    raw: schema_pb2.Schema,
+    encoded: schema_pb2.Schema,
+    label: str | None,
+    analyzed: str = "",
+) -> GraphJob:
+    """Returns ``graph_job`` of encodings that are fitted."""
     # The graph takes feature lists as flat values, as a tf.Example has them. It leaves out those
     # with lists as steps, whose values would lose their steps.
-    encode, left_out = without_lists_of_lists(load_fitted(plan.encode, fitted))
+    encode, left_out = without_lists_of_lists(encode)
     raw, encoded = (
         without_features(drop_inferred(flattened(schema)), left_out) for schema in (raw, encoded)
     )
-    return GraphJob.of(encode, raw, encoded, plan.recipe.label, analyzed or None)
+    return GraphJob.of(encode, raw, encoded, label, analyzed or None)
+
+
+def builds_graph(plan: Plan) -> bool:
+    """Whether a run that fits encodings builds their serving graph.
+
+    TensorFlow takes seconds to load, so a recipe has to ask for it. A ``preprocessing_fn`` loads it
+    anyway, and its analysis is stored in the graph only.
+    """
+    return plan.recipe.output.serving or plan.preprocessing is not None
 
 
 def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
-    """Builds the serving graph in a folder.
+    """Builds the serving graph in a folder, or writes its schemas only.
 
-    With fitted encodings of a dataset (``plan.transform_graph``), it copies their graph.
+    With fitted encodings of a dataset (``plan.transform_graph``), it copies their files.
 
     Raises:
       DataError: it could not be built.
@@ -163,7 +185,12 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         return
     if not plan.transform_graph:
         job = graph_job(plan, result.schema, result.encoded, result.fitted, result.analyzed)
-        build_in_subprocess(job, folder)
+        if builds_graph(plan):
+            build_in_subprocess(job, folder)
+            return
+        raw, encoded = map(schema_pb2.Schema.FromString, (job.raw_schema, job.encoded_schema))
+        for path, content in schema_files(raw, encoded, job.plan.columns.names).items():
+            files.write_bytes(files.within(folder, path), content)
         return
     for file in files.list_files(files.join(plan.transform_graph, "**")):
         path = files.relative(file.path, plan.transform_graph)

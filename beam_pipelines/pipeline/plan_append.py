@@ -41,6 +41,7 @@ _NOT_OF_RECORDS = (
     "part_size",
     "shuffle",
     "shuffle_seed",
+    "serving",
 )
 # The string domain of an inferred schema has the strings of earlier files only.
 _ALLOWED_OF_INFERRED = (

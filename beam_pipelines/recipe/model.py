@@ -272,6 +272,9 @@ class Output:
     record: str | None = recipe_key(
         read_text, None, "none", "Column of the records themselves, instead of tf.Examples."
     )
+    serving: bool = recipe_key(
+        read_flag, False, "false", "Build the serving graph with the dataset, not on request."
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _complaint(status: int, stderr: str) -> str:
     if status < 0:
         return (
             "the serving graph could not be built: the process that does was ended by signal "
-            f"{-status}. No dataset was written. "
+            f"{-status}. Nothing was written. "
             "Systems end processes when memory runs out: free memory, and run again."
         )
     lines = [line for line in stderr.splitlines() if line.strip()]
@@ -120,7 +120,7 @@ def _complaint(status: int, stderr: str) -> str:
         else f"the process ended with status {status}: {' '.join(lines[-1:]) or 'it said nothing'}"
     )
     return (
-        f"the serving graph could not be built: {reason}. No dataset was written. Please "
+        f"the serving graph could not be built: {reason}. Nothing was written. Please "
         "report it, with the recipe."
     )
 

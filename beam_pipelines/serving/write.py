@@ -14,7 +14,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.encodings.plan import EncodePlan
@@ -26,6 +25,7 @@ from beam_pipelines.serving.ragged import (
     needed_columns,
     to_ragged,
 )
+from beam_pipelines.serving.schemas import columns_only, schema_files
 from beam_pipelines.serving.signatures import make_signatures, to_dense
 from beam_pipelines.serving.sparse import (
     assemble_sparse,
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
 
 TRANSFORM_FN = "transform_fn"
-RAW_SCHEMA = "metadata/schema.pbtxt"
-ENCODED_SCHEMA = "transformed_metadata/schema.pbtxt"
 ASSET_MAP = "transformed_metadata/asset_map"
 
 
@@ -81,7 +79,7 @@ def write_transform_graph(
         )
     import tensorflow as tf
 
-    raw_schema = _columns_only(raw_schema, plan.columns.names)
+    raw_schema = columns_only(raw_schema, plan.columns.names)
     graph = _Graph(plan, encoded_schema, os.path.join(folder, "vocabularies"), preprocessing)
     module = tf.Module()
     raw_spec = feature_spec(raw_schema)
@@ -91,8 +89,8 @@ def write_transform_graph(
     tf.saved_model.save(module, os.path.join(folder, TRANSFORM_FN), signatures)
     _make_reproducible(os.path.join(folder, TRANSFORM_FN))
     graph.remove_files()
-    _write(folder, RAW_SCHEMA, _to_text(raw_schema))
-    _write(folder, ENCODED_SCHEMA, _to_text(encoded_schema))
+    for path, content in schema_files(raw_schema, encoded_schema, plan.columns.names).items():
+        _write(folder, path, content)
     _write(
         folder,
         ASSET_MAP,
@@ -224,27 +222,12 @@ def _parsed_as(spec: Any) -> Any:
     )
 
 
-def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2.Schema:
-    """Returns the schema with columns only, without features made of several columns."""
-    known = set(names)
-    result = without_sparse_features(schema)
-    del result.feature[:]
-    result.feature.extend(feature for feature in schema.feature if feature.name in known)
-    return result
-
-
 def _load(saved_model: str) -> Any:
     """Returns a SavedModel of tensorflow-transform's, with its operations registered."""
     import tensorflow as tf
     import tensorflow_transform  # noqa: F401
 
     return tf.saved_model.load(saved_model)
-
-
-def _to_text(schema: schema_pb2.Schema) -> bytes:
-    """Returns a schema as ``schema.schema_to_text`` does, without importing that module."""
-    text: str = text_format.MessageToString(schema, as_utf8=True)
-    return text.encode()
 
 
 def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import beam_pipelines as bp
 from beam_pipelines.encodings import ENCODING_FOR_KIND, register_encoding
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
@@ -69,7 +70,7 @@ def test_shards_and_serving_graph_have_the_same_values(
         zip(squares.astype(np.float32).tolist(), shares.astype(np.float32).tolist(), strict=True)
     )
 
-    graph = tft.TFTransformOutput(str(out / "transform_graph"))
+    graph = tft.TFTransformOutput(str(Path(bp.make_graph(out)).parent))
     served = graph.transform_features_layer()({"x": tf.constant(VALUES, shape=(4, 1))})
     squares, shares = (served[name].numpy().ravel().tolist() for name in ("squared", "x"))
     assert dict(zip(squares, shares, strict=True)) == written

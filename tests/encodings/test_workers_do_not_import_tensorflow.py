@@ -51,6 +51,7 @@ def test_converting_with_encodings_loads_no_tensorflow(tmp_path, repository):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         "name: rows\nsources: {rows: rows.csv}\nencode: {x: z_score, t: vocabulary}\n"
+        "output: {serving: true}\n"
     )
     command = [
         sys.executable,

@@ -46,7 +46,7 @@ ENCODE
 label: long
 split: {train: 0.8, eval: 0.2, by: [user]}
 on_error: {reject: 1%}
-output: {num_shards: 4, shuffle_seed: 5}
+output: {num_shards: 4, shuffle_seed: 5, serving: true}
 """
 ENCODE = "encode:\n  site: vocabulary\n  seconds: z_score\n"
 

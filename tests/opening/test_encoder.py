@@ -153,7 +153,7 @@ def test_encoder_and_serving_graph_give_the_same(folder, encoder):
     """Integers and bytes are equal, floats within one last place."""
     import tensorflow as tf
 
-    graph = tf.saved_model.load(f"{folder}/transform_graph/transform_fn")
+    graph = tf.saved_model.load(bp.make_graph(folder))
     serve = graph.signatures["serving_default"]
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

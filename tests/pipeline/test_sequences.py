@@ -27,6 +27,7 @@ from tfx_bsl.tfxio import tensor_representation_util
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 from tfx_bsl.tfxio.tf_sequence_example_record import TFSequenceExampleRecord
 
+import beam_pipelines as bp
 from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
@@ -617,9 +618,8 @@ encode:
     converted(data, raw, VISITS + "\nderive: {cost: 'coalesce(price, 0)'}\n")
     (plain,) = loader.load(raw, "train", batch_size=500, shuffle=False)
     (encoded,) = loader.load(tmp_path / "out", "train", batch_size=500, shuffle=False)
-    layer = tft.TFTransformOutput(
-        str(tmp_path / "out" / "transform_graph")
-    ).transform_features_layer()
+    graph = Path(bp.make_graph(tmp_path / "out")).parent
+    layer = tft.TFTransformOutput(str(graph)).transform_features_layer()
     inputs = {
         name: tensor.to_sparse()
         if isinstance(tensor, tf.RaggedTensor) and tensor.shape.rank == 2

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.end_to_end
 
 RECIPE = (
     "name: t\nsources: {t: {path: a.csv, types: {c: float32}}}\nencode: {a: z_score, b: "
-    "vocabulary}\n"
+    "vocabulary}\noutput: {serving: true}\n"
 )
 # Column c has no values.
 FAILS = RECIPE.replace("z_score", "z_score, c: {fill: mean}")

@@ -40,7 +40,7 @@ encode:
   city: vocabulary
 split: {{train: 0.8, eval: 0.2}}
 schema: {schema}
-output: {{num_shards: 3}}
+output: {{num_shards: 3, serving: true}}
 """
 OLD_RECIPE = "name: old\nsources: {{old: {{path: '{url}/raw/extra.csv.gz'}}}}\n"
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import beam_pipelines as bp
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeProblems
@@ -563,7 +564,8 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     recipe = RECIPE.format(format="libffm", options="", more=more).replace("split:", "# split:")
     info = convert(tmp_path, recipe)
     ((loaded, _),) = loader.load(info.folder, batch_size=3, shuffle=False)
-    output = tft.TFTransformOutput(str(tmp_path / "out" / "transform_graph"))
+    graph = bp.make_graph(info.folder)
+    output = tft.TFTransformOutput(str(Path(graph).parent))
     raw = {
         "label": tf.constant([[1], [0], [2]], tf.int64),
         "features_field": tf.RaggedTensor.from_row_lengths(
@@ -587,7 +589,7 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
         served["features"].dense_shape.numpy().tolist()
         == loaded["features"].dense_shape.numpy().tolist()
     )
-    model = tf.saved_model.load(str(tmp_path / "out" / "transform_graph" / "transform_fn"))
+    model = tf.saved_model.load(graph)
     given = set(model.signatures["serving_default"].structured_outputs)
     columns = {"features_field", "features_index", "features_value"}
     assert given == columns | {f"{name}_row_lengths" for name in columns}

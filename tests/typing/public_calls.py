@@ -41,9 +41,10 @@ def check(folder: str) -> None:
     new: bp.Dataset = bp.transform(folder, "new.csv", "out/new", sources={"planes": "planes.csv"})
     lines: list[str] = list(bp.inspect(folder, 3, split="train"))
     shards: int = bp.verify(folder).shards
+    graph: str = bp.make_graph(folder)
     info: bp.Info = bp.info([folder, new.folder])
     try:
         bp.load(folder, "train", batch_size=512, seed=1)
     except (bp.DataError, bp.RecipeError) as error:
         print(error)
-    print(found.schema, anomalies["train"].anomaly_info, lines, shards, info.label)
+    print(found.schema, anomalies["train"].anomaly_info, lines, shards, graph, info.label)

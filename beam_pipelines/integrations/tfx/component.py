@@ -13,6 +13,7 @@ that folder. Runners that start TFX's launcher, such as LocalDagRunner, run driv
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 from typing import Any, ClassVar
 
@@ -51,6 +52,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.policy import PolicyOptions, with_policy
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.recipe.lines import explain
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.storage import file_changes, files
 
 __all__ = ["RecipeDriver", "RecipeExampleGen", "RecipeExampleGenSpec", "RecipeExecutor"]
@@ -201,13 +203,18 @@ def _plan(path: str, spans: Spans) -> Plan:
     """
     recipe = load(path)
     with recipe.lines.explained():
-        plan = with_policy(make_plan(fill_spans(recipe, spans)), PolicyOptions())
+        plan = with_policy(make_plan(fill_spans(_with_graph(recipe), spans)), PolicyOptions())
     if recipe.output.compression != "gzip":
         message = (
             f"found {recipe.output.compression}, expected gzip: TFX's components read nothing else."
         )
         raise explain([Problem(("output", "compression"), message)], recipe.lines)
     return plan
+
+
+def _with_graph(recipe: Recipe) -> Recipe:
+    """Returns the recipe with the serving graph, which TFX's components open."""
+    return dataclasses.replace(recipe, output=dataclasses.replace(recipe.output, serving=True))
 
 
 def _folder_beside(uri: str, name: str) -> str:
