@@ -5,17 +5,19 @@ The recipe may have read the images from folders, CIFAR files or IDX files.
   beam-pipelines convert examples/cifar/cifar10.yaml --output out/cifar10
   python examples/train_image.py out/cifar10
   python examples/train_image.py out/fashion-mnist-raw --feature image/raw --raw_shape 28 28 1
+  python examples/train_image.py out/fashion-mnist-pixels --feature image/pixels --raw_shape 28 28 1
 
 It trains on all GPUs of the machine, or on the CPU. It continues an interrupted run. It writes
 ``model.keras``, and compares the model with the majority class. The dataset describes images,
-classes and splits, but not the shape of raw bytes. ``serving`` is a SavedModel of the same model
-for TensorFlow Serving. It takes the bytes of the feature, files of images or raw pixels, and
-returns names of classes and their probabilities.
+classes and splits, but not the shape of raw bytes or of a list of numbers. ``serving`` is a
+SavedModel of the same model for TensorFlow Serving. It takes the feature as the shards have it,
+files of images, raw pixels or numbers, and returns names of classes and their probabilities.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pathlib
 from collections.abc import Sequence
@@ -26,6 +28,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from feeding import one_line_errors
+from tensorflow_metadata.proto.v0 import schema_pb2
 from training import (
     add_arguments,
     find_held_back,
@@ -62,7 +65,8 @@ def main() -> None:
         type=int,
         nargs=3,
         metavar=("HEIGHT", "WIDTH", "CHANNELS"),
-        help="the feature holds raw bytes, one a value, of this shape, and no compressed images",
+        help="the feature holds raw bytes, one a value, or numbers from 0 to 1, of this shape, "
+        "and no compressed images",
     )
     add_arguments(parser, epochs=10, batch_size=128, least_steps=200)
     arguments = parser.parse_args()
@@ -71,6 +75,7 @@ def main() -> None:
     with one_line_errors():
         info = bp.info(arguments.dataset)
         find_label(info, LABEL)
+        check_feature(info, arguments)
         learned, *others = info.splits
         batches = load(info, learned, arguments, shuffle=True)
         split = arguments.held_back or find_held_back(info, others[0] if others else "eval")
@@ -78,7 +83,7 @@ def main() -> None:
         classes = labels_of(info)
     shape = batches.element_spec[0].shape[1:]
     with strategy.scope():
-        model = make_model(shape, len(classes))
+        model = make_model(shape, len(classes), batches.element_spec[0].dtype)
     print(
         f"{' × '.join(map(str, shape))} pixels, {len(classes)} classes: {', '.join(classes[:10])}"
     )
@@ -90,21 +95,47 @@ def main() -> None:
         evaluate(model, held_back)
 
 
+def check_feature(info: bp.Info, arguments: argparse.Namespace) -> None:
+    """Raises ``ValueError`` if the feature does not hold what the options say."""
+    found = {feature.name: feature for feature in info.schema().feature}.get(arguments.feature)
+    if found is None:
+        raise ValueError(
+            f"{info.folder}: found no feature '{arguments.feature}', expected one of "
+            f"{', '.join(feature.name for feature in info.schema().feature)}. Name it by --feature."
+        )
+    numbers = found.type != schema_pb2.BYTES
+    if numbers and arguments.raw_shape is None:
+        raise ValueError(
+            f"{info.folder}: found numbers in '{found.name}', expected --raw_shape HEIGHT WIDTH "
+            "CHANNELS with them."
+        )
+    sizes = [dim.size for dim in found.shape.dim]
+    if numbers and sizes != [math.prod(arguments.raw_shape)]:
+        raise ValueError(
+            f"{info.folder}: found '{found.name}' of the shape {sizes}, expected "
+            f"{math.prod(arguments.raw_shape)} numbers in every row, as --raw_shape says."
+        )
+
+
 def load(
     info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool
 ) -> tf.data.Dataset:
     """Returns batches of images and of the numbers of their classes.
 
-    Images are uint8 [batch, height, width, channels], classes int64 [batch].
+    Images are uint8 [batch, height, width, channels], or float32 if the feature has numbers.
+    Classes are int64 [batch].
     """
     is_raw = arguments.raw_shape is not None
+    is_bytes = info.feature_spec()[arguments.feature].dtype == tf.string
     batches = bp.load(
         info.folder,
         split,
         features=[arguments.feature],
         label=info.label or LABEL,
         images=False if is_raw else arguments.feature,
-        raw={arguments.feature: tf.TensorSpec(arguments.raw_shape, tf.uint8)} if is_raw else None,
+        raw={arguments.feature: tf.TensorSpec(arguments.raw_shape, tf.uint8)}
+        if is_raw and is_bytes
+        else None,
         image_size=arguments.image_size,
         image_channels=arguments.channels,
         batch_size=arguments.batch_size,
@@ -113,10 +144,11 @@ def load(
     )
 
     def pair(features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        image = features[arguments.feature]
+        if is_raw and not is_bytes:
+            image = tf.reshape(tf.cast(image, tf.float32), (-1, *arguments.raw_shape))
         # A label of several values is one-hot.
-        return features[arguments.feature], label[:, 0] if label.shape[1] == 1 else tf.argmax(
-            label, 1
-        )
+        return image, label[:, 0] if label.shape[1] == 1 else tf.argmax(label, 1)
 
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
@@ -141,13 +173,14 @@ def labels_of(info: bp.Info) -> Sequence[str]:
     return names
 
 
-def make_model(shape: Sequence[int], classes: int) -> keras.Model:
+def make_model(shape: Sequence[int], classes: int, dtype: tf.DType) -> keras.Model:
     """Returns a small convolutional network.
 
-    Each block halves the image, down to about 4 pixels. There are at most five blocks.
+    Each block halves the image, down to about 4 pixels. There are at most five blocks. Pixels are
+    uint8, or float32 from 0 to 1.
     """
-    image = keras.Input(shape, dtype="uint8")
-    hidden = keras.layers.Rescaling(1 / 255)(image)
+    image = keras.Input(shape, dtype=dtype.name)
+    hidden = image if dtype == tf.float32 else keras.layers.Rescaling(1 / 255)(image)
     blocks = min(5, max(1, int(np.log2(min(shape[:2]))) - 2))
     for block in range(blocks):
         hidden = keras.layers.Conv2D(32 * 2**block, 3, padding="same", activation="relu")(hidden)
@@ -167,10 +200,12 @@ def make_model(shape: Sequence[int], classes: int) -> keras.Model:
 def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Namespace) -> None:
     """Writes a SavedModel that takes the feature as stored in the shards.
 
-    ``serving_default`` takes string [batch]. It returns ``classes``, the name of the most probable
-    class, string [batch], and ``probabilities``, float32 [batch, classes].
+    ``serving_default`` takes string [batch], or numbers, float32 [batch, pixels]. It returns
+    ``classes``, the name of the most probable class, string [batch], and ``probabilities``,
+    float32 [batch, classes].
     """
     shape = tuple(model.input_shape[1:])
+    is_bytes = model.input.dtype == "uint8"
 
     def pixels(content: tf.Tensor) -> tf.Tensor:
         if arguments.raw_shape is not None:
@@ -197,9 +232,16 @@ def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Names
 
     names = tf.constant(list(classes))
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="content")])
+    stored = tf.TensorSpec([None], tf.string, name="content")
+    if not is_bytes:
+        stored = tf.TensorSpec([None, math.prod(shape)], tf.float32, name="content")
+
+    @tf.function(input_signature=[stored])
     def serve(content: tf.Tensor) -> dict[str, tf.Tensor]:
-        images = tf.map_fn(pixels, content, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
+        if is_bytes:
+            images = tf.map_fn(pixels, content, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
+        else:
+            images = tf.reshape(content, (-1, *shape))
         found = model(images, training=False)
         return {"classes": tf.gather(names, tf.argmax(found, 1)), "probabilities": found}
 

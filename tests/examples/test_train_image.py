@@ -171,8 +171,11 @@ contents = []
 for path in sys.argv[2:]:
     if path.endswith(".gz"):
         records = tf.data.TFRecordDataset(path, "GZIP").take(50)
-        spec = {"image/raw": tf.io.FixedLenFeature([], tf.string)}
-        contents += [tf.io.parse_single_example(r, spec)["image/raw"] for r in records]
+        raw = tf.io.FixedLenFeature([], tf.string)
+        if model.structured_input_signature[1]["content"].dtype == tf.float32:
+            raw = tf.io.FixedLenFeature([784], tf.float32)
+        name = "image/raw" if raw.dtype == tf.string else "image/pixels"
+        contents += [tf.io.parse_single_example(r, {name: raw})[name] for r in records]
     else:
         contents.append(tf.io.read_file(path))
 found = model(content=tf.stack(contents))
@@ -184,7 +187,7 @@ print(json.dumps([names, found["probabilities"].numpy().sum(1).tolist()]))
 def served(model: Path, paths: Sequence[Path]) -> list[str]:
     """Returns the classes that the exported model gives.
 
-    Inputs are files of images, or the rows of a shard of bytes. The program loads TensorFlow and
+    Inputs are files of images, or the rows of a shard of bytes or numbers. The program loads TensorFlow and
     none of our modules.
     """
     command = [sys.executable, "-c", SERVE, model / "serving", *paths]
@@ -205,19 +208,23 @@ def test_the_exported_model_takes_files_of_images(trained):
     )
 
 
-def test_raw_pixels_are_trained_on_and_served(repository, tmp_path):
-    """The trainer and the exported model take raw pixels.
+@pytest.mark.parametrize(
+    ("example", "feature"), [("fashion_raw", "image/raw"), ("fashion_pixels", "image/pixels")]
+)
+def test_raw_pixels_are_trained_on_and_served(repository, tmp_path, example, feature):
+    """The trainer and the exported model take raw bytes and numbers.
 
-    The shards have the bytes of the pixels, as in the example of Fashion-MNIST.
+    The shards have the bytes of the pixels, or floats from 0 to 1 and one-hot labels, as in the
+    examples of Fashion-MNIST.
     """
     for folder in ("examples/mnist", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     write_idx(tmp_path)
-    recipe = load(str(tmp_path / "examples" / "mnist" / "fashion_raw.yaml"))
+    recipe = load(str(tmp_path / "examples" / "mnist" / f"{example}.yaml"))
     dataset, model = tmp_path / "dataset", tmp_path / "model"
     convert_module.convert(make_plan(recipe), str(dataset), quiet=True)
     command = [sys.executable, str(repository / "examples" / "train_image.py"), str(dataset)]
-    command += ["--feature=image/raw", "--raw_shape", "28", "28", "1", "--batch_size=32"]
+    command += [f"--feature={feature}", "--raw_shape", "28", "28", "1", "--batch_size=32"]
     run = subprocess.run(
         [*command, "--epochs=3", f"--output={model}"], capture_output=True, text=True
     )
@@ -225,8 +232,11 @@ def test_raw_pixels_are_trained_on_and_served(repository, tmp_path):
     assert "28 × 28 × 1 pixels, 10 classes: T-shirt/top, " in run.stdout
     shard = next((dataset / "examples").rglob("*test*/*.gz"))
     rows = tf.data.TFRecordDataset(str(shard), "GZIP").take(50)
-    label = {"image/class/label": tf.io.FixedLenFeature([], tf.int64)}
-    labels = [int(tf.io.parse_single_example(row, label)["image/class/label"]) for row in rows]
+    label = {"image/class/label": tf.io.VarLenFeature(tf.int64)}
+    if feature == "image/pixels":
+        label = {"image/class/label": tf.io.VarLenFeature(tf.float32)}
+    parsed = [tf.io.parse_single_example(row, label)["image/class/label"].values for row in rows]
+    labels = [int(one[0]) if len(one) == 1 else int(np.argmax(one)) for one in parsed]
     names = bp.info(dataset).labels()
     found = served(model, [shard])
     assert (

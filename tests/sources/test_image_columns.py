@@ -82,7 +82,7 @@ def test_columns_of_images(
 
 
 def test_columns_of_joined_images(tmp_path: Path) -> None:
-    """A right source's column is an image by its name after the join."""
+    """A right source's column is an image by its joined name."""
     path = table(tmp_path, {"blob": [JPEG], "n": [1]})
     name = plan_of(path).source.name
     join = (Join("other", (("n", "n"),), prefix="o_"), Join(name, (("n", "n"),), prefix="p_"))
