@@ -107,8 +107,8 @@ def test_removing_a_feature_leaves_the_others() -> None:
 
 
 def test_features_are_found_by_line() -> None:
-    """The line on which each feature begins."""
-    assert feature_lines(CURATED) == {"carrier": 4, "dist": 13}
+    """The line on which each feature begins, also a sparse one."""
+    assert feature_lines(CURATED) == {"carrier": 4, "dist": 13, "s": 24}
 
 
 NAMES = st.sampled_from(["a", "b", "c", "{#}", "é"])

@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     r"""(?P<space>\s+)|(?P<comment>\#[^\n]*)|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|(?P<mark>[{}<>\[\]:;,])|(?P<word>[^\s\#"'{}<>\[\]:;,]+)"""
 )
 _OPENING, _CLOSING = "{<[", "}>]"
+_FEATURES = ("feature", "sparse_feature", "weighted_feature")
 
 
 class Entry(NamedTuple):
@@ -67,7 +68,8 @@ def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) 
 def feature_lines(text: str) -> dict[str, int]:
     """Returns the first line of each feature of a schema.
 
-    Features of structs are named by their paths. Lines are counted from 1.
+    Features of structs are named by their paths. Sparse and weighted features are features, too.
+    Lines are counted from 1.
     """
     lines: dict[str, int] = {}
     line, counted = 1, 0
@@ -80,7 +82,7 @@ def feature_lines(text: str) -> dict[str, int]:
 def _starts(text: str, entries: Sequence[Entry], struct: Steps) -> Iterator[tuple[Steps, int]]:
     """Yields path and place of each feature among entries."""
     for entry in entries:
-        if entry.name != "feature" or entry.kind != "{":
+        if entry.name not in _FEATURES or entry.kind != "{":
             continue
         inside = _entries(text, entry)
         names = (_unquoted(text, inner) for inner in inside if inner.name == "name")
