@@ -27,6 +27,7 @@ from beam_pipelines.opening.manifest_reader import (
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.path_dates import span_of
+from beam_pipelines.sources.partitions import Partitioned
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.row_counts import RowCounts
@@ -184,23 +185,33 @@ def _split_entry(rows: int, shards: Sequence[ShardInfo], generation: int) -> dic
 
 def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> dict[str, Any]:
     source = row_counts.sources[plan.source.name]
-    return {
-        "format": plan.format,
-        "columns": {field.name: _type_name(field.type) for field in plan.read_schema},
-        "labels": {name: list(names) for name, names in plan.labels.items()},
-        "read": source.read,
-        "rejected": source.rejected,
-        "files": [
-            {
-                "path": mask(path),
-                "bytes": size,
-                "fingerprint": source.fingerprints.get(path, ""),
-                **more,
-                "generation": generation,
-            }
-            for path, size, more in _read_files(plan)
-        ],
-    } | _found(plan)
+    return (
+        {
+            "format": plan.format,
+            "columns": {field.name: _type_name(field.type) for field in plan.read_schema},
+            "labels": {name: list(names) for name, names in plan.labels.items()},
+            "read": source.read,
+            "rejected": source.rejected,
+            "files": [
+                {
+                    "path": mask(path),
+                    "bytes": size,
+                    "fingerprint": source.fingerprints.get(path, ""),
+                    **more,
+                    "generation": generation,
+                }
+                for path, size, more in _read_files(plan)
+            ],
+        }
+        | _found(plan)
+        | _partitions(plan)
+    )
+
+
+def _partitions(plan: SourcePlan) -> dict[str, Any]:
+    """Returns the columns of folders' names, whose types new data keep."""
+    names = plan.reader.names if isinstance(plan.reader, Partitioned) else ()
+    return {"partitions": list(names)} if names else {}
 
 
 def _found(plan: SourcePlan) -> dict[str, Any]:

@@ -148,7 +148,8 @@ def as_in_dataset(
         for option, value in entry.get("found", {}).items()
         if not getattr(source, option) and getattr(source, option) is not False
     }
-    source = dataclasses.replace(source, **found)
+    types = {name: entry["columns"][name] for name in entry.get("partitions", ())}
+    source = dataclasses.replace(source, **found, types={**types, **source.types})
     return FORMATS[entry["format"]].pin(source, entry["columns"], entry["labels"])
 
 

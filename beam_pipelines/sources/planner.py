@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -16,6 +15,8 @@ from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_null
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
+from beam_pipelines.sources.listing import list_files
+from beam_pipelines.sources.partitions import partitioned
 from beam_pipelines.sources.plan import (
     ByteRange,
     FileInfo,
@@ -24,7 +25,7 @@ from beam_pipelines.sources.plan import (
     cut_ranges,
     gather_ranges,
 )
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.storage import files
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
@@ -40,7 +41,8 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
       RecipeProblems: the recipe does not fit the files.
       DataError: the data cannot be read.
     """
-    found, problems = _list_files(source, directory)
+    named = FORMATS.get(source.format or "")
+    found, folders, problems = list_files(source, directory, named, format_of_path)
     name = source.format or (format_of_path(found[0].path) if found else None)
     if source.compression is None and not (name in FORMATS and FORMATS[name].is_file_a_row):
         for file in found:
@@ -78,9 +80,12 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
                 "wrote it."
             )
-    contents = FORMATS[name].infer(source, found)
+    format_ = partitioned(FORMATS[name], folders, found)
+    contents = format_.infer(source, found)
     source = contents.source or source
     name = source.format or name
+    number = f"{len(found):,} file{'' if len(found) == 1 else 's'}"
+    decisions = [f"{number} of {name} in {folder}" for folder in folders[:1]]
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found
@@ -96,9 +101,9 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         root=contents.root,
         labels=contents.labels,
         sparse=contents.sparse,
-        decisions=contents.decisions,
+        decisions=(*decisions, *contents.decisions),
         images=contents.images,
-        reader=FORMATS[name],
+        reader=partitioned(FORMATS[name], folders, found),
     )
 
 
@@ -120,53 +125,6 @@ def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> Sou
         prefixes.append("")
     images = image_columns(plan.schema, schema, recipe.rename, prefixes)
     return dataclasses.replace(plan, images=tuple(dict.fromkeys([*plan.images, *images])))
-
-
-def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], list[Problem]]:
-    """Lists the files of all patterns, in the order of the patterns."""
-    found: dict[str, FileInfo] = {}
-    problems = []
-    takes_folders = source.format in FORMATS and FORMATS[source.format].is_file_a_row
-    for pattern in source.path:
-        resolved = files.resolve(pattern, directory)
-        is_folder = files.is_local(resolved) and os.path.isdir(resolved)
-        if is_folder and not takes_folders:
-            message = (
-                f"{pattern} is a folder. Name the files in it, '{pattern}/*.csv', or set "
-                "'format: images' if it is one of images."
-            )
-            problems.append(problem(source, "path", message))
-            continue
-        looked_for = files.join(resolved, "**") if is_folder else resolved
-        suffixes = FORMATS[source.format].suffixes if takes_folders and source.format else ()
-        matches = input_files.list_files(looked_for, suffixes=suffixes if is_folder else ())
-        if not matches and takes_folders and not files.has_wildcard(looked_for):
-            looked_for, is_folder = files.join(resolved, "**"), True
-            matches = input_files.list_files(looked_for, suffixes=suffixes)
-        if not matches:
-            those = f" with {', '.join(suffixes)}" if is_folder else ""
-            message = f"no file{those} matches '{resolved}'.{_only_hidden(looked_for)}"
-            problems.append(problem(source, "path", message))
-        for listed in matches:
-            if listed.path in found:
-                message = f"{listed.path} is matched twice. Let only one pattern match it."
-                problems.append(problem(source, "path", message))
-            found[listed.path] = FileInfo(*listed)
-    return tuple(found.values()), problems
-
-
-def _only_hidden(pattern: str) -> str:
-    """Returns a hint if only hidden files match a pattern."""
-    try:
-        hidden = input_files.list_files(pattern, with_hidden=True)
-    except DataError:  # something else that is hidden: a lock of an editor is a link to nothing
-        return ""
-    if not hidden:
-        return ""
-    return (
-        f" {hidden[0].path} does, but a name that begins with '.' or '_' is no data, unless the "
-        "pattern begins so in its place."
-    )
 
 
 def _check_family(source: Source, name: str) -> list[Problem]:

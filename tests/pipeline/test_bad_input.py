@@ -168,8 +168,8 @@ BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
                                                  "matches 'b.csv'"),)),
     "empty glob": ({}, recipe("path: data/*.csv"), (("r.yaml:4: sources.t.path: no file matches "
                                                     "'data/*.csv'"),)),
-    "a folder": ({"d/x.csv": GOOD}, recipe("path: d"), (("r.yaml:4: sources.t.path: d is "
-                                                        "a folder"), "'d/*.csv'")),
+    "a folder": ({"d/x.odt": GOOD}, recipe("path: d"), (("r.yaml:4: sources.t.path: found d/x.odt, "
+                                                        "whose suffix is of no format"), "Set 'format'")),
     "below a file": ({}, recipe("path: a.csv/x.csv"), (("r.yaml:4: sources.t.path: no "
                                                        "file matches"),)),
     "no suffix": ({"a": GOOD}, recipe("path: a"), (("r.yaml:3: sources.t.format: cannot tell the "

@@ -555,7 +555,6 @@ def test_rejected_images_are_listed(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{path: photos}", "is a folder. .* 'format: images'"),
         ("{path: photos, format: images, image: {resize: 224}}", "expected height and width, as"),
         (
             "{path: photos, format: images, image: {resize: [0, 5]}}",

@@ -91,7 +91,8 @@ def test_problems_with_paths(tmp_path: Path) -> None:
     where = ("sources", "s", "path")
     assert "no file matches" in problems_of(tmp_path / "b.csv")[where]
     assert "no file matches" in problems_of(tmp_path / "*.tsv")[where]
-    assert "is a folder" in problems_of(tmp_path)[where]
+    (tmp_path / "folder").mkdir()
+    assert "found no file in" in problems_of(tmp_path / "folder")[where]
     assert "matched twice" in problems_of(tmp_path / "a.csv", tmp_path / "*.csv")[where]
     assert (
         "cannot tell the format"

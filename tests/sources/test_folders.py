@@ -1,0 +1,208 @@
+"""Folders as sources, with columns of folders named key=value."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources import partitions
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
+
+
+def write_events(folder: Path, keys: list[str], rows: int = 3, **more: Any) -> None:
+    """Writes a Parquet file for each path of keys."""
+    for number, key in enumerate(keys):
+        path = folder / key / "part-0.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        values = range(number * rows, (number + 1) * rows)
+        pq.write_table(pa.table({"n": list(values), **more}), path)
+
+
+MONTHS = [f"year={year}/month={month:02}" for year in (2023, 2024) for month in (3, 11)]
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_keys_of_folders_are_columns(tmp_path: Path, slash: str) -> None:
+    """Rows have the keys of their folders, as in pyarrow."""
+    write_events(tmp_path / "events", MONTHS)
+    (tmp_path / "events" / "_SUCCESS").write_text("")
+    path = f"{tmp_path}/events{slash}"
+    found = read_rows(path)
+    wanted = ds.dataset(f"{tmp_path}/events", partitioning="hive", exclude_invalid_files=True)
+    assert found == wanted.to_table().sort_by("n").to_pylist()
+    assert types_of(path) == {"n": "int64", "year": "int64", "month": "int64"}
+    plan = plan_of(path)
+    assert plan.decisions == (
+        f"4 files of parquet in {tmp_path}/events",
+        (
+            "columns of folder names: year (int64), month (int64)  # 'types: {month: text}' keeps "
+            "leading zeros"
+        ),
+    )
+    texts = read_rows(path, types={"month": "text", "year": "float32"})
+    assert texts[0] == {"n": 0, "year": 2023.0, "month": "03"}
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "wanted"),
+    [
+        (["1", "2"], "int64", [1, 2]),
+        (["1", "x"], "string", ["1", "x"]),
+        (["1", "__HIVE_DEFAULT_PARTITION__"], "int64", [1, None]),
+        (["2024-01-02", "2024-01-03"], "date32[day]",
+         [datetime.date(2024, 1, 2), datetime.date(2024, 1, 3)]),
+        (["2024-01-02", "2024-02-31"], "string", ["2024-01-02", "2024-02-31"]),
+        (["a%20b%2Fc", "é"], "string", ["a b/c", "é"]),
+        (["9" * 18, "9" * 19], "string", ["9" * 18, "9" * 19]),
+        (["__HIVE_DEFAULT_PARTITION__"] * 1, "string", [None]),
+        (["", "1"], "string", ["", "1"]),
+    ],
+)  # fmt: skip
+def test_types_of_keys(tmp_path: Path, values: list[str], type_: str, wanted: list[Any]) -> None:
+    """The type has all folders' values; the default folder is null."""
+    write_events(tmp_path / "e", [f"k={value}" for value in values], rows=1)
+    assert types_of(tmp_path / "e")["k"] == type_
+    found = sorted((row["k"] is None, str(row["k"])) for row in read_rows(tmp_path / "e"))
+    assert found == sorted((value is None, str(value)) for value in wanted)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.text("ab =%é/", min_size=1, max_size=3), st.text("x/%= é1-"), max_size=3))
+def test_keys_are_decoded_as_they_are_written(values: dict[str, str]) -> None:
+    """Escapes of Hive's writers are taken back."""
+    import urllib.parse
+
+    quoted = (
+        f"{urllib.parse.quote(key, safe='')}={urllib.parse.quote(value, safe='')}"
+        for key, value in values.items()
+    )
+    path = "/".join(["/d", *quoted, "f.parquet"])
+    assert partitions.partition_of(path, ["/d"]) == values
+
+
+@pytest.mark.parametrize("columns", [("month", "n"), ("n", "year"), ("n",), ()])
+def test_columns_are_selected_and_ordered(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    """The key ``columns`` knows columns of folders as others."""
+    write_events(tmp_path / "e", MONTHS)
+    rows = read_rows(tmp_path / "e", columns=columns)
+    assert [tuple(row) for row in rows] == [columns or ("n", "year", "month")] * 12
+    problems = problems_of(tmp_path / "e", columns=("year",))
+    assert "expected one of the files, too" in problems["sources", "s", "columns"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "csv.gz"])
+def test_other_formats_have_keys_too(tmp_path: Path, suffix: str) -> None:
+    """Text files have keys, too, with a header or without."""
+    import gzip
+
+    for day in (1, 2):
+        folder = tmp_path / "e" / f"day={day}"
+        folder.mkdir(parents=True)
+        text = f'{{"a": {day}, "b": "x"}}\n' if suffix == "jsonl" else f"a,b\n{day},x\n"
+        data = gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode()
+        (folder / f"p.{suffix}").write_bytes(data)
+    assert read_rows(tmp_path / "e") == [{"a": day, "b": "x", "day": day} for day in (1, 2)]
+    if suffix == "csv":
+        found = read_rows(tmp_path / "e", header=False, columns=("c", "d"), types={"c": "text"})
+        assert found[1] == {"c": "1", "d": "x", "day": 1}
+        for day in (1, 2):
+            (tmp_path / "e" / f"day={day}" / "p.csv").write_text(f",b\n0,{day}\n1,5\n2,6\n")
+        assert list(read_rows(tmp_path / "e")[0]) == ["b", "day"]
+
+
+def test_many_small_files_are_read_together(tmp_path: Path) -> None:
+    """Rows of files that are read together keep their keys."""
+    for number in range(300):
+        folder = tmp_path / "e" / f"k={number // 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:03}.csv").write_text(f"n\n{number}\n")
+    plan = plan_of(tmp_path / "e")
+    assert len(plan.ranges) == 1
+    rows = read.read_table(plan, reject=False)[0].to_pylist()
+    assert sorted(row["n"] for row in rows) == list(range(300))
+    assert all(row["k"] == row["n"] // 2 for row in rows)
+
+
+def test_a_bad_row_has_its_place(tmp_path: Path) -> None:
+    """Messages name file and row, as without keys."""
+    write_events(tmp_path / "e", MONTHS, l=[[1], [None], [2]])
+    with pytest.raises(DataError, match=r"month=03/part-0.parquet, row 2, column 'l'"):
+        read_rows(tmp_path / "e")
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ("z=3/year=2023", "found the keys z, year in the names of its folders, expected the keys"),
+        ("year=2025", "found the keys year in the names of its folders, expected the keys year, m"),
+        ("zz", "found no key=value in the names of its folders, expected the keys year, month"),
+    ],
+)  # fmt: skip
+def test_folders_that_differ(tmp_path: Path, others: str, message: str) -> None:
+    """Files with other keys are an error that names two."""
+    write_events(tmp_path / "e", [*MONTHS, others])
+    with pytest.raises(DataError, match=re.escape(message)):
+        plan_of(tmp_path / "e")
+
+
+def test_a_column_in_file_and_folder(tmp_path: Path) -> None:
+    """A name twice is an error, and its remedy works."""
+    write_events(tmp_path / "e", MONTHS, year=[1, 2, 3])
+    with pytest.raises(DataError, match="found the column 'year' in the file and in") as caught:
+        plan_of(tmp_path / "e")
+    [pattern] = re.findall(r"write the pattern '(.*?)'", str(caught.value))
+    assert {tuple(row) for row in read_rows(pattern)} == {("n", "year")}
+
+
+def test_declared_types_are_checked_for_all_folders(tmp_path: Path) -> None:
+    """A folder whose value has another type is named."""
+    write_events(tmp_path / "e", ["k=1", "k=x"])
+    [(path, message)] = problems_of(tmp_path / "e", types={"k": "int64"}).items()
+    assert path == ("sources", "s", "types")
+    assert "column 'k': found 'x' in " in message
+
+
+def test_a_folder_of_several_formats_is_asked_about(tmp_path: Path) -> None:
+    """The problem counts the formats, and its remedy works."""
+    write_events(tmp_path / "e", MONTHS)
+    write(tmp_path / "e" / "notes.csv", "a\n1\n")
+    [message] = problems_of(tmp_path / "e").values()
+    assert "1 of csv, 4 of parquet" in message
+    [format_] = re.findall(r"'format: (.*?)'", message)
+    assert len(read_rows(tmp_path / "e", format=format_)) == 12
+
+
+def test_folders_without_data(tmp_path: Path) -> None:
+    """Nothing, other suffixes, and tables with removed rows are problems."""
+    (tmp_path / "e").mkdir()
+    assert "found no file in " in problems_of(tmp_path / "e")["sources", "s", "path"]
+    write(tmp_path / "e" / "a.docx", "x")
+    assert (
+        "a.docx, whose suffix is of no format"
+        in problems_of(tmp_path / "e")["sources", "s", "path"]
+    )
+    write_events(tmp_path / "e", ["k=1"])
+    (tmp_path / "e" / "_delta_log").mkdir()
+    assert "found a Delta Lake table" in problems_of(tmp_path / "e")["sources", "s", "path"]
+
+
+def test_pickled_plans_read_the_same(tmp_path: Path) -> None:
+    """Workers read by the plan that travels to them."""
+    import pickle
+
+    write_events(tmp_path / "e", MONTHS)
+    plan = pickle.loads(pickle.dumps(plan_of(tmp_path / "e")))  # noqa: S301 - our own bytes
+    rows = list(itertools.chain(*(c.batch.to_pylist() for c in read.read_chunks(plan, False))))
+    assert rows == read_rows(tmp_path / "e")
