@@ -41,6 +41,7 @@ from beam_pipelines.cli.plan import plan
 from beam_pipelines.cli.preview import preview
 from beam_pipelines.cli.recipe_options import (
     chosen_settings,
+    encode_option,
     has_chosen,
     recipe_options,
     take_options,
@@ -141,6 +142,7 @@ def cli() -> None:
     help="Print the plan (files, ranges, joins, splits, shards) and stop.",
 )
 @recipe_options
+@encode_option
 @take_options
 @date_option
 @input_root_option
@@ -155,6 +157,7 @@ def convert(
     overwrite: bool,
     resume: bool,
     dry_run: bool,
+    encode: bool,
     date: datetime.date | None,
     input_root: tuple[str, ...],
     quiet: bool,
@@ -176,6 +179,7 @@ def convert(
         input_roots=input_root,
         policy=chosen_policy(context),
         into=into,
+        encode=encode,
     )
     if plan.append is not None and not plan.base.files:
         say(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")

@@ -18,7 +18,7 @@ from beam_pipelines.cli.options import (
     verbose,
 )
 from beam_pipelines.cli.output import say
-from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
+from beam_pipelines.cli.recipe_options import chosen_settings, encode_option, recipe_options
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.first_rows import FirstRows, ShownRow
@@ -38,6 +38,7 @@ _WIDTH = 40  # of a value, in characters
 )
 @format_option
 @recipe_options
+@encode_option
 @date_option
 @input_root_option
 @verbose
@@ -47,6 +48,7 @@ def preview(
     recipe_or_data: str,
     number: int,
     form: str,
+    encode: bool,
     date: datetime.date | None,
     input_root: tuple[str, ...],
 ) -> None:
@@ -55,7 +57,11 @@ def preview(
     from beam_pipelines.pipeline.first_rows import first_rows
 
     plan = api.plan(
-        recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
+        recipe_or_data,
+        settings=chosen_settings(context),
+        date=date,
+        input_roots=input_root,
+        encode=encode,
     )
     found = first_rows(plan, number)
     if form == "json":

@@ -45,6 +45,12 @@ def recipe_options(command: Command) -> Command:
     return command
 
 
+def encode_option(command: Command) -> Command:
+    """Adds the flag ``--encode``, the argument ``encode``."""
+    text = "Encode the columns of a data file without a recipe, as init would propose it."
+    return click.option("--encode", is_flag=True, help=text)(command)
+
+
 def take_options(command: Command) -> Command:
     """Adds ``--limit`` and ``--sample``; ``taken`` applies them to a plan."""
     for option in (

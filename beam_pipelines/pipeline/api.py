@@ -29,6 +29,7 @@ from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import make_graph as make_graph_module
 from beam_pipelines.pipeline import output_folder, recipes
 from beam_pipelines.pipeline.disk_space import report_disk_space
+from beam_pipelines.pipeline.draft import encode_setting
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.plan_append import appends, plan_append
 from beam_pipelines.pipeline.plan_transform import plan_transform
@@ -75,6 +76,7 @@ def plan(
     policy: PolicyOptions = _NO_POLICY,
     into: str | os.PathLike[str] | None = None,
     settings: Sequence[Setting] = (),
+    encode: bool = False,
 ) -> Plan:
     """Plans a conversion and checks its recipe.
 
@@ -89,11 +91,20 @@ def plan(
       into: folder of a dataset; if it is there and the recipe says ``append: true``, the plan adds
         new files to it.
       settings: values for keys of the recipe, as the command line has them.
+      encode: encodes the columns of a data file as ``init`` proposes it.
 
     Raises:
       RecipeError: lists every problem of the recipe, each with its line.
       DataError: a source cannot be read.
     """
+    if encode:
+        if isinstance(recipe, Recipe | Mapping) or recipes.is_recipe(os.fspath(recipe)):
+            raise RecipeError(
+                "found --encode with a recipe, expected a data file without one. Write 'encode' "
+                "in the recipe: 'beam-pipelines init' proposes it for each column."
+            )
+        bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
+        settings = [encode_setting(bare), *settings]
     loaded, problems = _read(recipe, settings)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
     cloud_access.check_paths(path for source in loaded.sources.values() for path in source.path)
@@ -152,7 +163,8 @@ def convert(
       beam_options: options of Apache Beam, as on the command line.
       quiet: shows no progress.
       warn: is called with a warning if the disk is probably too small.
-      planning: further arguments of ``plan``: ``schema``, ``date``, ``input_roots``, ``policy``.
+      planning: further arguments of ``plan``: ``schema``, ``date``, ``input_roots``, ``policy``,
+        ``encode``.
 
     Raises:
       RecipeError: the recipe is wrong, or the output is no place for a dataset.

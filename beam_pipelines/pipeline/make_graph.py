@@ -80,7 +80,7 @@ def make_graph(dataset: str) -> str:
 
 
 def _files_in(folder: str) -> list[str]:
-    """Returns the sorted paths of the files in a local folder, relative to it."""
+    """Returns the sorted paths of a local folder's files, relative to it."""
     return sorted(
         os.path.relpath(os.path.join(parent, name), folder).replace(os.sep, "/")
         for parent, _, names in os.walk(folder)

@@ -17,6 +17,11 @@ from beam_pipelines.sources import FORMATS
 RECIPE_SUFFIXES = (".yaml", ".yml")
 
 
+def is_recipe(path: str) -> bool:
+    """Whether a path is a recipe's; any other is data."""
+    return path.lower().endswith(RECIPE_SUFFIXES)
+
+
 def load(path: str) -> Recipe:
     """Returns the recipe of a ``.yaml`` or ``.yml`` file.
 
@@ -46,7 +51,7 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
     Raises:
       RecipeError: the file cannot be read, or is not YAML.
     """
-    if not path.lower().endswith(RECIPE_SUFFIXES):
+    if not is_recipe(path):
         if settings:
             return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND)
         return reader.bare_recipe(path), []

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.cli.init import can_join, name_sources, quoted, recipe_text, write_recipe
+from beam_pipelines.analysis.profile import Side, profile_columns
+from beam_pipelines.cli.init import name_sources, write_recipe
+from beam_pipelines.cli.recipe_text import quoted, recipe_text
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.draft import draft_of
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml
@@ -78,11 +81,12 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
         "clicks": ("../data/clicks.csv",),
         "users": ("../data/users.csv",),
     }
-    assert (recipe.base, recipe.split.names, recipe.join) == ("clicks", ("train", "eval"), ())
+    (join,) = recipe.join
+    assert (recipe.base, join.source, join.on) == ("clicks", "users", (("user id", "user id"),))
     assert plan_module.make_plan(recipe).base.schema.names == ["user id", "at", "item"]
 
 
-@pytest.mark.parametrize("key", ["join", "filter", "derive", "drop", "label", "on_error"])
+@pytest.mark.parametrize("key", ["filter", "derive", "label", "split", "on_error"])
 def test_suggestions_are_recipes(
     key: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +116,18 @@ def test_existing_file_is_kept(folder: pathlib.Path) -> None:
     assert recipes.load(str(output)).sources["clicks"].path == (
         str(folder / "data" / "clicks.csv"),
     )
+
+
+def test_another_schema_is_kept(folder: pathlib.Path) -> None:
+    """Another file in place of the schema is replaced on request only."""
+    data, schema = [str(folder / "data" / "clicks.csv")], folder / "recipe.schema.json"
+    schema.write_text("mine")
+    with pytest.raises(RecipeError, match=r"recipe\.schema\.json: found another file"):
+        write_recipe(data, str(folder / "a.yaml"))
+    assert (schema.read_text(), (folder / "a.yaml").exists()) == ("mine", False)
+    write_recipe(data, str(folder / "a.yaml"), overwrite=True)
+    assert schema.read_text() != "mine"
+    write_recipe(data, str(folder / "b.yaml"))
 
 
 def test_source_names() -> None:
@@ -185,26 +201,6 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         assert len(plan_module.make_plan(recipe).base.files) == number
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "expected"),
-    [
-        (pa.int64(), pa.int64(), True),
-        (pa.string(), pa.string(), True),
-        (pa.date32(), pa.date32(), True),
-        (pa.int64(), pa.string(), False),
-        (pa.float64(), pa.float64(), False),
-        (pa.list_(pa.int64()), pa.list_(pa.int64()), False),
-    ],
-)
-def test_candidates_for_joins(left: pa.DataType, right: pa.DataType, expected: bool) -> None:
-    """Columns of one name are proposed as keys.
-
-    They need one type that can be a key.
-    """
-    assert can_join(pa.field("k", right), pa.schema([("k", left), ("other", right)])) is expected
-    assert not can_join(pa.field("j", right), pa.schema([("k", right)]))
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_quoted_text_is_read_back(text: str) -> None:
@@ -227,20 +223,15 @@ def test_quoted_text_is_read_back(text: str) -> None:
         min_size=1,
         max_size=4,
         unique=True,
-    )
+    ),
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1),
 )
-def test_any_column_names(names: list[str]) -> None:
-    """The recipe and each suggestion can be read for any column names."""
-    plans = [
-        source_plan(name, pa.schema([(column, pa.date32()) for column in names]))
-        for name in ("a", "b")
-    ]
-    text = recipe_text(plans, "")
-    assert recipes.parse_recipe(text, "r.yaml").base == "a"
-    if all(name.strip() for name in names):
-        for key in ("join", "filter", "derive", "drop", "label"):
-            recipe = recipes.parse_recipe(uncomment(text, key), "r.yaml")
-            assert getattr(recipe, key)
-        assert recipes.parse_recipe(uncomment(text, "join"), "r.yaml").join[0].on == tuple(
-            (n, n) for n in names
-        )
+def test_any_names_and_values(names: list[str], value: str) -> None:
+    """The recipe can be read for any names and any values."""
+    rows = pa.table({column: [value, "other"] * 30 for column in names})
+    plans = [source_plan(name, rows.schema) for name in ("a", "b")]
+    sides = [Side(name, profile_columns(rows), rows, True) for name in ("a", "b")]
+    text = recipe_text(plans, draft_of(sides, plans, None), "")
+    recipe = recipes.parse_recipe(text, "r.yaml")
+    assert recipe.base == "a"
+    assert recipe.encode.keys() <= set(names)

@@ -1,0 +1,232 @@
+"""Writes a first recipe as YAML, with a reason for each line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from beam_pipelines.analysis.profile import SplitProposal
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.pipeline.draft import Draft, DraftedJoin
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.storage import files
+
+# Needs no quotes anywhere in YAML.
+_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
+_SQL_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+# The comments of a block begin in one column, but not further right.
+_WIDTH = 60
+
+
+def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
+    """Returns the recipe as YAML with comments.
+
+    Args:
+      plans: of the sources; the first one is the base.
+      draft: what it says beyond them.
+      folder: of the recipe; paths are written relative to it.
+    """
+    base = plans[0]
+    lines = [
+        "# What every key means: docs/recipe.md. Lines with '# choose:' are decisions of yours.",
+        f"name: {quoted(base.source.name)}",
+        "",
+        "sources:",
+    ]
+    for plan in plans:
+        keys = next(
+            (
+                [right for _, right in join.found.on]
+                for join in draft.joins
+                if join.source == plan.source.name and join.found and join.is_key
+            ),
+            [],
+        )
+        lines += _source_lines(plan, folder, keys)
+    lines += [f"from: {quoted(base.source.name)}  # its rows become examples", ""]
+    lines += _join_lines(draft.joins)
+    lines += _filter_lines(draft, base)
+    lines += _label_lines(draft)
+    lines += _split_lines(draft)
+    lines += _encode_lines(draft)
+    lines += [
+        "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
+        "# on_error: {reject: 0.1%}",
+        "",
+        "output:",
+        "  shard_size: 128 MiB  # of a shard file, compressed; or num_shards",
+        "  compression: gzip    # or zlib, none",
+        "  shuffle: true        # false keeps the order of the source",
+        "  shuffle_seed: 0",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterator[str]:
+    source = plan.source
+    yield f"  {quoted(source.name)}:"
+    paths = [quoted(_relative(path, folder)) for path in source.path]
+    if len(paths) == 1:
+        yield f"    path: {paths[0]}"
+    else:
+        yield "    path:"
+        yield from (f"      - {path}" for path in paths)
+    number = len(plan.files)
+    found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
+    yield f"    # {found}. To change a type: 'types: {{column: text}}'."
+    if source.infer == "lenient":
+        yield "    infer: lenient  # some columns need a decision and are texts until then:"
+    for decision in plan.decisions:
+        yield f"    # Found: {decision}"
+    width = max(len(quoted(name)) for name in plan.schema.names)
+    for field in plan.schema:
+        nothing = "  (nothing but nulls in the sample)" if field.name in plan.null_columns else ""
+        yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
+    if keys:
+        yield f"    key: [{', '.join(map(quoted, keys))}]  # unique in all rows; the join checks it"
+
+
+def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
+    if any(join.found for join in joins):
+        yield "join:"
+    for join in joins:
+        if join.found is None:
+            continue
+        pairs = join.found.on
+        names = [quoted(left) for left, right in pairs if left == right]
+        on = (
+            f"[{', '.join(names)}]"
+            if len(names) == len(pairs)
+            else f"{{{', '.join(f'{quoted(a)}: {quoted(b)}' for a, b in pairs)}}}"
+        )
+        yield f"  # {join.found.reason}"
+        yield (
+            f"  - {{source: {quoted(join.source)}, on: {on}, how: left, "
+            f"prefix: {quoted(join.prefix)}}}"
+        )
+    for join in joins:
+        if join.found is None:
+            yield (
+                f"# choose: no column has the values of a unique column of {join.source}; "
+                "a join would be:"
+            )
+            yield (
+                f"# join: [{{source: {quoted(join.source)}, on: {{left_column: right_column}}, "
+                f"prefix: {quoted(join.prefix)}}}]"
+            )
+    if joins:
+        yield ""
+
+
+def _filter_lines(draft: Draft, base: SourcePlan) -> Iterator[str]:
+    yield "# SQL by DuckDB, row by row. The columns are those of the joined rows."
+    if draft.not_null:
+        condition = " AND ".join(map(_is_not_null, draft.not_null))
+        yield f"filter: {_yaml_text(condition)}  # the label and the split need a value"
+    else:
+        yield f"# filter: {_yaml_text(_is_not_null(base.schema.names[0]))}"
+    yield "# derive:"
+    yield f"#   has_value: {_yaml_text(_is_not_null(base.schema.names[-1]))}"
+    yield ""
+
+
+def _label_lines(draft: Draft) -> Iterator[str]:
+    label = draft.label
+    if label is not None:
+        yield f"label: {quoted(label)}  # {draft.labels[0].reason}"
+    others = [found for found in draft.labels if found.name != label]
+    if others:
+        what = "another label" if label else "a label, or none"
+        yield f"# choose: {what}; rows without a value would be left out by a filter:"
+        yield from (f"# label: {quoted(found.name)}  # {found.reason}" for found in others)
+    elif label is None:
+        yield "# choose: no column looks like a label:"
+        yield "# label: column"
+    yield ""
+
+
+def _split_lines(draft: Draft) -> Iterator[str]:
+    best, *others = draft.splits
+    if draft.is_split:
+        yield f"# {best.reason}"
+        yield f"split: {_split(best)}"
+    else:
+        yield "# choose: there are too few rows to divide; all are in the split train:"
+        others = [best, *others]
+    for other in others:
+        yield f"# choose: {other.reason}" if draft.is_split else f"# {other.reason}"
+        yield f"# split: {_split(other)}"
+    yield ""
+
+
+def _split(split: SplitProposal) -> str:
+    if split.before:
+        moment = quoted(split.before) if "T" in split.before else split.before
+        return (
+            f"{{column: {quoted(split.column)}, train: {{before: {moment}}}, "
+            f"eval: {{after: {moment}}}}}"
+        )
+    by = f", by: [{quoted(split.column)}]" if split.column else ""
+    return f"{{train: 0.8, eval: 0.2{by}}}"
+
+
+def _encode_lines(draft: Draft) -> Iterator[str]:
+    entries = [
+        (f"  {quoted(found.name)}: {found.encoding}", found)
+        for found in draft.encodings
+        if found.encoding
+    ]
+    if entries:
+        yield "# Fitted on the split train. Reasons are of the rows that init has read."
+        yield "encode:"
+        width = min(_WIDTH, max(len(text) for text, _ in entries))
+        for text, found in entries:
+            yield f"{text:<{width}}  # {_comment(found.reason)}"
+    for found in draft.encodings:
+        if not found.encoding:
+            yield f"# {_comment(found.name)} stays as it is: {_comment(found.reason)}"
+        if found.choice:
+            yield f"# choose: {_comment(found.name)}: {_comment(found.choice)}"
+    yield ""
+
+
+def _comment(text: str) -> str:
+    """Returns a text of one line, as comments are."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def _relative(path: str, folder: str) -> str:
+    if files.is_absolute(path):
+        return path
+    return os.path.relpath(path, folder or ".")
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a YAML scalar, in quotes if needed.
+
+    Quotes are double, with escapes.
+    """
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
+        return text
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
+
+
+def _is_not_null(column: str) -> str:
+    """Returns ``column IS NOT NULL`` as SQL."""
+    if _SQL_NAME.fullmatch(column):
+        return f"{column} IS NOT NULL"
+    name = column.replace('"', '""')
+    return f'"{name}" IS NOT NULL'
+
+
+def _yaml_text(text: str) -> str:
+    """Returns SQL within YAML: in quotes if it has some itself."""
+    return quoted(text) if '"' in text else text

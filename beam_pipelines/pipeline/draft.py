@@ -1,0 +1,241 @@
+"""Drafts a recipe from sampled rows of its sources."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.profile import (
+    Candidate,
+    ColumnProfile,
+    JoinProposal,
+    Proposal,
+    Role,
+    Side,
+    SplitProposal,
+    label_candidates,
+    profile_columns,
+    propose_encodings,
+    propose_join,
+    propose_splits,
+)
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.recipe.settings import Setting
+from beam_pipelines.recipe.yaml import parse_value
+from beam_pipelines.sources import format_of
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.transforms import read
+
+# A sample: all ranges of a small source; else the beginnings of some files, spread over all.
+_RANGES = 8
+_ROWS, _BYTES = 500_000, 128 << 20
+# With fewer rows a split may be empty.
+_FEW_ROWS = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class DraftedJoin:
+    """A join of the base source with another one.
+
+    Attributes:
+      source: the other one.
+      found: by which columns; ``None``: no columns fit.
+      prefix: of the columns that it adds.
+      is_key: whether the right columns are known to be unique, by all rows.
+    """
+
+    source: str
+    found: JoinProposal | None
+    prefix: str
+    is_key: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """What a recipe should say beyond its sources.
+
+    Attributes:
+      joins: one for each source but the base.
+      labels: candidates, the best first; at most the first one is certain.
+      splits: possible ones, the best first.
+      is_split: whether there are rows enough for a split.
+      encodings: of the joined rows' columns.
+      not_null: columns that rows must have a value of: the label, and the time of the split.
+    """
+
+    joins: tuple[DraftedJoin, ...]
+    labels: tuple[Candidate, ...]
+    splits: tuple[SplitProposal, ...]
+    is_split: bool
+    encodings: tuple[Proposal, ...]
+    not_null: tuple[str, ...]
+
+    @property
+    def label(self) -> str | None:
+        """The label, if it is certain."""
+        return next((found.name for found in self.labels if found.is_certain), None)
+
+
+def make_draft(plans: Sequence[SourcePlan], label: str | None = None) -> Draft:
+    """Reads samples of sources, and drafts their recipe.
+
+    Args:
+      plans: of the sources; the first one is the base.
+      label: the label, if it is known; else the best candidate is taken if it is certain.
+
+    Raises:
+      DataError: a file cannot be read.
+    """
+    return draft_of([sample_source(plan) for plan in plans], plans, label)
+
+
+def encode_setting(plan: Plan) -> Setting:
+    """Returns the encodings of a plan without some, as ``--encode`` sets them.
+
+    Args:
+      plan: of a bare file, perhaps with a label and derived columns, which are not encoded.
+
+    Raises:
+      DataError: the file cannot be read.
+    """
+    recipe, kept = plan.recipe, {*plan.encode.written}
+    columns = [
+        dataclasses.replace(column, name=recipe.rename.get(column.name, column.name))
+        for column in sample_source(plan.base).columns.values()
+    ]
+    sparse = {name for part in plan.sparse for name in part.columns}
+    chosen = [column for column in columns if column.name in kept]
+    encodings = {
+        proposal.name: parse_value(proposal.encoding, "--encode")[0]
+        for proposal in _encodings(chosen, recipe.label, sparse)
+        if proposal.encoding
+    }
+    return Setting(("encode",), encodings, "--encode")
+
+
+def sample_source(plan: SourcePlan) -> Side:
+    """Reads the beginnings of some files of a source.
+
+    Rows that cannot be read are left out.
+    """
+    is_whole = len(plan.ranges) <= _RANGES
+    chosen = list(plan.ranges)
+    if not is_whole:
+        firsts = [byte_range for byte_range in plan.ranges if byte_range.number_in_file == 0]
+        chosen = firsts[:: -(-len(firsts) // _RANGES)]
+    states, batches = _quote_states(plan, chosen), []
+    for byte_range in chosen:
+        rows = size = 0
+        for batch in _batches(plan, byte_range, states):
+            batches.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= _ROWS // len(chosen) or size >= _BYTES // len(chosen):
+                is_whole = False
+                break
+    table = pa.Table.from_batches(batches, plan.schema)
+    return Side(plan.source.name, profile_columns(table), table, is_whole)
+
+
+def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, bytes]:
+    """Returns path -> state before each of the first ranges."""
+    if format_of(plan).quoting(plan.source) is None:
+        return {}
+    scanned: dict[str, list[tuple[int, int, int]]] = {}
+    for byte_range in ranges:
+        transition = read.scan_range(plan, byte_range)
+        scanned.setdefault(byte_range.file.path, []).append(transition)
+    return {path: fold(transitions) for path, transitions in scanned.items()}
+
+
+def _batches(
+    plan: SourcePlan, byte_range: ByteRange, states: Mapping[str, bytes]
+) -> Iterator[pa.RecordBatch]:
+    for chunk in read.read_range(plan, byte_range, states, reject=True):
+        yield chunk.batch.select(plan.schema.names)
+
+
+def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | None) -> Draft:
+    """Returns the draft of sampled sources; the first one is the base."""
+    base = sides[0]
+    joins = _drafted_joins(sides)
+    keys = {a for join in joins if join.found for a, _ in join.found.on}
+    own = [
+        dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()
+    ]
+    sparse = {name for plan in plans for part in plan.sparse for name in part.columns}
+    labels = tuple(label_candidates(own, keys, plans[0].labels)) if label is None else ()
+    chosen = label or next((found.name for found in labels if found.is_certain), None)
+    splits = tuple(propose_splits(own, keys, base.is_whole))
+    if splits and splits[0].before and not _can_fit(base.rows, splits[0]):
+        splits = (*splits[1:], splits[0])
+    is_split = base.rows.num_rows >= _FEW_ROWS or not base.is_whole
+    time = splits[0].column if is_split and splits[0].before else None
+    needed = [name for name in (chosen, time) if name is not None]
+    return Draft(
+        joins,
+        labels,
+        splits,
+        is_split,
+        _encodings([*own, *_joined(sides, joins)], chosen, sparse),
+        tuple(
+            name
+            for name in dict.fromkeys(needed)
+            if name in base.columns and (base.columns[name].nulls or not base.is_whole)
+        ),
+    )
+
+
+def _drafted_joins(sides: Sequence[Side]) -> tuple[DraftedJoin, ...]:
+    base = sides[0]
+    taken = set(base.columns)
+    joins = []
+    for side in sides[1:]:
+        prefix = f"{side.name}_"
+        while any(prefix + name in taken for name in side.columns):
+            prefix += "_"
+        taken |= {prefix + name for name in side.columns}
+        found = propose_join(base, side)
+        joins.append(DraftedJoin(side.name, found, prefix, found is not None and side.is_whole))
+    return tuple(joins)
+
+
+def _joined(sides: Sequence[Side], joins: Sequence[DraftedJoin]) -> Iterator[ColumnProfile]:
+    """Yields the columns that joins add."""
+    for side, join in zip(sides[1:], joins, strict=True):
+        if join.found is None:
+            continue
+        keys = {right for _, right in join.found.on}
+        for column in side.columns.values():
+            if column.name not in keys:
+                yield dataclasses.replace(column, name=join.prefix + column.name, is_joined=True)
+
+
+def _encodings(
+    columns: Sequence[ColumnProfile], label: str | None, sparse: set[str]
+) -> tuple[Proposal, ...]:
+    """Returns the encodings; a table of nothing but names keeps them."""
+    proposals = propose_encodings(columns, label, sparse)
+    if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
+        roles = {column.name: column.role for column in columns}
+        proposals = [
+            proposal._replace(encoding="") if roles[proposal.name] is Role.IDENTIFIER else proposal
+            for proposal in proposals
+        ]
+    if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
+        proposals = [proposal._replace(encoding="") for proposal in proposals]
+    return tuple(proposals)
+
+
+def _can_fit(rows: pa.Table, split: SplitProposal) -> bool:
+    """Whether every column has a value in the rows to fit on."""
+    moments = rows.column(split.column)
+    before = pa.scalar(split.before).cast(moments.type)
+    train = rows.filter(pc.less(moments, before))
+    return train.num_rows > 0 and all(
+        len(column.drop_null()) or not len(rows.column(name).drop_null())
+        for name, column in zip(train.column_names, train.columns, strict=True)
+    )
