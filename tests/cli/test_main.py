@@ -426,7 +426,7 @@ def test_roots_of_inputs_are_not_opened() -> None:
 
 
 def test_options_of_beam_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command line with several of Beam's options builds one parser of them."""
+    """Several of Beam's options need one parser of them."""
     built: list[tuple[str, ...]] = []
     build = options._beam_parser
 
