@@ -146,6 +146,10 @@ format: .venv/installed-dev ## Format the code and fix what can be fixed
 api: .venv/installed-dev ## Write docs/api.md from the docstrings
 	$(BIN)/python -m tests.support.api_page
 
+.PHONY: docs
+docs: .venv-docs/installed ## Build the documentation as a site into out/docs, and check its links
+	.venv-docs/bin/python website/build.py
+
 .PHONY: dist
 dist: .venv/installed-dev ## Build sdists and wheels of both packages into dist/ (the reader has the kernels: needs a C++ compiler)
 	rm -rf dist build
@@ -168,7 +172,7 @@ check: lint types imports test-all ## Style, types, imports, tests: what CI runs
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-adapters .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
+	rm -rf .venv .venv-adapters .venv-docs .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -210,6 +214,12 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 
 .venv/installed-fuzz: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
+
+.venv-docs/installed: website/requirements.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --requirement website/requirements.txt
+	@touch $@
 
 # PyTorch and Ray are large, and most work needs neither.
 .venv-adapters/installed: pyproject.toml reader/pyproject.toml constraints.txt tests/adapters/requirements.txt $(NATIVE)

@@ -33,9 +33,16 @@ DIALECT = re.compile(
 EXEMPT = {"tests/test_repository.py"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Folders whose docstrings begin with a short line.
-SHORT_FIRST_LINES = ("beam_pipelines/", "benchmarks/", "dataflow/", "examples/", "tests/")
+SHORT_FIRST_LINES = (
+    "beam_pipelines/",
+    "benchmarks/",
+    "dataflow/",
+    "examples/",
+    "tests/",
+    "website/",
+)
 # Folders whose docstrings and comments use plain words.
-PLAIN_FOLDERS = ("beam_pipelines/", "benchmarks/", "dataflow/", "examples/", "tests/")
+PLAIN_FOLDERS = ("beam_pipelines/", "benchmarks/", "dataflow/", "examples/", "tests/", "website/")
 
 
 def tracked_files() -> list[pathlib.Path]:

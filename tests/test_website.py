@@ -1,0 +1,113 @@
+"""The pages, the navigation and the links of the site."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+
+from website import build
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class NamesOnly(yaml.SafeLoader):
+    """A loader that takes the names of Python objects as nothing."""
+
+
+NamesOnly.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
+
+
+def entries(nav: Any) -> list[str]:
+    """Returns the pages of a navigation, in order."""
+    if isinstance(nav, str):
+        return [nav]
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return [page for part in parts for page in entries(part)]
+
+
+def test_every_page_is_in_the_navigation():
+    """The navigation names each page of the repository once, and no other."""
+    config = yaml.load((ROOT / "website" / "mkdocs.yml").read_text(), NamesOnly)  # noqa: S506
+    pages = [
+        path.relative_to(ROOT).as_posix() for pattern in build.PAGES for path in ROOT.glob(pattern)
+    ]
+    assert sorted(entries(config["nav"])) == sorted(pages)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A page with links of every kind."""
+    for name, text in {
+        "README.md": (
+            "# Top\n\n<!-- run: flights -->\n```console\n$ ls [a](recipe.yaml)\n```\n\n"
+            "[a](docs/a.md#one) [`b`](recipe.yaml#L1) ![c](c.png) [d](docs/) [e](https://e.e/f.py) "
+            "`[g](recipe.yaml)` [h](first.ipynb)\n"
+        ),
+        "docs/a.md": "# A\n\n## One\n",
+        "recipe.yaml": "name: r  # ```\n",
+        "c.png": "",
+        "first.ipynb": (
+            '{"cells": [{"cell_type": "markdown", "source": ["# Note\\n", "text"]}, '
+            '{"cell_type": "code", "source": ["1 + 1"]}]}'
+        ),
+        "website/extra.css": "",
+        "unlinked.yaml": "",
+    }.items():
+        build.write(tmp_path / "root" / name, text)
+    return tmp_path / "root"
+
+
+def test_pages_are_copied_with_the_files_that_they_link_to(repository, tmp_path):
+    """A linked file becomes a page.
+
+    Blocks, code and other links stay as they are.
+    """
+    build.write_pages(repository, tmp_path / "pages")
+    found = {
+        path.relative_to(tmp_path / "pages").as_posix(): path.read_text()
+        for path in (tmp_path / "pages").rglob("*.*")
+    }
+    assert found == {
+        "README.md": (
+            "# Top\n\n```console\n$ ls [a](recipe.yaml)\n```\n\n"
+            "[a](docs/a.md#one) [`b`](recipe.yaml.md#L1) ![c](c.png) [d](docs/) "
+            "[e](https://e.e/f.py) `[g](recipe.yaml)` [h](first.ipynb.md)\n"
+        ),
+        "docs/a.md": "# A\n\n## One\n",
+        "recipe.yaml.md": (
+            "---\nsearch:\n  exclude: true\n---\n\n# recipe.yaml\n\n"
+            "````yaml\nname: r  # ```\n````\n"
+        ),
+        "c.png": "",
+        "first.ipynb.md": "# Note\ntext\n\n```python\n1 + 1\n```\n",
+        "website/extra.css": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("link", "is_broken"),
+    [
+        ("b.html", False),
+        ("b.html#one", False),
+        ("#top", False),
+        ("folder/", False),
+        ("../site/b.html", False),
+        ("https://e.e/none.html", False),
+        ("b%2Ehtml", False),
+        ("none.html", True),
+        ("b.html#two", True),
+        ("#two", True),
+        ("empty/", True),
+    ],
+)
+def test_broken_links_are_found(tmp_path, link, is_broken):
+    """A link to no file, or to no anchor, is broken."""
+    site = tmp_path / "site"
+    build.write(site / "a.html", f'<h1 id="top">A</h1><a href="{link}">b</a>')
+    build.write(site / "b.html", '<h1 id="one">B</h1>')
+    build.write(site / "folder" / "index.html", "")
+    (site / "empty").mkdir()
+    assert list(build.broken_links(site)) == ([f"a.html: {link}"] if is_broken else [])
