@@ -118,3 +118,10 @@ def test_lower_bounds_agree(name):
         (found,) = (one for one in project["project"]["dependencies"] if one.startswith(name))
         bounds.append(re.search(r">=([\d.]+)", found)[1])
     assert bounds[0] == bounds[1]
+
+
+def test_install_page_lists_every_extra():
+    """docs/install.md has each extra for users, and no other."""
+    page = (ROOT / "docs" / "install.md").read_text().partition("| Extra |")[2]
+    shown = set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
+    assert shown == set(FULL["project"]["optional-dependencies"]) - {"dev", "fuzz", "test"}

@@ -169,6 +169,15 @@ label: bought
 """)
 
 
+def make_tutorial(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """The table and the recipe of docs/tutorial.md."""
+    blocks = list(blocks_of("docs/tutorial.md"))
+    program = next(block.text for block in blocks if block.language == "python")
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
+    recipe = next(block.text for block in blocks if block.language == "yaml")
+    (folder / "rides.yaml").write_text(recipe)
+
+
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "flights": make_flights,
     "clicks": make_clicks,
@@ -178,6 +187,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "criteo": make_criteo,
     "visits": make_visits,
     "served": make_served,
+    "tutorial": make_tutorial,
 }
 
 
