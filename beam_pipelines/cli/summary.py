@@ -19,6 +19,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
@@ -59,6 +60,7 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
             file=stream,
         )
     _print_decisions(manifest, stream)
+    _print_warnings(manifest, stream)
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
@@ -89,6 +91,7 @@ def print_description(
     _print_features(described(folder), stream)
     print(_rows_line(manifest), file=stream)
     _print_decisions(manifest, stream)
+    _print_warnings(manifest, stream)
     for name in names:
         for line in _anomaly_lines(folder, name, policy):
             print(visible(line), file=stream)
@@ -118,6 +121,16 @@ def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
     for name, source in manifest["sources"].items():
         for decision in source.get("decisions", ()):
             print(visible(f"found    {name}: {decision}"), file=stream)
+
+
+def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
+    """Prints joins that match nothing or multiply rows."""
+    for warning in _warnings(manifest):
+        print(visible(f"warning  {warning}"), file=stream)
+
+
+def _warnings(manifest: Mapping[str, Any]) -> list[str]:
+    return [warning for join in joins_of(manifest) for warning in join.warnings()]
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:
@@ -225,7 +238,7 @@ def print_statistics(folder: str, form: str, stream: IO[str] | None = None) -> N
 
 
 def description_json(manifest: Mapping[str, Any], folder: str, policy: ValidationPolicy) -> str:
-    """Returns the JSON text of a description: splits, counts, sources, joins, anomalies."""
+    """Returns the JSON text of a description, with warnings and anomalies."""
     anomalies = [
         {"split": name, "severity": severity, "place": where, "text": what}
         for name in manifest["splits"]
@@ -234,7 +247,12 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
     kept = {
         key: manifest[key] for key in ("counts", "sources", "joins", "taken") if key in manifest
     }
-    document = {"splits": to_json(described(folder)), **kept, "anomalies": anomalies}
+    document = {
+        "splits": to_json(described(folder)),
+        **kept,
+        "warnings": _warnings(manifest),
+        "anomalies": anomalies,
+    }
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 

@@ -32,7 +32,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
-from beam_pipelines.pipeline.first_pass_result import FirstPassResult
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
@@ -231,8 +231,11 @@ def write_description(
       stays: whether the folder stays, so that an error may name files in it.
 
     Raises:
-      DataError: ``stops``, and an anomaly is not accepted.
+      DataError: ``stops``, and an anomaly is not accepted, or a join has too few matches or too
+        many.
     """
+    if stops:
+        check_joins_of(plan, result)
     write_files(plan, result, (), partial(files.within, folder), DESCRIPTION, started)
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
+from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.report import ImageSample, choose_images, image_column
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
@@ -204,8 +205,10 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     stays as it is.
 
     Raises:
-      DataError: an anomaly is not accepted, or a row has no label or no record.
+      DataError: an anomaly is not accepted, a join has too few matches or too many, or a row has
+        no label or no record.
     """
+    check_joins_of(plan, result)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label
@@ -219,6 +222,21 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     if record is not None and (nulls := _count_nulls(result, record)):
         raise DataError(missing_records(record, nulls))
     return result
+
+
+def check_joins_of(plan: Plan, result: FirstPassResult) -> None:
+    """Raises ``DataError`` if a join has too few matches or too many."""
+    check_joins(
+        JoinMatches(
+            join.source,
+            counts.matched,
+            counts.unmatched + counts.dropped,
+            counts.added,
+            join.require_match,
+            join.max_fanout,
+        )
+        for join, counts in zip(plan.recipe.join, result.row_counts.joins, strict=True)
+    )
 
 
 def _check_encoded(plan: Plan, result: FirstPassResult) -> None:

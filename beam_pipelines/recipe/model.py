@@ -29,10 +29,12 @@ from beam_pipelines.recipe.values import (
     read_character,
     read_choice,
     read_encoding,
+    read_fanout,
     read_flag,
     read_formats,
     read_integer,
     read_mapping,
+    read_match,
     read_name,
     read_on,
     read_prefix,
@@ -222,6 +224,15 @@ class Join:
         "auto",
         "`auto`",
         "auto decides by the right source's size.",
+    )
+    require_match: float | None = recipe_key(
+        read_match, None, "a warning if none match", "Least share of left rows with a match."
+    )
+    max_fanout: float | None = recipe_key(
+        read_fanout,
+        None,
+        "a warning if rows are added",
+        "Most rows that a left row with a match becomes, on average.",
     )
 
 

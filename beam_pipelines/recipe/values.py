@@ -273,6 +273,10 @@ _read_share_of_rows = read_share(
 )
 
 
+read_match = read_share("a share from 0 to 1, as 0.95 or 95%", lambda share: 0 <= share <= 1)
+read_fanout = read_share("a number from 1, as 1.2", lambda number: number >= 1)
+
+
 @reader(type=["number", "string"])
 def read_budget(value: Value) -> int | float | None:
     """A whole number of rows, or a share of them."""

@@ -1,0 +1,106 @@
+"""Judges joins by their row counts: what matches nothing, or multiplies rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import show_share
+
+
+class JoinMatches(NamedTuple):
+    """What a join found for the left rows that came in.
+
+    Attributes:
+      source: name of the right source.
+      matched, unmatched: left rows with and without a match, kept or not.
+      added: rows that second and further matches add.
+      require_match: least share of matched rows, or ``None``.
+      max_fanout: most rows that a matched row becomes on average, or ``None``.
+    """
+
+    source: str
+    matched: int
+    unmatched: int
+    added: int
+    require_match: float | None = None
+    max_fanout: float | None = None
+
+    @property
+    def rows(self) -> int:
+        """Left rows that came in."""
+        return self.matched + self.unmatched
+
+    @property
+    def share(self) -> float:
+        """Share of them with a match; 1 without rows."""
+        return self.matched / self.rows if self.rows else 1.0
+
+    @property
+    def fanout(self) -> float:
+        """Rows that a row with a match becomes on average."""
+        return (self.matched + self.added) / self.matched if self.matched else 1.0
+
+    def problems(self) -> Iterator[str]:
+        """Yields what the recipe does not allow."""
+        if self.require_match is not None and self.share < self.require_match:
+            yield (
+                f"join with '{self.source}': found {self._matches()}, expected at least "
+                f"{100 * self.require_match:.6g}% of them ('require_match'). Mend the keys, or "
+                "lower it."
+            )
+        if self.max_fanout is not None and self.fanout > self.max_fanout:
+            yield (
+                f"join with '{self.source}': found {self._growth()}, expected at most "
+                f"{self.max_fanout:.6g} ('max_fanout'). Make the keys of the source unique, or "
+                "raise it."
+            )
+
+    def warnings(self) -> Iterator[str]:
+        """Yields likely mistakes that the recipe does not speak of."""
+        if self.require_match is None and self.rows and not self.matched:
+            yield (
+                f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the "
+                "keys of both sides; 'require_match: 0' says that none is right."
+            )
+        if self.max_fanout is None and self.added:
+            yield (
+                f"join with '{self.source}': {self._growth()}. Declare the 'key' of the source if "
+                "it is to be unique, or 'max_fanout' if it is not."
+            )
+
+    def _matches(self) -> str:
+        return (
+            f"a match for {self.matched:,} of {self.rows:,} rows "
+            f"({show_share(self.matched, self.rows)})"
+        )
+
+    def _growth(self) -> str:
+        return (
+            f"{self.matched:,} rows with a match became {self.matched + self.added:,}, "
+            f"{self.fanout:.3g} each"
+        )
+
+
+def check_joins(joins: Iterable[JoinMatches]) -> None:
+    """Raises ``DataError`` for joins that the recipe does not allow."""
+    problems = [problem for join in joins for problem in join.problems()]
+    if problems:
+        raise DataError("\n".join([*problems, "Nothing was written."]))
+
+
+def joins_of(manifest: Mapping[str, Any]) -> list[JoinMatches]:
+    """Returns the joins of a dataset or a description."""
+    recipe = manifest["recipe"].get("join", ())
+    return [
+        JoinMatches(
+            counts["source"],
+            counts["matched"],
+            counts["unmatched"] + counts["dropped"],
+            counts["added"],
+            join.get("require_match"),
+            join.get("max_fanout"),
+        )
+        for counts, join in zip(manifest["joins"], recipe, strict=True)
+    ]

@@ -1,0 +1,57 @@
+"""Runs hold joins to what the recipe expects of them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import PipelineError
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import RunOptions
+
+RECIPE = """
+name: e
+sources: {{events: events.csv, users: users.csv}}
+from: events
+join: [{{source: users, on: {{user: id}}, how: {how}{expected}}}]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "events.csv").write_text("user,n\n" + "".join(f"{i},{i}\n" for i in range(20)))
+    (tmp_path / "users.csv").write_text("id,city\n1,a\n2,b\n2,c\n90,d\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_too_few_matches_stop_a_run(folder: Path, how: str) -> None:
+    """Nothing is written; describe goes on, and validate stops."""
+    text = RECIPE.format(how=how, expected=", require_match: 95%, max_fanout: 1.2")
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    found = r"'users': found a match for 2 of 20 rows \(10.0%\), expected at least 95% .*\n.*became"
+    with pytest.raises(PipelineError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    assert not (folder / "out" / "dataset.json").exists()
+    with pytest.raises(PipelineError, match=found):
+        convert.validate(plan, RunOptions(str(folder / "seen"), quiet=True))
+    convert.describe(plan, RunOptions(str(folder / "seen"), quiet=True))
+
+
+def test_added_rows_are_a_warning(folder: Path) -> None:
+    """The summary shows it, unless the recipe allows them."""
+    for expected, lines in (("", 1), (", max_fanout: 1.5", 0)):
+        text = RECIPE.format(how="left", expected=expected)
+        plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+        out = str(folder / f"out{lines}")
+        printed = io.StringIO()
+        print_summary(convert.convert(plan, out, quiet=True), out, printed)
+        assert (
+            printed.getvalue().count("warning  join with 'users': 2 rows with a match became 3")
+            == lines
+        )
