@@ -198,7 +198,7 @@ def make_model(shape: Sequence[int], classes: int, dtype: tf.DType) -> keras.Mod
 
 
 def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Writes a SavedModel that takes the feature as stored in the shards.
+    """Writes a SavedModel that takes the feature as stored, or raw images.
 
     ``serving_default`` takes string [batch], or numbers, float32 [batch, pixels]. It returns
     ``classes``, the name of the most probable class, string [batch], and ``probabilities``,
@@ -210,25 +210,24 @@ def export(model: keras.Model, classes: Sequence[str], arguments: argparse.Names
     def pixels(content: tf.Tensor) -> tf.Tensor:
         if arguments.raw_shape is not None:
             return tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
-        # As in bp.load: the first frame, resized if the options say so.
+        # As in bp.load: the first frame. Raw images have other sizes than those that a recipe's
+        # 'image: {resize: …, mode: …}' or the options made.
         image = tf.io.decode_image(content, expand_animations=False)
         image.set_shape((None, None, None))
-        if arguments.channels == 1:
+        if shape[2] == 1:
             image = tf.cond(
                 tf.shape(image)[2] < 3,
                 lambda: image[:, :, :1],
                 lambda: tf.image.rgb_to_grayscale(image[:, :, :3]),
             )
-        elif arguments.channels == 3:
+        elif shape[2] == 3:
             image = tf.cond(
                 tf.shape(image)[2] < 3,
                 lambda: tf.repeat(image[:, :, :1], 3, axis=2),
                 lambda: image[:, :, :3],
             )
-        if arguments.image_size:
-            resized = tf.image.resize(image, arguments.image_size, antialias=True)
-            image = tf.saturate_cast(tf.round(resized), tf.uint8)
-        return tf.ensure_shape(image, shape)
+        resized = tf.image.resize(image, shape[:2], antialias=True)
+        return tf.ensure_shape(tf.saturate_cast(tf.round(resized), tf.uint8), shape)
 
     names = tf.constant(list(classes))
 
