@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from beam_pipelines.core import full_package, regular_files
+from beam_pipelines.core import full_package
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.opening.folder import CACHE_BYTES, Folder
 from beam_pipelines.opening.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.opening.splits import Generations, indexed_split
 from beam_pipelines.reader.features import (
@@ -52,15 +52,33 @@ class Dataset:
       label: name of the label's feature, or ``None``.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
         """Opens a dataset.
 
+        Args:
+          folder: a path on this machine, or a URL: ``s3://``, ``gs://``, ``https://``, ``http://``.
+          cache: of a URL, a folder on this machine that keeps parts of shards for ``batches``. All
+            processes of a machine may share it, and several datasets. ``None``: no part is kept.
+          cache_bytes: that the cache has at most. Parts that do not fit are fetched in each epoch.
+
         Raises:
-          DataError: the folder has no manifest, or another version wrote it.
+          DataError: the folder has no manifest, or another version wrote it; or a URL cannot be
+            read: no credentials, no access, no answer.
+          ValueError: ``cache_bytes`` is no positive number.
         """
+        if cache_bytes < 1:
+            raise ValueError(f"cache_bytes: found {cache_bytes}, expected a number from 1.")
         self.folder = os.fspath(folder)
-        path = _join(self.folder, MANIFEST)
-        self._fields, manifest = parse_manifest(_read(path), path, DatasetManifest)
+        self._files = Folder(self.folder, None if cache is None else os.fspath(cache), cache_bytes)
+        self._content = self._files.read(MANIFEST)
+        path = self._files.join(MANIFEST)
+        self._fields, manifest = parse_manifest(self._content, path, DatasetManifest)
         self.manifest: dict[str, Any] = manifest
         self.splits: Mapping[str, int] = {
             name: split["rows"] for name, split in self.manifest["splits"].items()
@@ -73,9 +91,10 @@ class Dataset:
         from google.protobuf import text_format
         from tensorflow_metadata.proto.v0 import schema_pb2
 
-        path = _join(self.folder, self._fields.schema)
+        path = self._files.join(self._fields.schema)
+        content = self._files.read(self._fields.schema)
         try:
-            return text_format.Parse(_read(path).decode(), schema_pb2.Schema())
+            return text_format.Parse(content.decode(), schema_pb2.Schema())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{path}: found no schema in it ({error}). Copy the dataset again, or convert "
@@ -93,7 +112,7 @@ class Dataset:
     @property
     def report(self) -> str:
         """Path of the HTML report."""
-        return _join(self.folder, REPORT)
+        return self._files.join(REPORT)
 
     def head(self, n: int = _SHOWN_ROWS, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.
@@ -118,7 +137,7 @@ class Dataset:
         for shard in self.manifest["splits"][split]["shards"]:
             if missing <= 0:
                 break
-            path = _join(self.folder, shard["path"])
+            path = self._files.join(shard["path"])
             records = inspect.read_examples(path, missing)
             if self.manifest["record"] == "raw":
                 batches.append(pa.record_batch({"record": pa.array(records, pa.large_binary())}))
@@ -258,19 +277,17 @@ class Dataset:
             or several; default: all.
 
         Raises:
-          DataError: the dataset is not on this machine, or has raw records; the split has no rows
-            or no index of parts; a shard is missing or of another size than the manifest says.
+          DataError: the dataset has raw records; the split has no rows or no index of parts; a
+            shard is missing or of another size than the manifest says, which is found while reading
+            if it is remote.
             While reading: a shard is damaged, or contradicts the index, the schema or an argument:
             a number does not fit in its type, an image cannot be decoded.
           ValueError: an argument is wrong, or a package is not installed.
         """
         split = self._split_name(split)
-        if "://" in self.folder:
-            raise DataError(
-                f"{self.folder}: found a URL, expected a local folder. Copy the dataset to this "
-                "machine, and read the copy."
-            )
-        stream = Stream(indexed_split(self.folder, self._fields, split, generations), seed, shuffle)
+        shards = self._files.shards(self._content)
+        found = indexed_split(self._files, self._fields, split, generations, shards)
+        stream = Stream(found, seed, shuffle)
         features = self._to_read(Wishes(columns, fill, types, padding, images), as_)
         options = ReadOptions(
             batch_size,
@@ -365,9 +382,7 @@ class Dataset:
     def _fitted(self, names: list[str]) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan
 
-        return read_plan(
-            lambda path: _read(_join(self.folder, path)), self.folder, self.manifest, names
-        )
+        return read_plan(self._files.read, self.folder, self.manifest, names)
 
     def _need_examples(self, reader: str, remedy: str) -> None:
         """Raises ``DataError`` unless the records are tf.Examples."""
@@ -401,43 +416,11 @@ class Dataset:
         return html
 
 
-def open(folder: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - as ``bp.open``
+def open(  # noqa: A001 - as ``bp.open``
+    folder: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    cache_bytes: int = CACHE_BYTES,
+) -> Dataset:
     """Opens a dataset; see ``Dataset``."""
-    return Dataset(folder)
-
-
-def _join(folder: str, path: str) -> str:
-    """Returns the path of a file in a dataset."""
-    if "://" not in folder:
-        return os.path.join(folder, *path.split("/"))
-    within: str = _files().within(folder, path)
-    return within
-
-
-def _files() -> ModuleType:
-    return full_package.import_module("storage.files", "bp.open of a URL")
-
-
-def _read(path: str) -> bytes:
-    """Reads a file of a dataset, a local one without Beam.
-
-    Raises:
-      DataError: it is not there, or cannot be read.
-    """
-    if "://" in path:
-        files = _files()
-        if files.exists(path):
-            content: bytes = files.read_bytes(path)
-            return content
-    elif os.path.exists(path):
-        try:
-            with regular_files.open_read(path) as file:
-                return file.read()
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
-    folder, name = os.path.split(path)
-    if name != MANIFEST:
-        raise DataError(f"{path}: found no file. Copy the dataset again.")
-    raise DataError(
-        f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
-    )
+    return Dataset(folder, cache=cache, cache_bytes=cache_bytes)

@@ -6,11 +6,16 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+import pyarrow as pa
+
+from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.opening.folder import Folder
 from beam_pipelines.opening.manifest_reader import DatasetManifest
 from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
-from beam_pipelines.tfrecord.part_index import IndexedShard, read_index
+from beam_pipelines.remote.shards import RemoteShards
+from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
 
 # Numbers of generations; ``None``: all.
 Generations: TypeAlias = "int | Iterable[int] | None"
@@ -40,15 +45,20 @@ def choose_generations(folder: str, there: Sequence[int], wanted: Generations) -
 
 
 def indexed_split(
-    folder: str, manifest: DatasetManifest, name: str, wanted: Generations = None
+    folder: Folder,
+    manifest: DatasetManifest,
+    name: str,
+    wanted: Generations = None,
+    remote: RemoteShards | None = None,
 ) -> Split:
     """Returns the shards of a split with the parts of their indexes.
 
     Args:
-      folder: a local path.
+      folder: of the dataset.
       manifest: of the dataset.
       name: of the split.
       wanted: generations, as for ``choose_generations``.
+      remote: reads shards that are not on this machine.
 
     Raises:
       DataError: there are no rows, or no index; or the index is damaged, or of other shards.
@@ -56,26 +66,37 @@ def indexed_split(
     """
     numbers = [generation.number for generation in manifest.generations] or [1]
     indexed = []
-    for number in choose_generations(folder, numbers, wanted):
+    for number in choose_generations(folder.path, numbers, wanted):
         shards = [shard for shard in manifest.splits[name].shards if shard.generation == number]
         if not any(shard.rows for shard in shards):
             continue
-        path = os.path.join(folder, *index_path(name, number).split("/"))
-        if not os.path.exists(path):
-            raise DataError(
-                f"{path}: found no index of the shards' parts, which batches() reads by. Make it "
-                f"once: beam-pipelines index {folder}"
-            )
         expected = [
             IndexedShard(shard.path, shard.rows, shard.bytes, shard.crc32c) for shard in shards
         ]
         files = tuple(
-            ShardFile(os.path.join(folder, *shard.path.split("/")), shard.rows, shard.bytes)
-            for shard in shards
+            ShardFile(folder.join(shard.path), shard.rows, shard.bytes) for shard in shards
         )
-        indexed.append(Indexed(files, read_index(path, manifest.compression, expected)))
+        found = _read_index(folder, index_path(name, number), manifest.compression, expected)
+        indexed.append(Indexed(files, found, remote))
     if not indexed:
         raise DataError(
-            f"{folder}: found no rows in split '{name}'. Change 'split' or 'filter' in the recipe."
+            f"{folder.path}: found no rows in split '{name}'. Change 'split' or 'filter' in the "
+            "recipe."
         )
     return make_split(name, indexed)
+
+
+def _read_index(
+    folder: Folder, path: str, compression: Compression, shards: Sequence[IndexedShard]
+) -> PartIndex:
+    """Maps a local index into memory, and reads a remote one."""
+    full = folder.join(path)
+    content = folder.find(path) if folder.is_remote else b""
+    if content is None or not (folder.is_remote or os.path.exists(full)):
+        raise DataError(
+            f"{full}: found no index of the shards' parts, which batches() reads by. Make it "
+            f"once: beam-pipelines index {folder.path}"
+        )
+    if folder.is_remote:
+        return parse_index(pa.py_buffer(content), full, compression, shards)
+    return read_index(full, compression, shards)

@@ -179,6 +179,8 @@ def convert(
     options = RunOptions(output, overwrite, resume, beam_options, quiet)
     with report_disk_space(planned, options, warn):
         convert_module.run_conversion(planned, options)
+    if beam_options:
+        files.use_options(beam_options)  # the dataset is opened without Beam
     return Dataset(output)
 
 

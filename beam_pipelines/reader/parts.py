@@ -7,6 +7,8 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ from beam_pipelines.core import regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
+from beam_pipelines.remote.shards import RemoteShards
 from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
 from beam_pipelines.tfrecord.parts import inflate_part, inflate_parts
@@ -30,10 +33,17 @@ class ShardFile(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """Shards, and the index of their parts."""
+    """Shards, and the index of their parts.
+
+    Attributes:
+      files: the shards.
+      parts: of them.
+      remote: reads the shards; ``None``: they are on this machine.
+    """
 
     files: tuple[ShardFile, ...]
     parts: PartIndex
+    remote: RemoteShards | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,15 +115,29 @@ class Block(NamedTuple):
     order: Int64s
 
 
-def load(split: Split, epoch: Epoch, places: Int64s) -> Block:
+def load(
+    split: Split,
+    epoch: Epoch,
+    places: Int64s,
+    fetched: Sequence[Future[bytes] | None] = (),
+) -> Block:
     """Reads, inflates and checks the parts with some places in an epoch.
+
+    Args:
+      split: the parts are of.
+      epoch: the order.
+      places: of the parts.
+      fetched: for each part its bytes in the file, or ``None``; empty: none is fetched.
 
     Raises:
       DataError: a shard is missing, damaged, or another file than the index is of.
     """
     parts = epoch.parts[places].tolist()
     found = [split.find(part) for part in parts]
-    data = [_read(*one) for one in found]
+    data = [
+        read_bytes(*one) if future is None else future.result()
+        for one, future in itertools.zip_longest(found, fetched)
+    ]
     inflated = inflate_parts([one.parts for one, _ in found], [part for _, part in found], data)
     frames = [
         _frames(*one, inflated[number] if inflated else _inflate(*one, data[number]))
@@ -128,7 +152,7 @@ def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray:
     Raises:
       DataError: as ``load``.
     """
-    return _frames(found, part, _inflate(found, part, _read(found, part)))
+    return _frames(found, part, _inflate(found, part, read_bytes(found, part)))
 
 
 def _inflate(found: Indexed, part: int, data: bytes) -> bytes:
@@ -166,10 +190,17 @@ def _where(found: Indexed, part: int) -> str:
     )
 
 
-def _read(found: Indexed, part: int) -> bytes:
+def read_bytes(found: Indexed, part: int) -> bytes:
+    """Returns a part's bytes in its shard.
+
+    Raises:
+      DataError: the shard is missing, cannot be read, or has another size.
+    """
     columns = found.parts.columns
     shard = found.files[columns.shard[part]]
     offset, size = int(columns.offset[part]), int(columns.bytes[part])
+    if found.remote is not None:
+        return found.remote.read(shard.path, offset, size, partial(check_size, shard))
     try:
         with regular_files.open_read(shard.path) as file:
             check_size(shard, os.fstat(file.fileno()).st_size)
@@ -194,11 +225,13 @@ def check_size(shard: ShardFile, found: int | None) -> None:
         )
 
 
-def check_files(files: Sequence[ShardFile]) -> None:
+def check_files(found: Indexed) -> None:
     """Checks that shards are there and have the sizes of the manifest.
+
+    Remote ones are checked by the first request for each.
 
     Raises:
       DataError: one is not, or has another.
     """
-    for file in files:
+    for file in () if found.remote else found.files:
         check_size(file, os.path.getsize(file.path) if os.path.exists(file.path) else None)

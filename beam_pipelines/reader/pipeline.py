@@ -13,10 +13,11 @@ import numpy as np
 
 from beam_pipelines.reader.columns import Column
 from beam_pipelines.reader.features import Feature
-from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, divide, spread
+from beam_pipelines.reader.fetching import Fetcher, first_kept, shares
+from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
 from beam_pipelines.reader.parts import Block, load
-from beam_pipelines.reader.sequence import Plan
+from beam_pipelines.reader.sequence import Plan, Source
 
 # Rows of a rank that are parsed at once; batches are cut from them.
 GROUP_ROWS = 16384
@@ -55,8 +56,8 @@ class _Needed(NamedTuple):
 class _Held:
     """The parts that are loaded or being loaded."""
 
-    def __init__(self, executor: ThreadPoolExecutor) -> None:
-        self._executor = executor
+    def __init__(self, executor: ThreadPoolExecutor, fetcher: Fetcher | None) -> None:
+        self._executor, self._fetcher = executor, fetcher
         # Stream, epoch and place -> the block of the part, and the part's number in it.
         self._found: dict[tuple[tuple[int, int], int], tuple[Future[Block], int]] = {}
         self._sizes: dict[Future[Block], int] = {}
@@ -73,7 +74,7 @@ class _Held:
             if not len(mine):
                 continue
             places = (keys[mine] & ((1 << _PLACE_BITS) - 1)).tolist()
-            self._load(plan, number, places)
+            self._load(source, places)
             for key, place in zip(mine.tolist(), places, strict=True):
                 block, in_block = self._found[source.key, place]
                 if block not in bases:
@@ -81,24 +82,26 @@ class _Held:
                     count += self._sizes[block]
                 numbers[key] = bases[block] + in_block
             # The next plan begins in the window where this one ends.
-            windows = source.epoch.windows
-            first = windows[np.searchsorted(windows, places[-1], side="right") - 1]
+            first = first_kept(source, places)
             kept |= {
                 (key, place): found
                 for (key, place), found in self._found.items()
                 if key == source.key and place >= first
             }
+            if self._fetcher is not None:
+                self._fetcher.forget(source, first)
         self._found = kept
         self._sizes = {block: self._sizes[block] for block, _ in kept.values()}
         return _Needed(list(bases), numbers[entries])
 
-    def _load(self, plan: Plan, number: int, places: Sequence[int]) -> None:
+    def _load(self, source: Source, places: Sequence[int]) -> None:
         """Begins to load those parts of a source that are not held."""
-        key, split, epoch = plan.sources[number]
+        key, split, epoch = source
         missing = [place for place in places if (key, place) not in self._found]
         for start in range(0, len(missing), MOST_PARTS):
             some = missing[start : start + MOST_PARTS]
-            block = self._executor.submit(load, split, epoch, np.array(some))
+            fetched = [self._fetcher.take(source, place) for place in some] if self._fetcher else []
+            block = self._executor.submit(load, split, epoch, np.array(some), fetched)
             self._sizes[block] = len(some)
             self._found |= {(key, place): (block, at) for at, place in enumerate(some)}
 
@@ -111,6 +114,7 @@ def read_groups(
     world_size: int,
     seed: int,
     is_spread: bool,
+    is_remote: bool,
 ) -> Generator[Group, None, None]:
     """Yields a rank's rows of each plan, in order.
 
@@ -120,6 +124,7 @@ def read_groups(
       rank, world_size: the part of each batch to read.
       seed: of random crops, and of the order of rows within a rank's batch.
       is_spread: whether that order differs from that of the parts.
+      is_remote: whether any shards are.
 
     Raises:
       DataError: a shard is missing, damaged, or contradicts the manifest or the schema.
@@ -128,10 +133,10 @@ def read_groups(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     executor = ThreadPoolExecutor(min(MAX_THREADS, cores or 1), "beam-pipelines-reader")
     waiting: collections.deque[Future[Group]] = collections.deque()
-    held = _Held(executor)
+    fetcher = Fetcher() if is_remote else None
+    held = _Held(executor, fetcher)
     try:
-        for plan in plans:
-            own, sizes = divide(plan.taken, plan.sizes, rank, world_size)
+        for plan, own, sizes in shares(plans, rank, world_size, fetcher):
             # Its blocks were submitted before it, so they are running or done.
             waiting.append(executor.submit(parse, plan, own, sizes, held.find(plan, own)))
             if len(waiting) > GROUPS_AHEAD:
@@ -139,6 +144,8 @@ def read_groups(
         while waiting:
             yield waiting.popleft().result()
     finally:
+        if fetcher is not None:
+            fetcher.close()
         executor.shutdown(wait=True, cancel_futures=True)
 
 

@@ -66,7 +66,7 @@ class Reader(Iterator[Batch]):
         _check(streams, features, options)
         for stream in streams:
             for found in stream.split.indexed:
-                check_files(found.files)
+                check_files(found)
         size = options.batch_size * options.world_size
         self._order = Batches(tuple(streams), tuple(weights), size, options.remainder)
         self.features, self.options = features, options
@@ -234,6 +234,7 @@ class Reader(Iterator[Batch]):
             options.world_size,
             self._order.seed,
             self._order.is_shuffled,
+            any(found.remote for stream in self.streams for found in stream.split.indexed),
         )
         try:
             for plan, edges, columns in groups:

@@ -16,12 +16,13 @@ from typing import BinaryIO, NamedTuple
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions, S3Options
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, S3Options
 
 from beam_pipelines.core import regular_files
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.signals import has_raised
+from beam_pipelines.remote import stores
 from beam_pipelines.storage import input_roots, object_stores
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
@@ -48,6 +49,17 @@ def use_options(arguments: Sequence[str]) -> None:
         keep_secret(secret or "")
     object_stores.check_endpoint(s3.s3_endpoint_url)
     FileSystems.set_options(options)
+    # For datasets, which are opened without Beam.
+    stores.use(
+        stores.Access(
+            s3.s3_endpoint_url,
+            s3.s3_access_key_id,
+            s3.s3_secret_access_key,
+            s3.s3_session_token,
+            s3.s3_region_name,
+            options.view_as(GoogleCloudOptions).no_auth,
+        )
+    )
 
 
 def join(folder: str, *names: str) -> str:

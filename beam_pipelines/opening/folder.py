@@ -1,0 +1,89 @@
+"""The folder of a dataset, also of a remote one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import NamedTuple
+
+from beam_pipelines.core import regular_files
+from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.remote import stores
+from beam_pipelines.remote.cache import Cache
+from beam_pipelines.remote.shards import RemoteShards
+
+# Bytes of a cache, unless others are asked for.
+CACHE_BYTES = 16 << 30
+# Hexadecimal digits of a dataset's name in a cache.
+_NAME_DIGITS = 32
+
+
+class Folder(NamedTuple):
+    """A dataset's folder, and where parts of a remote one are kept.
+
+    Attributes:
+      path: of the folder, or its URL.
+      cache: a folder on this machine, or ``None``.
+      cache_bytes: of all parts in the cache.
+    """
+
+    path: str
+    cache: str | None = None
+    cache_bytes: int = 0
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is a URL."""
+        return stores.is_url(self.path)
+
+    def join(self, path: str) -> str:
+        """Returns the path or URL of a file in it."""
+        if self.is_remote:
+            return f"{self.path.rstrip('/')}/{path}"
+        return os.path.join(self.path, *path.split("/"))
+
+    def find(self, path: str) -> bytes | None:
+        """Returns a file, or ``None`` if there is none.
+
+        Raises:
+          DataError: it cannot be read.
+        """
+        full = self.join(path)
+        try:
+            if self.is_remote:
+                return stores.get(full)
+            with regular_files.open_read(full) as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DataError(f"{full}: cannot be read ({error.strerror}).") from error
+
+    def read(self, path: str) -> bytes:
+        """Returns a file.
+
+        Raises:
+          DataError: it is not there, or cannot be read.
+        """
+        found = self.find(path)
+        if found is not None:
+            return found
+        if path != MANIFEST:
+            raise DataError(f"{self.join(path)}: found no file. Copy the dataset again.")
+        raise DataError(
+            f"{self.path}: found no {MANIFEST}, so there is no dataset, or none that was finished."
+        )
+
+    def shards(self, manifest: bytes) -> RemoteShards | None:
+        """Returns the reader of remote shards; ``None``: they are on this machine.
+
+        Args:
+          manifest: the content of ``dataset.json``, which another dataset at the URL has not.
+        """
+        if not self.is_remote:
+            return None
+        if self.cache is None:
+            return RemoteShards(self.path, None)
+        name = hashlib.sha256(self.path.encode() + b"\0" + manifest).hexdigest()[:_NAME_DIGITS]
+        return RemoteShards(self.path, Cache(self.cache, self.cache_bytes, name))

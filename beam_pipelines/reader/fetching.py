@@ -1,0 +1,117 @@
+"""Fetches the parts of remote shards before they are needed.
+
+A request takes tens of milliseconds, in which a core parses thousands of rows. So the parts of the
+next plans are asked for at once, as long as their bytes are bounded.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from beam_pipelines.reader.order import Entries, Int64s, divide
+from beam_pipelines.reader.parts import read_bytes
+from beam_pipelines.reader.sequence import Plan, Source
+
+# Requests at a time. Arrow's client of S3 keeps 25 connections.
+MOST_REQUESTS = 24
+# Bytes of shards that are fetched before their plan, and plans that are made before it is read.
+MOST_BYTES = 64 << 20
+MOST_PLANS = 8
+
+_Place = tuple[tuple[int, int], int]
+
+
+class OwnPlan(NamedTuple):
+    """A rank's share of a plan.
+
+    Attributes:
+      plan: the batches.
+      own: what the rank takes.
+      sizes: int64[n], its rows of each batch.
+    """
+
+    plan: Plan
+    own: Entries
+    sizes: Int64s
+
+
+def places_of(own: Entries, source: int) -> list[int]:
+    """Returns the places of a rank's parts of a source, in order."""
+    found: list[int] = np.unique(own.places[own.sources == source]).tolist()
+    return found
+
+
+def first_kept(source: Source, places: Sequence[int]) -> int:
+    """Returns the first place that a later plan may need."""
+    windows = source.epoch.windows
+    return int(windows[np.searchsorted(windows, places[-1], side="right") - 1])
+
+
+class Fetcher:
+    """Parts that are being fetched."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(MOST_REQUESTS, "beam-pipelines-fetch")
+        # Stream, epoch and place -> the part's bytes; ``None`` once they are taken.
+        self._found: dict[_Place, Future[bytes] | None] = {}
+
+    def begin(self, share: OwnPlan) -> int:
+        """Begins to fetch a plan's parts; returns how many bytes."""
+        count = 0
+        for number, source in enumerate(share.plan.sources):
+            places = places_of(share.own, number)
+            for place in places:
+                if (source.key, place) not in self._found:
+                    found, part = source.split.find(int(source.epoch.parts[place]))
+                    if found.remote is not None:
+                        count += int(found.parts.columns.bytes[part])
+                        future = self._executor.submit(read_bytes, found, part)
+                        self._found[source.key, place] = future
+        return count
+
+    def take(self, source: Source, place: int) -> Future[bytes] | None:
+        """Returns the bytes of a part, which are not held any more."""
+        key = source.key, place
+        if key not in self._found:
+            return None
+        future, self._found[key] = self._found[key], None
+        return future
+
+    def forget(self, source: Source, first: int) -> None:
+        """Forgets parts that were taken, before a place."""
+        self._found = {
+            (key, place): future
+            for (key, place), future in self._found.items()
+            if future is not None or key != source.key or place >= first
+        }
+
+    def close(self) -> None:
+        """Ends the threads, once their requests are answered."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def shares(
+    plans: Iterator[Plan], rank: int, world_size: int, fetcher: Fetcher | None
+) -> Iterator[OwnPlan]:
+    """Yields a rank's shares of plans, whose parts are being fetched."""
+    waiting: collections.deque[tuple[OwnPlan, int]] = collections.deque()
+    fetched = 0
+    for plan in plans:
+        share = OwnPlan(plan, *divide(plan.taken, plan.sizes, rank, world_size))
+        if fetcher is None:
+            yield share
+            continue
+        size = fetcher.begin(share)
+        waiting.append((share, size))
+        fetched += size
+        while fetched > MOST_BYTES or len(waiting) > MOST_PLANS:
+            first, size = waiting.popleft()
+            fetched -= size
+            yield first
+    for first, _ in waiting:
+        yield first

@@ -1,0 +1,1 @@
+"""Files in object stores and on web servers, read without Beam."""

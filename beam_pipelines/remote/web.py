@@ -1,0 +1,127 @@
+"""Reads files of web servers by ranges, over connections that stay open."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+
+_ANSWER_SECS = 30
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MISSING, _REFUSED, _PAST_END = (404, 410), (401, 403), 416
+
+
+class WebServers:
+    """Connections to web servers, for threads and processes of their own."""
+
+    def __init__(self, headers: Callable[[], dict[str, str]] = dict) -> None:
+        """Prepares to read.
+
+        Args:
+          headers: returns those of the next request.
+        """
+        self._headers = headers
+        self._connections = threading.local()
+
+    def get(self, url: str) -> bytes:
+        """Returns a whole file.
+
+        Raises:
+          FileNotFoundError: there is none.
+          PermissionError: the server wants credentials.
+          OSError: the request failed.
+        """
+        return self._request(url, {})[1]
+
+    def read(self, url: str, offset: int, size: int) -> tuple[bytes, int]:
+        """Returns a range of a file, and the file's size.
+
+        Raises:
+          OSError: as ``get``.
+          ValueError: the server gives no ranges.
+        """
+        found, content = self._request(url, {"Range": f"bytes={offset}-{offset + size - 1}"})
+        total = (found.headers.get("Content-Range") or "").rpartition("/")[2]
+        if found.status == _PAST_END and total.isdigit():
+            return b"", int(total)  # the file ends before
+        if found.status != http.HTTPStatus.PARTIAL_CONTENT or not total.isdigit():
+            raise ValueError(
+                f"found a server that answers a request for a range with status {found.status}, "
+                "expected one with ranges (status 206)"
+            )
+        return content, int(total)
+
+    def _request(self, url: str, headers: dict[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+        first, own = url, self._headers()
+        for _ in range(_MOST_REDIRECTS + 1):
+            parts = urllib.parse.urlsplit(url)
+            key = parts.scheme, parts.netloc
+            try:
+                answer, content = self._ask(key, parts, headers | (own if url == first else {}))
+            except (http.client.HTTPException, OSError) as error:
+                self._open().pop(key, None)
+                # A connection that the server closed, or an answer that ends early.
+                raise OSError(str(error) or type(error).__name__) from error
+            if answer.status not in _REDIRECTS:
+                break
+            url = urllib.parse.urljoin(url, answer.headers.get("Location", ""))
+            if parts.scheme == "https" and not url.startswith("https:"):
+                raise ValueError("found a redirect from https to another scheme")
+        status = f"status {answer.status} {answer.reason}"
+        if answer.status in _MISSING:
+            raise FileNotFoundError(status)
+        if answer.status in _REFUSED:
+            raise PermissionError(status)
+        if answer.status >= http.HTTPStatus.MULTIPLE_CHOICES and answer.status != _PAST_END:
+            raise OSError(status)
+        return answer, content
+
+    def _ask(
+        self, key: tuple[str, str], parts: urllib.parse.SplitResult, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connections = self._open()
+        if key not in connections:
+            connections[key] = _connect(parts)
+        connection = connections[key]
+        path = urllib.parse.quote(parts.path or "/", safe="/%")
+        target = f"{path}?{parts.query}" if parts.query else path
+        connection.request("GET", target, headers=headers)
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+    def _open(self) -> dict[tuple[str, str], http.client.HTTPConnection]:
+        """Returns the connections of this thread; a forked process has none."""
+        if getattr(self._connections, "process", None) != os.getpid():
+            self._connections.process = os.getpid()
+            self._connections.found = {}
+        found: dict[tuple[str, str], http.client.HTTPConnection] = self._connections.found
+        return found
+
+
+def _connect(parts: urllib.parse.SplitResult) -> http.client.HTTPConnection:
+    """Returns a connection to a server, perhaps through a proxy."""
+    host = parts.hostname or ""
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not urllib.request.proxy_bypass(host):
+        through = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    else:
+        through = None
+    first = through or parts
+    if parts.scheme == "https":
+        made: http.client.HTTPConnection = http.client.HTTPSConnection(
+            first.hostname or "", first.port, timeout=_ANSWER_SECS, context=_context()
+        )
+    else:
+        made = http.client.HTTPConnection(first.hostname or "", first.port, timeout=_ANSWER_SECS)
+    if through:
+        made.set_tunnel(host, parts.port or {"https": 443}.get(parts.scheme, 80))
+    return made
+
+
+def _context() -> ssl.SSLContext:
+    return ssl.create_default_context()
