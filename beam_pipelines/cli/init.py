@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.cli.recipe_text import recipe_text
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
-from beam_pipelines.pipeline.draft import make_draft
+from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.draft import draft_of_images, make_draft
 from beam_pipelines.recipe.lines import Lines
-from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources import SHARD_NUMBER
 from beam_pipelines.sources.plan import SourcePlan
@@ -40,9 +41,10 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             f"{output}: is there already. Add --overwrite to replace it, or choose another "
             "--output."
         )
-    plans = [_plan(source) for source in name_sources(data)]
+    known = _image_recipe(data)
+    plans = [_plan(source) for source in (known.sources.values() if known else name_sources(data))]
     folder = os.path.dirname(output)
-    text = recipe_text(plans, make_draft(plans), folder)
+    text = recipe_text(plans, draft_of_images(known, plans) if known else make_draft(plans), folder)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
         if files.exists(schema_path) and not overwrite:
@@ -55,6 +57,14 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             file.write(schema)
     with files.replace(output) as file:
         file.write(f"{MODELINE}\n{text}".encode())
+
+
+def _image_recipe(data: Sequence[str]) -> Recipe | None:
+    """Returns the recipe of one folder of images; ``None`` for other data."""
+    if len(data) != 1 or not recipes.of_images(data[0]):
+        return None
+    recipe, _ = recipes.read(data[0])
+    return recipe
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:

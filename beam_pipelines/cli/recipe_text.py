@@ -73,6 +73,13 @@ def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterato
     else:
         yield "    path:"
         yield from (f"      - {path}" for path in paths)
+    if source.format:
+        yield f"    format: {source.format}"
+    if source.columns:
+        yield f"    columns: [{', '.join(map(quoted, source.columns))}]"
+    if source.types:
+        types = ", ".join(f"{quoted(name)}: {type_}" for name, type_ in source.types.items())
+        yield f"    types: {{{types}}}"
     number = len(plan.files)
     found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."
@@ -102,10 +109,8 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
             else f"{{{', '.join(f'{quoted(a)}: {quoted(b)}' for a, b in pairs)}}}"
         )
         yield f"  # {join.found.reason}"
-        yield (
-            f"  - {{source: {quoted(join.source)}, on: {on}, how: left, "
-            f"prefix: {quoted(join.prefix)}}}"
-        )
+        prefix = f", prefix: {quoted(join.prefix)}" if join.prefix else ""
+        yield f"  - {{source: {quoted(join.source)}, on: {on}, how: {join.how}{prefix}}}"
     for join in joins:
         if join.found is None:
             yield (

@@ -23,6 +23,7 @@ from beam_pipelines.analysis.profile import (
     propose_splits,
 )
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import parse_value
 from beam_pipelines.sources import format_of
@@ -46,12 +47,14 @@ class DraftedJoin:
       found: by which columns; ``None``: no columns fit.
       prefix: of the columns that it adds.
       is_key: whether the right columns are known to be unique, by all rows.
+      how: ``left`` or ``inner``.
     """
 
     source: str
     found: JoinProposal | None
     prefix: str
     is_key: bool = False
+    how: str = "left"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +94,26 @@ def make_draft(plans: Sequence[SourcePlan], label: str | None = None) -> Draft:
       DataError: a file cannot be read.
     """
     return draft_of([sample_source(plan) for plan in plans], plans, label)
+
+
+def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
+    """Returns the draft of a folder of images, with classes or a table.
+
+    Args:
+      recipe: for the folder, as ``image_folder`` makes it.
+      plans: of its sources; the first one is of the images.
+    """
+    reason = "The table names the images. 'how: left' keeps images that it does not name."
+    joins = [
+        DraftedJoin(
+            join.source, JoinProposal(join.on, 1.0, reason), join.prefix, is_key=True, how=join.how
+        )
+        for join in recipe.join
+    ]
+    labels = [Candidate(recipe.label, "of the folders or the table", True)] if recipe.label else []
+    whole = SplitProposal("", "", "by a hash of the row")
+    is_split = len(plans[0].files) >= _FEW_ROWS
+    return Draft(tuple(joins), tuple(labels), (whole,), is_split, (), ())
 
 
 def encode_setting(plan: Plan) -> Setting:

@@ -12,6 +12,7 @@ from beam_pipelines.recipe import json_schema, reader
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
+from beam_pipelines.recipe.yaml import Tree
 from beam_pipelines.sources import FORMATS
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
@@ -52,8 +53,9 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
       RecipeError: the file cannot be read, or is not YAML.
     """
     if not is_recipe(path):
-        if settings:
-            return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND)
+        found = of_images(path)
+        if settings or found:
+            return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND, found)
         return reader.bare_recipe(path), []
     # Imports Beam, which reading a recipe from text does not need.
     from beam_pipelines.storage import files
@@ -67,6 +69,16 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
             f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."
         ) from error
     return read_text(text, path, os.path.dirname(path), settings)
+
+
+def of_images(path: str) -> Tree | None:
+    """Returns the recipe's tree if a path is a folder of images."""
+    if not os.path.isdir(path):
+        return None
+    # Imports Beam, as ``read`` does.
+    from beam_pipelines.pipeline.image_folders import image_folder
+
+    return image_folder(path)
 
 
 def read_text(

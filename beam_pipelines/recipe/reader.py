@@ -113,10 +113,18 @@ def set_bare_recipe(
     settings: Sequence[Setting],
     formats: Iterable[str],
     encodings: Mapping[str, Any],
+    found: Tree | None = None,
 ) -> tuple[Recipe, list[Problem]]:
-    """Returns the recipe of one file with settings, and its problems."""
+    """Returns the recipe of data with settings, and its problems.
+
+    Args:
+      path: of the data.
+      settings: values for the recipe's keys.
+      formats, encodings: as in ``read_recipe``.
+      found: the recipe that the data show; ``None``: that of one file.
+    """
     name, text = bare_name(path), Scalar(path, path)
-    tree: Tree = {"name": Scalar(name, name), "sources": {name: text}}
+    tree: Tree = found or {"name": Scalar(name, name), "sources": {name: text}}
     problems = check_set_variables(tree, settings)
     tree = apply_settings(tree, settings, problems)
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)

@@ -56,6 +56,8 @@ FILE_SCHEMA = pa.schema(
         (FILENAME, pa.string()),
     ]
 )
+# The path without its suffix, which tables of labels often have; read where ``columns`` names it.
+STEM = "image/stem"
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 _WILDCARD = re.compile(r"[*?[]")
 
@@ -86,7 +88,7 @@ class Images(Format):
           RecipeProblems: there are no images, they are not all in class folders, or in others than
             the recipe names.
         """
-        root = _common_folder([_root(path) for path in source.path])
+        root = common_folder([_root(path) for path in source.path])
         folders = tuple(path for path in source.path if _is_folder(path))
         images = tuple(file for file in files if _is_image(file.path, folders))
         if not images:
@@ -94,8 +96,10 @@ class Images(Format):
             raise RecipeProblems([problem(source, "path", message)])
         classes = _classes(source, root, images, folders)
         names = [name for name in FILE_SCHEMA.names if classes or name not in (LABEL, CLASS)]
+        names += [STEM] if STEM in source.columns else []
+        known = FILE_SCHEMA.append(pa.field(STEM, pa.string()))
         selected = inference.selected(source, tuple(names))
-        read_schema = pa.schema([FILE_SCHEMA.field(name) for name in selected])
+        read_schema = pa.schema([known.field(name) for name in selected])
         labels = {LABEL: classes} if classes else {}
         return Contents(
             tuple(names), FILE_SCHEMA, read_schema, labels=labels, files=images, root=root
@@ -122,15 +126,9 @@ class Images(Format):
                 continue
             filename = files.relative(file.path, plan.root)
             class_ = _class_of(filename)
-            rows.append(
-                dict(
-                    zip(
-                        FILE_SCHEMA.names,
-                        (data, *look, ids.get(class_), class_, filename),
-                        strict=True,
-                    )
-                )
-            )
+            values = (data, *look, ids.get(class_), class_, filename)
+            row = dict(zip(FILE_SCHEMA.names, values, strict=True))
+            rows.append({**row, STEM: os.path.splitext(filename)[0]})
             size += len(data)
             if size >= CHUNK_BYTES or len(rows) == MAX_CHUNK_ROWS:
                 yield Rows(_batch(plan, rows), tuple(rejected))
@@ -207,7 +205,7 @@ def _root(path: str) -> str:
     return path[: match.start() if match else None].rpartition("/")[0]
 
 
-def _common_folder(folders: Sequence[str]) -> str:
+def common_folder(folders: Sequence[str]) -> str:
     """Returns the deepest folder that contains all the folders."""
     names = zip(*(folder.split("/") for folder in folders), strict=False)
     return "/".join(

@@ -1,0 +1,130 @@
+"""Folders of images, with a folder a class or a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from beam_pipelines.cli.init import write_recipe
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.transforms import read
+from tests.support.image_files import encode
+
+BREEDS = ["pug", "lab"]
+
+
+def write_images(folder: Path, names: list[str]) -> None:
+    """Writes small images."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(np.full((4, 5, 3), 9, np.uint8), "png"))
+
+
+def planned(path: Path) -> Plan:
+    """Returns the plan of ``convert PATH``, and checks that of ``init PATH``."""
+    recipe, problems = recipes.read(str(path))
+    assert problems == []
+    plan = make_plan(recipe)
+    text = path.parent / f"{path.name}.yaml"
+    write_recipe([str(path)], str(text), overwrite=True)
+    by_init = make_plan(recipes.load(str(text)))
+    assert by_init.encode.columns == plan.encode.columns
+    assert by_init.recipe.label == plan.recipe.label
+    assert [join.on for join in by_init.recipe.join] == [join.on for join in recipe.join]
+    return plan
+
+
+def test_a_folder_a_class(tmp_path: Path) -> None:
+    """The class is the label, and other files do not matter."""
+    write_images(tmp_path / "pics", [f"{name}/{n}.png" for name in BREEDS for n in range(3)])
+    (tmp_path / "pics" / "README.txt").write_text("by hand\nin 2024, at home\n")
+    (tmp_path / "pics" / "notes.md").write_text("x")
+    plan = planned(tmp_path / "pics")
+    assert plan.recipe.label == "image/class/label"
+    assert plan.base.labels == {"image/class/label": ("lab", "pug")}
+    assert len(plan.base.files) == 6
+
+
+def test_images_without_classes(tmp_path: Path) -> None:
+    """A folder of images alone has no label."""
+    write_images(tmp_path / "pics", ["a.png", "b.png"])
+    assert planned(tmp_path / "pics").recipe.label is None
+
+
+CASES: dict[str, tuple[list[str], str, str, dict[str, str], str]] = {
+    # Images; table and its text; join; label
+    "names": (["a.png", "b.png"], "labels.csv", "file,breed\na.png,pug\nb.png,lab\n",
+              {"image/filename": "file"}, "breed"),
+    "without suffix": (["train/a.png", "train/b.png"], "train.csv", "id;breed\na;pug\nb;lab\n",
+                       {"image/stem": "id"}, "breed"),
+    "numbers": (["1.png", "2.png"], "labels.tsv", "id\tage\n1\t3\n2\t5\n",
+                {"image/stem": "id"}, "age"),
+    "paths": (["x/a.png", "y/a.png"], "labels.csv", "path,breed\nx/a.png,pug\ny/a.png,lab\n",
+              {"image/filename": "path"}, "breed"),
+    "paths of one folder": (["im/a.png", "im/b.png"], "t.jsonl",
+                            '{"path": "im/a.png", "z": 1}\n{"path": "im/b.png", "z": 2}\n',
+                            {"image/filename": "path"}, "z"),
+    "more columns": (["a.png", "b.png"], "labels.csv", "file,breed,age\na.png,pug,1\nb.png,lab,2\n",
+                     {"image/filename": "file"}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_table_names_the_images(tmp_path: Path, case: str) -> None:
+    """Images get the labels of a table, by names or paths."""
+    images, table, text, on, label = CASES[case]
+    write_images(tmp_path / "pics", images)
+    (tmp_path / "pics" / table).write_text(text)
+    plan = planned(tmp_path / "pics")
+    [join] = plan.recipe.join
+    assert dict(join.on) == on
+    assert (plan.recipe.label or "") == label
+    [(left, right)] = join.on
+    names = read.read_table(plan.base, reject=False)[0].column(left).to_pylist()
+    keys = read.read_table(plan.sources["labels"], reject=False)[0].column(right).to_pylist()
+    assert sorted(names) == sorted(keys)
+    assert "image/class/label" not in plan.base.schema.names
+
+
+def test_tables_that_do_not_tell(tmp_path: Path) -> None:
+    """No table with names, and two of them, are errors."""
+    pics = tmp_path / "pics"
+    write_images(pics, ["a.png", "b.png"])
+    (pics / "labels.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(RecipeError, match=r"no column in it with names .* 'a.png'") as caught:
+        recipes.read(str(pics))
+    pattern = str(caught.value).split("'")[-2]
+    assert len(make_plan(recipes.load(pattern)).base.files) == 2
+    for name in ("train.csv", "test.csv"):
+        (pics / name).write_text("file,y\na.png,2\n")
+    with pytest.raises(RecipeError, match=r"several tables .*test.csv \(file\) and .*train.csv"):
+        recipes.read(str(pics))
+
+
+@pytest.mark.end_to_end
+def test_labels_of_a_table_are_in_the_examples(tmp_path: Path) -> None:
+    """The dataset has each image with its label, read by TensorFlow."""
+    import tensorflow as tf
+
+    from beam_pipelines.pipeline import api
+
+    write_images(tmp_path / "pics", [f"{n}.png" for n in range(6)])
+    rows = [f"{n},{BREEDS[n % 2]}" for n in range(6)]
+    (tmp_path / "pics" / "labels.csv").write_text("\n".join(["id,breed", *rows]) + "\n")
+    api.convert(tmp_path / "pics", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "dataset.json").read_text())["recipe"]["label"] == "breed"
+    shards = [str(path) for path in (tmp_path / "out").rglob("*.tfrecord.gz")]
+    found = {}
+    for record in tf.data.TFRecordDataset(shards, "GZIP"):
+        features = tf.train.Example.FromString(record.numpy()).features.feature
+        [name] = features["image/filename"].bytes_list.value
+        [breed] = features["breed"].bytes_list.value
+        found[name.decode()] = breed.decode()
+        assert tf.io.decode_image(features["image/encoded"].bytes_list.value[0]).shape[-1] == 3
+    assert found == {f"{n}.png": BREEDS[n % 2] for n in range(6)}
