@@ -150,4 +150,7 @@ def _are_unique(rows: pa.Table, names: Sequence[str]) -> bool:
     found = rows.select(list(names))
     if any(column.null_count for column in found.columns):
         return False
-    return bool(found.group_by(list(names)).aggregate([]).num_rows == rows.num_rows)
+    # Arrow reads a name such as "." as a path.
+    numbers = [str(number) for number in range(len(names))]
+    groups = found.rename_columns(numbers).group_by(numbers).aggregate([])
+    return bool(groups.num_rows == rows.num_rows)
