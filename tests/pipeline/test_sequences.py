@@ -487,7 +487,7 @@ def test_batches_of_similar_lengths_as_the_page_makes_them(
 
     Some sequences have no steps.
     """
-    page = (repository / "docs" / "loading.md").read_text()
+    page = (repository / "docs" / "tensorflow.md").read_text()
     (code,) = (
         block for block in page.split("```") if block.startswith("python") and "bucket_by" in block
     )
