@@ -97,7 +97,7 @@ def make_draft(plans: Sequence[SourcePlan], label: str | None = None) -> Draft:
 
 
 def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
-    """Returns the draft of a folder of images, with classes or a table.
+    """Returns the draft of images that have classes or a table.
 
     Args:
       recipe: for the folder, as ``image_folder`` makes it.
