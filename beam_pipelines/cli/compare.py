@@ -1,19 +1,26 @@
-"""The command ``beam-pipelines compare``: the differences of two datasets by a key."""
+"""The command ``beam-pipelines compare``: statistics, or examples by a key."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, verbose
+from beam_pipelines.cli.options import StorageCommand, format_option, verbose
 from beam_pipelines.cli.output import say
+from beam_pipelines.core.formatting import shorten, show_bytes, show_share
+from beam_pipelines.core.visible_text import visible
 
 if TYPE_CHECKING:
+    from beam_pipelines.analysis.comparison import ColumnComparison, SplitComparison, Values
     from beam_pipelines.dataset.compare import Comparison
+    from beam_pipelines.pipeline.compare_data import DataComparison
 
+_COLUMNS = ("feature", "type", "missing", "drift", "p", "new", "vanished")
+# Lines of columns that are alike, and characters of a cell.
+_ALIKE, _WIDEST = 20, 32
 _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "test only")
 
 
@@ -23,30 +30,136 @@ _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "te
 @click.option(
     "--by",
     metavar="FEATURES",
-    required=True,
-    help="Features that identify an example, separated by commas.",
+    help="Features that identify an example, separated by commas: compares example by example.",
 )
 @click.option("--split", metavar="NAME", help="Split of both datasets; default: all splits.")
 @click.option(
-    "-n", "number", type=click.IntRange(0), default=5, show_default=True, help="Pairs to show."
+    "--max_drift",
+    type=click.FloatRange(0, 1),
+    metavar="BITS",
+    help="Largest drift, and change of a share, without a finding; default: 0.1.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the counts and pairs as JSON.")
+@click.option(
+    "-n", "number", type=click.IntRange(0), help="Pairs to show; default: 5. With --by only."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write what was found as JSON.")
+@format_option
 @verbose
+@click.pass_context
 def compare(
-    base: str, test: str, by: str, split: str | None, number: int, output: str | None
+    context: click.Context,
+    base: str,
+    test: str,
+    by: str | None,
+    split: str | None,
+    max_drift: float | None,
+    number: int | None,
+    output: str | None,
+    form: str,
 ) -> None:
-    """Compare two datasets example by example, joined by a key."""
-    from beam_pipelines.dataset import compare as comparing
+    """Compare two datasets, days or files by their statistics; exit 1 if they differ.
+
+    With --by, compare them example by example, joined by a key.
+    """
     from beam_pipelines.storage import files
 
-    names = [name for name in by.split(",") if name]
-    if not names:
-        raise click.UsageError("found --by without a feature, expected the name of one.")
-    found = comparing.compare(base, test, names, split=split, examples=number)
+    document: dict[str, Any]
+    findings: Sequence[str] = ()
+    if by is None:
+        if number is not None:
+            raise click.UsageError("found -n without --by, expected both or neither.")
+        from beam_pipelines.analysis.drift import LARGE_DRIFT
+        from beam_pipelines.pipeline import compare_data
+
+        limit = LARGE_DRIFT if max_drift is None else max_drift
+        found = compare_data.compare_data(base, test, split=split, max_drift=limit)
+        lines, document, findings = _data_lines(found), found.to_json(), found.findings
+    else:
+        if max_drift is not None:
+            raise click.UsageError("found --max_drift with --by, expected one of them.")
+        from beam_pipelines.dataset import compare as comparing
+
+        names = [name for name in by.split(",") if name]
+        if not names:
+            raise click.UsageError("found --by without a feature, expected the name of one.")
+        examples = 5 if number is None else number
+        pairs = comparing.compare(base, test, names, split=split, examples=examples)
+        lines, document = _lines(pairs), pairs.to_json()
+    text = json.dumps(document, indent=2) + "\n"
     if output is not None:
-        files.write_bytes(output, (json.dumps(found.to_json(), indent=2) + "\n").encode())
-    for line in _lines(found):
-        say(line)
+        files.write_bytes(output, text.encode())
+    for line in [text.rstrip()] if form == "json" else lines:
+        say(visible(line))
+    if findings:
+        context.exit(1)
+
+
+def _data_lines(found: DataComparison) -> Iterator[str]:
+    for name, split in found.splits.items():
+        yield f"{name}: {_change(split.rows)} rows"
+        yield from _table(list(_column_lines(split)))
+        yield ""
+    for name, (base, test) in found.joins.items():
+        shares = " → ".join(show_share(join.matched, join.rows) for join in (base, test))
+        yield f"join with {name}: {shares} matched, {base.fanout:.3g} → {test.fanout:.3g} rows each"
+    base_size, test_size = found.sizes
+    if base_size is not None and test_size is not None:
+        sizes = " → ".join(show_bytes(size) for size, _ in (base_size, test_size))
+        yield f"shards: {_change((base_size[1], test_size[1]))}, {sizes}"
+    for finding in found.findings:
+        yield f"differs: {finding}"
+    if not found.findings:
+        yield f"{found.test} is like {found.base}."
+
+
+def _change(numbers: tuple[int, int]) -> str:
+    base, test = numbers
+    change = f" ({(test - base) / base:+.1%})" if base and base != test else ""
+    return f"{base:,} → {test:,}{change}"
+
+
+def _column_lines(split: SplitComparison) -> Iterator[Sequence[str]]:
+    """Yields the heads and the columns: those with findings, then by drift."""
+    ordered = sorted(split.columns, key=lambda one: (not one.findings, -(one.drift or 0)))
+    different = sum(bool(column.findings) for column in ordered)
+    shown = ordered[: different + _ALIKE]
+    if shown:
+        yield _COLUMNS
+    for column in shown:
+        yield [shorten(visible(cell, keep=""), _WIDEST) for cell in _cells(column)]
+    if len(shown) < len(ordered):
+        yield [f"… and {len(ordered) - len(shown):,} more that are alike"]
+
+
+def _cells(column: ColumnComparison) -> Iterator[str]:
+    base, test = column.types
+    yield ("! " if column.findings else "") + column.name
+    yield str(base or test) if base == test else f"{base or 'none'} → {test or 'none'}"
+    missing = [show_share(share, 1.0) for share in column.missing]
+    yield missing[0] if missing[0] == missing[1] else " → ".join(missing)
+    yield column.note if column.drift is None else f"{column.drift:.3f}"
+    p_value = column.p_value
+    yield "" if p_value is None else "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    yield _shown(column.new)
+    yield _shown(column.vanished)
+
+
+def _shown(values: Values | None) -> str:
+    if values is None or not values.number:
+        return ""
+    named = ", ".join(f"{text} ({count:,})" for text, count in values.most)
+    return f"{values.number:,}: {named}"
+
+
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    full = [line for line in lines if len(line) > 1]
+    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
+    for line in lines:
+        if len(line) == 1:
+            yield line[0]
+            continue
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        yield "  ".join(cells).rstrip()
 
 
 def _lines(found: Comparison) -> Iterator[str]:

@@ -5,9 +5,7 @@ All splits share a chart.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,20 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.analysis.axis import BARS, bar_shares, common_axis
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
-# Numbers with more values than this are drawn as a distribution.
-FEW_VALUES = 5
 # So many of each split's most frequent texts are candidates for the texts that are shown.
 _CANDIDATES = 1000
-_FEWEST_BARS, _VALUES_PER_BAR = 12, 5
-# Below it, float64 holds every integer.
-_EXACT_INTEGERS = 1 << 53
-_WIDE = 1e300
 
 
 class Chart(NamedTuple):
@@ -39,7 +32,7 @@ class Chart(NamedTuple):
 
 
 # In page.css, a unit of height is half a pixel for SMALL and a pixel for LARGE.
-SMALL = Chart(bars=24, height=88)
+SMALL = Chart(bars=BARS, height=88)
 LARGE = Chart(bars=60, height=170)  # repeats SMALL, so screen readers skip it
 
 
@@ -77,15 +70,6 @@ class Outlines(NamedTuple):
     low: str
     high: str
     is_logarithmic: bool
-
-
-class Axis(NamedTuple):
-    """Edges of the bars, both end values, and the kind of scale."""
-
-    edges: npt.NDArray[np.float64]
-    low: float
-    high: float
-    logarithmic: bool = False
 
 
 def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> list[Frequent]:
@@ -183,63 +167,6 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Outlin
         high=high,
         is_logarithmic=axis.logarithmic,
     )
-
-
-def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: int) -> Axis:
-    """Returns an axis that covers the splits' 1st to 99th percentiles.
-
-    It is logarithmic if it starts at 0 or above and has the median of every split in its first
-    twelfth.
-
-    Args:
-      numbers: statistics of the splits; at least one has finite values.
-      kind: type of the values; all but floats are whole numbers.
-      bars: largest number of bars. Whole numbers of a small range have a bar each; few distinct
-        values have fewer bars.
-    """
-    finite = [
-        dataclasses.replace(number, minus_infinities=0, plus_infinities=0)
-        if number.minus_infinities or number.plus_infinities
-        else number
-        for number in numbers
-    ]
-    cuts = [number.cumulated(100)[0] for number in finite if number.count]
-    low, high = float(min(cut[1] for cut in cuts)), float(max(cut[99] for cut in cuts))
-    if low == high:
-        low, high = float(min(cut[0] for cut in cuts)), float(max(cut[100] for cut in cuts))
-    if low == high:
-        return Axis(np.array([low, high]), low, high)
-    whole = not pa.types.is_floating(kind)
-    if low >= 0 and max(cut[50] for cut in cuts) - low < (high - low) / 12:
-        edges = np.expm1(np.linspace(np.log1p(low), np.log1p(high), bars + 1))
-        edges[[0, -1]] = low, high
-        return Axis(np.unique(np.round(edges)) if whole else edges, low, high, logarithmic=True)
-    if whole and max(abs(low), abs(high)) < _EXACT_INTEGERS:
-        width = math.ceil(
-            (high - low + 1) / bars
-        )  # whole, so that every bar covers as many numbers
-        return Axis(low + width * np.arange(math.ceil((high - low + 1) / width) + 1.0), low, high)
-    # Rounded values form steps; a bar of a few steps hides them.
-    bars = min(
-        bars, max(_FEWEST_BARS, max(len(number.values) for number in numbers) // _VALUES_PER_BAR)
-    )
-    scale = (
-        4.0 if high - low > _WIDE else 1.0
-    )  # beyond it, the difference may leave the range of float64
-    return Axis(np.linspace(low / scale, high / scale, bars + 1) * scale, low, high)
-
-
-def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns float64[bars]: each bar's share of the finite values.
-
-    Values outside the edges count in the outermost bars.
-    """
-    bars = len(edges) - 1
-    places = (
-        np.searchsorted(edges, number.values.astype(np.float64), side="right").clip(1, bars) - 1
-    )
-    weights = np.bincount(places, weights=number.counts, minlength=bars)
-    return np.asarray(weights / max(1, number.moments.count))
 
 
 def _outline(heights: npt.NDArray[np.float64], size: Chart) -> str:

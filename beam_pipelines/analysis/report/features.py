@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.analysis.axis import FEW_VALUES
 from beam_pipelines.analysis.report.charts import (
-    FEW_VALUES,
     LARGE,
     SMALL,
     Bar,
@@ -34,9 +34,8 @@ from beam_pipelines.core.formatting import (
     show_value,
 )
 
-# Missing values and drift are highlighted from here on.
+# Missing values are highlighted from here on.
 _MANY_MISSING = 0.5
-_LARGE_DRIFT = 0.1
 _TOP_VALUES = 12
 _PERCENTILES = {
     0: "Min",
@@ -209,7 +208,7 @@ def _range(column: ColumnStatistics) -> Cell:
 
 def _drift(drift: Drift) -> Cell:
     text = "<0.001" if 0 < drift.value < 0.001 else f"{drift.value:.3f}" if drift.value else "0"
-    return Cell(text, is_high=drift.value >= _LARGE_DRIFT)
+    return Cell(text, is_high=drift.is_high)
 
 
 def _tables(

@@ -78,6 +78,14 @@ def jensen_shannon_of_histograms(
     of either. A bucket of a single value matches only the other side's bucket of the same value.
     NaN matches NaN, and an infinite bound the same infinite bound; in TFDV they match nothing.
     """
+    sides = cells_of_histograms(left, right)
+    return jensen_shannon(*sides) if all(side.sum() > 0 for side in sides) else None
+
+
+def cells_of_histograms(
+    left: statistics_pb2.Histogram, right: statistics_pb2.Histogram
+) -> list[Weights]:
+    """Returns the weights of two histograms in the same cells, float64."""
     bounds = np.unique(
         [bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]]
     )
@@ -86,8 +94,7 @@ def jensen_shannon_of_histograms(
     )
     weights = [_aligned(side, bounds, points) for side in (left, right)]
     tails = [_tails(side) for side in (left, right)]
-    sides = [np.concatenate(side) for side in zip(weights, tails, strict=True)]
-    return jensen_shannon(*sides) if all(side.sum() > 0 for side in sides) else None
+    return [np.concatenate(side) for side in zip(weights, tails, strict=True)]
 
 
 def _buckets(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:

@@ -1,0 +1,284 @@
+"""Compares two splits by their statistics: columns, missing values, drift, new values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.drift import (
+    CHANCE,
+    LARGE_DRIFT,
+    Divergence,
+    divergence,
+    divergence_of_protos,
+    divergence_of_rows,
+)
+from beam_pipelines.analysis.ids import are_like_ids, are_views_like_ids
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.view import (
+    FeatureView,
+    Statistics,
+    Texts,
+    feature_name,
+    proto_of,
+    view_of,
+)
+from beam_pipelines.core.columns import type_name, value_type
+from beam_pipelines.core.formatting import show_share, show_value
+
+_Feature = statistics_pb2.FeatureNameStatistics
+# Values that are named, of all that are new or vanished.
+_NAMED = 3
+
+
+class Values(NamedTuple):
+    """Texts that only one side has.
+
+    Attributes:
+      number: of different texts.
+      occurrences: of all of them.
+      most: the most frequent of them, with their counts.
+    """
+
+    number: int
+    occurrences: int
+    most: tuple[tuple[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnComparison:
+    """One column of two datasets.
+
+    Attributes:
+      name: of the column.
+      types: the type in base and test; ``None``: there is no such column.
+      missing: share of rows without it in base and test.
+      ranges: least and most number or date in base and test, as text; empty without any.
+      drift: bits beyond chance; ``None``: not compared.
+      p_value: probability of such a difference by chance.
+      new, vanished: texts of test only and of base only; ``None``: not compared.
+      note: why it is not judged: ``id``, ``date`` or ``""``.
+      findings: differences that are large and not explained by chance, in words.
+    """
+
+    name: str
+    types: tuple[str | None, str | None]
+    missing: tuple[float, float] = (0.0, 0.0)
+    ranges: tuple[str, str] = ("", "")
+    drift: float | None = None
+    p_value: float | None = None
+    new: Values | None = None
+    vanished: Values | None = None
+    note: str = ""
+    findings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitComparison:
+    """One split of two datasets.
+
+    Attributes:
+      rows: in base and test.
+      columns: of both, in the order of base, then the others of test.
+      findings: of the split itself, in words.
+    """
+
+    rows: tuple[int, int]
+    columns: tuple[ColumnComparison, ...]
+    findings: tuple[str, ...] = ()
+
+    def all_findings(self) -> Iterator[str]:
+        """Yields the findings of the split and of its columns."""
+        yield from self.findings
+        for column in self.columns:
+            for finding in column.findings:
+                yield f"{column.name}: {finding}"
+
+
+def compare_split(
+    base: Statistics, test: Statistics, max_drift: float = LARGE_DRIFT
+) -> SplitComparison:
+    """Compares two splits.
+
+    A difference is a finding if it is larger than ``max_drift`` and, among as many columns,
+    unlikely by chance: less than once in a hundred comparisons of samples of one distribution.
+
+    Args:
+      base, test: their statistics; accumulators are compared exactly, protos by their histograms.
+      max_drift: bits of a column's divergence, or a difference of shares of missing values.
+    """
+    sides = _Side(base), _Side(test)
+    names = list(dict.fromkeys([*sides[0].views, *sides[1].views]))
+    rows = sides[0].rows, sides[1].rows
+    findings: tuple[str, ...] = ()
+    if rows[0] and not rows[1]:
+        findings = (f"no rows, and {rows[0]:,} before",)
+    if not all(rows):
+        return SplitComparison(rows, (), findings)
+    chance = CHANCE / max(1, len(names))
+    columns = tuple(_compare_column(name, sides, max_drift, chance) for name in names)
+    return SplitComparison(rows, columns, findings)
+
+
+class _Side:
+    """The statistics of one side, in the forms that are compared."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        view = view_of(statistics)
+        self.rows = view.rows
+        self.views: Mapping[str, FeatureView] = view.features
+        self.table = statistics if isinstance(statistics, TableStatistics) else None
+        self._statistics = statistics
+        self._protos: dict[str, statistics_pb2.FeatureNameStatistics] | None = None
+
+    def type_of(self, name: str) -> str | None:
+        """Returns the name of a column's type, or ``None``."""
+        if name not in self.views:
+            return None
+        if self.table is None:
+            return str(_Feature.Type.Name(self.views[name].type))
+        return type_name(self.table.columns[name].type)
+
+    def proto(self, name: str) -> statistics_pb2.FeatureNameStatistics:
+        """Returns the proto of a column."""
+        if self._protos is None:
+            protos = proto_of(self._statistics).features
+            self._protos = {feature_name(feature): feature for feature in protos}
+        return self._protos[name]
+
+    def kind(self, name: str) -> pa.DataType | None:
+        """Returns the type of a column's values; protos do not know it."""
+        return None if self.table is None else value_type(self.table.columns[name].type)
+
+    def range_of(self, name: str) -> str:
+        """Returns the least and the most number, as text."""
+        view, kind = self.views[name], self.kind(name)
+        if view.minimum is None or view.texts is not None:
+            return ""
+        kind = kind or (pa.int64() if isinstance(view.minimum, int) else pa.float64())
+        low, high = show_value(view.minimum, kind), show_value(view.maximum, kind)
+        return low if low == high else f"{low} – {high}"
+
+
+def _compare_column(
+    name: str, sides: tuple[_Side, _Side], max_drift: float, chance: float
+) -> ColumnComparison:
+    types = sides[0].type_of(name), sides[1].type_of(name)
+    if types[0] is None or types[1] is None:
+        what = "a new column" if types[0] is None else "the column vanished"
+        return ColumnComparison(name, types, findings=(what,))
+    findings = []
+    are_tables = all(side.table is not None for side in sides)
+    views = sides[0].views[name], sides[1].views[name]
+    differ = types[0] != types[1] if are_tables else views[0].type != views[1].type
+    if differ:
+        findings.append(f"the type was {types[0]} and is {types[1]}")
+    missing = _share_missing(views[0]), _share_missing(views[1])
+    if abs(missing[1] - missing[0]) > max_drift and _missing_p_value(views) < chance:
+        findings.append(f"{_percent(missing[0])} of the rows lacked it, now {_percent(missing[1])}")
+    ranges = sides[0].range_of(name), sides[1].range_of(name)
+    found = ColumnComparison(name, types, missing, ranges, findings=tuple(findings))
+    if differ:
+        return found
+    kind = sides[0].kind(name)
+    if _are_ids(name, sides):
+        return dataclasses.replace(found, note="id")
+    if kind is not None and pa.types.is_temporal(kind) and not pa.types.is_time(kind):
+        return dataclasses.replace(found, note="date")
+    measured = _divergence(name, sides)
+    new, vanished = _only_one_side(views)
+    found = dataclasses.replace(found, new=new, vanished=vanished)
+    if measured is None:
+        return found
+    bits, p_value = measured.beyond_chance, measured.p_value
+    if bits > max_drift and p_value < chance:
+        findings.append(f"its values drifted by {bits:.3f} bits, at most {max_drift:g}")
+    return dataclasses.replace(found, drift=bits, p_value=p_value, findings=tuple(findings))
+
+
+def _are_ids(name: str, sides: tuple[_Side, _Side]) -> bool:
+    base, test = sides
+    if base.table is not None and test.table is not None:
+        return are_like_ids(base.table.columns[name], test.table.columns[name])
+    return are_views_like_ids(base.views[name], test.views[name])
+
+
+def _divergence(name: str, sides: tuple[_Side, _Side]) -> Divergence | None:
+    base, test = sides
+    if base.table is not None and test.table is not None:
+        return divergence(base.table.columns[name], test.table.columns[name])
+    return divergence_of_protos(base.proto(name), test.proto(name))
+
+
+def _share_missing(view: FeatureView) -> float:
+    return view.missing / view.rows if view.rows else 0.0
+
+
+def _percent(share: float) -> str:
+    return show_share(share, 1.0)
+
+
+def _missing_p_value(views: tuple[FeatureView, FeatureView]) -> float:
+    base, test = ((view.present, view.missing) for view in views)
+    found = divergence_of_rows(base, test)
+    return 1.0 if found is None else found.p_value
+
+
+def _only_one_side(
+    views: tuple[FeatureView, FeatureView],
+) -> tuple[Values | None, Values | None]:
+    """Returns the new and the vanished texts; ``None`` of numbers."""
+    base, test = (view.strings for view in views)
+    if base is None or test is None:
+        return None, None
+    return _missing_from(base, test), _missing_from(test, base)
+
+
+def _missing_from(base: Texts, test: Texts) -> Values | None:
+    """Returns the texts that ``base`` has not; ``None`` if not known."""
+    if not base.exact:
+        return None  # the most frequent ones are kept only
+    only = test.where(~pc.is_in(test.values, base.values).to_numpy(zero_copy_only=False))
+    most = np.argsort(-only.counts, kind="stable")[:_NAMED]
+    named = zip(only.values.take(pa.array(most)).to_pylist(), only.counts[most], strict=True)
+    shown = tuple((str(text), int(count)) for text, count in named)
+    return Values(len(only.values), int(only.counts.sum()), shown)
+
+
+def to_json(split: SplitComparison) -> dict[str, Any]:
+    """Returns a split's comparison as values of JSON."""
+    return {
+        "rows": _pair(split.rows),
+        "columns": {column.name: _column_json(column) for column in split.columns},
+        "findings": list(split.all_findings()),
+    }
+
+
+def _column_json(column: ColumnComparison) -> dict[str, Any]:
+    return {
+        "type": _pair(column.types),
+        "missing": _pair(column.missing),
+        "range": _pair(column.ranges),
+        "drift": column.drift,
+        "p_value": column.p_value,
+        "new": _values_json(column.new),
+        "vanished": _values_json(column.vanished),
+        "not_judged": column.note or None,
+        "findings": list(column.findings),
+    }
+
+
+def _values_json(values: Values | None) -> dict[str, Any] | None:
+    if values is None:
+        return None
+    return {"number": values.number, "occurrences": values.occurrences, "most": dict(values.most)}
+
+
+def _pair(values: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(("base", "test"), values, strict=True))

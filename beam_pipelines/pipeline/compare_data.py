@@ -1,0 +1,195 @@
+"""Compares two datasets, descriptions, recipes or data files by their statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_pipelines.analysis.comparison import SplitComparison, compare_split, to_json
+from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT, divergence_of_rows
+from beam_pipelines.analysis.joins import JoinMatches, joins_of
+from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
+from beam_pipelines.analysis.statistics.view import Statistics
+from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
+from beam_pipelines.core.errors import RecipeError, mask, nearest
+from beam_pipelines.core.formatting import show_share
+from beam_pipelines.pipeline import api
+from beam_pipelines.storage import files
+
+
+@dataclasses.dataclass(frozen=True)
+class DataComparison:
+    """The differences of two datasets.
+
+    Attributes:
+      base, test: what was compared.
+      splits: split -> comparison; two splits of different names are ``base → test``.
+      joins: source -> the joins with it of both sides.
+      sizes: of both sides: bytes and number of shards; ``None`` where nothing was written.
+      findings: all that matters, in words.
+    """
+
+    base: str
+    test: str
+    splits: Mapping[str, SplitComparison]
+    joins: Mapping[str, tuple[JoinMatches, JoinMatches]]
+    sizes: tuple[tuple[int, int] | None, tuple[int, int] | None]
+    findings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the comparison as values of JSON."""
+        sides = ("base", "test")
+        return {
+            "base": self.base,
+            "test": self.test,
+            "splits": {name: to_json(split) for name, split in self.splits.items()},
+            "joins": {
+                name: dict(zip(sides, map(_join_json, pair), strict=True))
+                for name, pair in self.joins.items()
+            },
+            "sizes": {
+                side: None if size is None else {"bytes": size[0], "shards": size[1]}
+                for side, size in zip(sides, self.sizes, strict=True)
+            },
+            "findings": list(self.findings),
+        }
+
+
+def _join_json(join: JoinMatches) -> dict[str, Any]:
+    return {"rows": join.rows, "matched": join.matched, "added": join.added}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """One side: its statistics by split, and its manifest, maybe empty."""
+
+    path: str
+    statistics: Mapping[str, Statistics]
+    manifest: Mapping[str, Any]
+
+
+def compare_data(
+    base: str, test: str, *, split: str | None = None, max_drift: float = LARGE_DRIFT
+) -> DataComparison:
+    """Compares two datasets by their statistics.
+
+    Recipes and data files are read once. Of the others, only the statistics are.
+
+    Args:
+      base, test: each a dataset, a description, TFDV's statistics, a recipe or a data file.
+      split: the split of both; ``None``: those of both, or the only one of each.
+      max_drift: as in ``compare_split``.
+
+    Raises:
+      RecipeError: one of them is none of that, or they have no split in common.
+      DataError: statistics that cannot be read, or a run that failed.
+    """
+    with contextlib.ExitStack() as stack:
+        sides = [_side(path, stack) for path in (base, test)]
+    pairs = _pairs(sides[0], sides[1], split)
+    splits = {
+        name: compare_split(sides[0].statistics[left], sides[1].statistics[right], max_drift)
+        for name, (left, right) in pairs.items()
+    }
+    joins = _joins(sides[0].manifest, sides[1].manifest)
+    findings = [
+        *_lost_splits(sides[0], sides[1], split, pairs),
+        *(f"{name}, {finding}" for name, one in splits.items() for finding in one.all_findings()),
+        *_join_findings(joins, max_drift),
+    ]
+    sizes = _size(sides[0].manifest), _size(sides[1].manifest)
+    return DataComparison(base, test, splits, joins, sizes, tuple(findings))
+
+
+def _side(path: str, stack: contextlib.ExitStack) -> _Side:
+    folder = path
+    if not is_stored(path):
+        folder = stack.enter_context(api.folder_or_temporary(None))
+        api.describe(path, folder)
+    return _Side(path, read_statistics(folder), _manifest(folder))
+
+
+def _manifest(folder: str) -> dict[str, Any]:
+    for name in (MANIFEST, DESCRIPTION):
+        path = files.join(folder, name)
+        if not folder.endswith(".pb") and files.exists(path):
+            found: dict[str, Any] = json.loads(files.read_bytes(path))
+            return found
+    return {}
+
+
+def _pairs(base: _Side, test: _Side, split: str | None) -> dict[str, tuple[str, str]]:
+    """Returns name -> the splits to compare.
+
+    Raises:
+      RecipeError: there are none.
+    """
+    if split is not None:
+        for side in (base, test):
+            if split not in side.statistics:
+                known = ", ".join(side.statistics)
+                raise RecipeError(
+                    f"{mask(side.path)}: found no split '{split}', expected one of {known}."
+                    f"{nearest(split, side.statistics)}"
+                )
+        return {split: (split, split)}
+    both = {name: (name, name) for name in base.statistics if name in test.statistics}
+    if both:
+        return both
+    if len(base.statistics) == len(test.statistics) == 1:
+        [left], [right] = base.statistics, test.statistics
+        return {f"{left} → {right}": (left, right)}
+    names = [", ".join(side.statistics) for side in (base, test)]
+    raise RecipeError(
+        f"found the splits {names[0]} in {mask(base.path)} and {names[1]} in {mask(test.path)}, "
+        "expected one in common."
+    )
+
+
+def _lost_splits(
+    base: _Side, test: _Side, split: str | None, pairs: Mapping[str, tuple[str, str]]
+) -> Iterator[str]:
+    if split is not None:
+        return
+    compared = {name for pair in pairs.values() for name in pair}
+    for side, word in ((base, "vanished"), (test, "is new")):
+        for name in side.statistics:
+            if name not in compared:
+                yield f"split '{name}' {word}"
+
+
+def _joins(
+    base: Mapping[str, Any], test: Mapping[str, Any]
+) -> dict[str, tuple[JoinMatches, JoinMatches]]:
+    """Returns the joins of both sides, if they are the same ones."""
+    if not base or not test:
+        return {}
+    left, right = joins_of(base), joins_of(test)
+    if [join.source for join in left] != [join.source for join in right]:
+        return {}
+    several = len({join.source for join in left}) < len(left)
+    return {
+        f"{one.source}{f' ({number + 1})' if several else ''}": (one, other)
+        for number, (one, other) in enumerate(zip(left, right, strict=True))
+    }
+
+
+def _join_findings(
+    joins: Mapping[str, tuple[JoinMatches, JoinMatches]], max_drift: float
+) -> Iterator[str]:
+    chance = CHANCE / max(1, len(joins))
+    for name, (base, test) in joins.items():
+        found = divergence_of_rows((base.matched, base.unmatched), (test.matched, test.unmatched))
+        is_large = abs(base.share - test.share) > max_drift
+        if is_large and found is not None and found.p_value < chance:
+            shares = [show_share(join.matched, join.rows) for join in (base, test)]
+            yield f"join with '{name}': {shares[0]} of the rows had a match, now {shares[1]}"
+
+
+def _size(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Returns bytes and number of all shards."""
+    shards = [one for split in manifest.get("splits", {}).values() for one in split["shards"]]
+    return (sum(one["bytes"] for one in shards), len(shards)) if shards else None

@@ -1,0 +1,95 @@
+"""Two splits compared by their statistics."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.analysis.comparison import SplitComparison, Values, compare_split, to_json
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.analysis.statistics.view import proto_of
+
+
+def table(rows: int, seed: int, **changes: Any) -> pa.RecordBatch:
+    """Returns a table of some kinds of columns; ``changes`` replace some."""
+    random = np.random.default_rng(seed)
+    days = [datetime.date(2026, 1, 1) + datetime.timedelta(seed)] * rows
+    columns = {
+        "id": pa.array(np.arange(rows) + 1000 * seed),
+        "city": pa.array(random.choice(["a", "b", "c"], rows)),
+        "x": pa.array(random.normal(size=rows)),
+        "day": pa.array(days),
+        "maybe": pa.array([1.0 if one else None for one in random.random(rows) < 0.5]),
+    }
+    return pa.record_batch({**columns, **{name: pa.array(c) for name, c in changes.items()}})
+
+
+def compared(base: pa.RecordBatch, test: pa.RecordBatch, as_proto: bool = False) -> SplitComparison:
+    sides = [TableStatistics.of(batch) for batch in (base, test)]
+    return compare_split(*(proto_of(side) if as_proto else side for side in sides))
+
+
+@pytest.mark.parametrize("as_proto", [False, True], ids=["accumulators", "protos"])
+@pytest.mark.parametrize("rows", [60, 3000])
+def test_other_rows_of_the_same_kind_are_alike(rows: int, as_proto: bool) -> None:
+    """Ids, dates and chance are no finding; protos do not know dates."""
+    sides = [table(2000, 1), table(rows, 2)]
+    if as_proto:
+        sides = [side.drop_columns(["day"]) for side in sides]
+    found = compared(sides[0], sides[1], as_proto)
+    assert list(found.all_findings()) == []
+    assert found.rows == (2000, rows)
+    notes = {column.name: column.note for column in found.columns}
+    dates = {} if as_proto else {"day": "date"}
+    assert notes == {"id": "id", "city": "", "x": "", "maybe": "", **dates}
+    json.dumps(to_json(found))
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding"),
+    [
+        ({"city": ["a", "b", "d"] * 500}, "city: its values drifted by"),
+        ({"x": np.arange(1500) / 500 + 1}, "x: its values drifted by"),
+        ({"maybe": [None] * 1400 + [1.0] * 100}, r"maybe: 50.* of the rows lacked it, now 93"),
+        ({"x": ["text"] * 1500}, "x: the type was float64 and is text"),
+        ({"more": [1] * 1500}, "more: a new column"),
+    ],
+)
+def test_a_change_is_a_finding(changes: dict[str, Any], finding: str) -> None:
+    """Each change is one finding, of its column."""
+    found = list(compared(table(2000, 1), table(1500, 2, **changes)).all_findings())
+    assert len(found) == 1
+    assert re.match(finding, found[0])
+
+
+def test_a_lost_column_and_lost_rows() -> None:
+    """Both are findings; a split without rows has no columns."""
+    base = table(200, 1)
+    assert list(compared(base, base.drop_columns(["x"])).all_findings()) == [
+        "x: the column vanished"
+    ]
+    found = compared(base, base.slice(0, 0))
+    assert (found.columns, list(found.all_findings())) == ((), ["no rows, and 200 before"])
+    assert list(compared(base.slice(0, 0), base).all_findings()) == []
+
+
+def test_new_and_vanished_values() -> None:
+    """All are counted, the most frequent ones named."""
+    base = table(6, 1, city=["a", "b", "b", "c", "c", "c"])
+    test = table(6, 2, city=["c", "e", "e", "f", "g", "h"])
+    [city] = [one for one in compared(base, test).columns if one.name == "city"]
+    assert city.vanished == Values(2, 3, (("b", 2), ("a", 1)))
+    assert city.new is not None
+    assert (city.new.number, city.new.occurrences, city.new.most[0]) == (4, 5, ("e", 2))
+
+
+def test_large_and_insignificant_is_no_finding() -> None:
+    """Five rows tell nothing, whatever their divergence is."""
+    found = compared(table(5, 1, city=["a"] * 5), table(5, 2, city=["a", "a", "a", "b", "b"]))
+    assert list(found.all_findings()) == []

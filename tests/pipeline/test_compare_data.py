@@ -1,0 +1,85 @@
+"""The command compares datasets, descriptions and files, and is a gate."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.cli.main import run
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.pipeline.compare_data import compare_data
+
+
+def write(path: Path, seed: int, shift: float = 0.0, users: int = 40) -> None:
+    chance = random.Random(seed)
+    rows = [f"{chance.randrange(40)},{chance.gauss(shift, 1):.3f}\n" for _ in range(2000)]
+    path.write_text("user,x\n" + "".join(rows))
+    (path.parent / f"users{users}.csv").write_text(
+        "id,city\n" + "".join(f"{number},{'ab'[number % 2]}\n" for number in range(users))
+    )
+
+
+RECIPE = """
+name: d
+sources: {{events: {events}, users: users{users}.csv}}
+from: events
+join: [{{source: users, on: {{user: id}}, require_match: 0}}]
+drop: [user]
+split: {split}
+output: {{num_shards: 1}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Has a.csv and b.csv, which are alike, and c.csv, which is not."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.csv", 1)
+    write(tmp_path / "b.csv", 2)
+    write(tmp_path / "c.csv", 3, shift=2, users=10)
+    for name, users in (("a", 40), ("b", 40), ("c", 10)):
+        text = RECIPE.format(events=f"{name}.csv", users=users, split="{train: 0.7, eval: 0.3}")
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Alike is status 0; a difference is status 1, named, in text and in JSON."""
+    assert run(["convert", "a.yaml", "-q", "-o", "out/a"]) == 0
+    capsys.readouterr()
+    assert run(["compare", "out/a", "b.yaml"]) == 0
+    assert "b.yaml is like out/a." in capsys.readouterr().out
+    assert run(["compare", "out/a", "c.yaml", "--format", "json", "-o", "found.json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads((folder / "found.json").read_text())
+    assert list(found["splits"]) == ["train", "eval"]
+    words = ("train, x: its values drifted", "train, city: 0% of the rows lacked it, now 7")
+    for word in (*words, "eval, x: its values drifted", "join with 'users': 100% of the rows had"):
+        assert sum(finding.startswith(word) for finding in found["findings"]) == 1, word
+    assert run(["compare", "out/a", "c.yaml"]) == 1
+    shown = capsys.readouterr().out
+    assert "join with users: 100% → 2" in shown
+    assert "differs: train, x: its values drifted by" in shown
+    assert run(["compare", "a.csv", "c.csv", "--max_drift", "1"]) == 0
+
+
+def test_splits_that_cannot_be_compared(folder: Path) -> None:
+    """Splits are compared by name, a single one of each side in any case."""
+    assert run(["describe", "a.yaml", "-q", "-o", "a"]) == 0
+    assert run(["describe", "b.csv", "-q", "-o", "b"]) == 0
+    found = compare_data("a", "b")
+    assert list(found.splits) == ["train"]
+    assert found.findings[0] == "split 'eval' vanished"
+    with pytest.raises(RecipeError, match=r"b: found no split 'eval', expected one of train"):
+        compare_data("a", "b", split="eval")
+
+
+@pytest.mark.parametrize(
+    "options", [["-n", "3"], ["--by", "x", "--max_drift", "0.2"], ["--max_drift", "2"]]
+)
+def test_options_that_do_not_go_together(folder: Path, options: list[str]) -> None:
+    """They are refused before anything is read."""
+    assert run(["compare", "a.csv", "b.csv", *options]) == 2
