@@ -29,7 +29,6 @@ MODULE_OF = {
     "protobuf": "google",
     "pyyaml": "yaml",
     "tensorflow-metadata": "tensorflow_metadata",
-    "typing-extensions": "typing_extensions",
 }
 # A function may import these, which its caller has: an array's own package, those that decode
 # images, ONNX, or TensorFlow for the encodings' part of the serving graph.

@@ -6,7 +6,6 @@ argument, so that Beam's processes can pickle them.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -108,6 +107,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     Returns ``""`` if no word is near.
     """
+    import difflib  # only errors need it
+
     matches = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean '{matches[0]}'?" if matches else ""
 

@@ -21,7 +21,6 @@ Python.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -50,6 +49,8 @@ _NAN_BITS = np.int64(0x7FF8000000000000)
 
 def sha256_digests(values: Iterable[bytes]) -> pa.BinaryArray:
     """Returns the SHA-256 of each value, binary of 32 bytes."""
+    import hashlib  # takes 5 ms, which readers spare
+
     data = b"".join(map(_DIGEST, map(hashlib.sha256, values)))
     fixed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(32), len(data) // 32, [None, pa.py_buffer(data)]

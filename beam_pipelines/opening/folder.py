@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from beam_pipelines.core import regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.remote import stores
-from beam_pipelines.remote.cache import Cache
-from beam_pipelines.remote.shards import RemoteShards
+
+if TYPE_CHECKING:
+    from beam_pipelines.remote.shards import RemoteShards
 
 # Bytes of a cache, unless others are asked for.
 CACHE_BYTES = 16 << 30
@@ -35,7 +34,7 @@ class Folder(NamedTuple):
     @property
     def is_remote(self) -> bool:
         """Whether it is a URL."""
-        return stores.is_url(self.path)
+        return "://" in self.path
 
     def join(self, path: str) -> str:
         """Returns the path or URL of a file in it."""
@@ -52,6 +51,8 @@ class Folder(NamedTuple):
         full = self.join(path)
         try:
             if self.is_remote:
+                from beam_pipelines.remote import stores  # takes 5 ms, which local readers spare
+
                 return stores.get(full)
             with regular_files.open_read(full) as file:
                 return file.read()
@@ -83,6 +84,11 @@ class Folder(NamedTuple):
         """
         if not self.is_remote:
             return None
+        import hashlib
+
+        from beam_pipelines.remote.cache import Cache
+        from beam_pipelines.remote.shards import RemoteShards
+
         if self.cache is None:
             return RemoteShards(self.path, None)
         name = hashlib.sha256(self.path.encode() + b"\0" + manifest).hexdigest()[:_NAME_DIGITS]

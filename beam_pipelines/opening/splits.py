@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -14,8 +14,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.opening.folder import Folder
 from beam_pipelines.opening.manifest_reader import DatasetManifest
 from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
-from beam_pipelines.remote.shards import RemoteShards
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
+
+if TYPE_CHECKING:
+    from beam_pipelines.remote.shards import RemoteShards
 
 # Numbers of generations; ``None``: all.
 Generations: TypeAlias = "int | Iterable[int] | None"

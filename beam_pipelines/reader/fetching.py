@@ -42,8 +42,7 @@ class OwnPlan(NamedTuple):
 
 def places_of(own: Entries, source: int) -> list[int]:
     """Returns the places of a rank's parts of a source, in order."""
-    found: list[int] = np.unique(own.places[own.sources == source]).tolist()
-    return found
+    return sorted(set(own.places[own.sources == source].tolist()))
 
 
 def first_kept(source: Source, places: Sequence[int]) -> int:

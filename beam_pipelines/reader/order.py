@@ -265,7 +265,7 @@ def spread(seed: int, sizes: Int64s) -> Int64s:
     """
     starts = np.cumsum(sizes) - sizes
     order = np.empty(int(sizes.sum()), np.int64)
-    for size in np.unique(sizes).tolist():
+    for size in set(sizes.tolist()):  # np.unique imports np.ma, for 20 ms
         own = starts[sizes == size][:, None] + np.arange(size)
         order[own] = own[:, permutation(_key(seed, _BATCH), size)]
     return order

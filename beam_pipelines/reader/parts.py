@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,12 @@ from beam_pipelines.core import regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
-from beam_pipelines.remote.shards import RemoteShards
 from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
 from beam_pipelines.tfrecord.parts import inflate_part, inflate_parts
+
+if TYPE_CHECKING:
+    from beam_pipelines.remote.shards import RemoteShards
 
 
 class ShardFile(NamedTuple):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from typing_extensions import Self
 
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.reader.devices import check_devices, on_device
@@ -19,6 +18,9 @@ from beam_pipelines.reader.parts import check_files
 from beam_pipelines.reader.pipeline import GROUP_ROWS, read_groups
 from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import REMAINDERS, Batches, Chosen, Place, Remainder, Stream
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # A plan of more would take much memory.
 _MOST_BATCHES = 1024

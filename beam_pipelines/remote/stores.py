@@ -85,11 +85,6 @@ def use(access: Access) -> None:
     _access = access
 
 
-def is_url(path: str) -> bool:
-    """Whether a path is a URL."""
-    return "://" in path
-
-
 def get(url: str) -> bytes:
     """Returns a whole file.
 
