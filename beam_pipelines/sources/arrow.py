@@ -13,6 +13,7 @@ from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, shapes, tables
+from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
@@ -27,7 +28,6 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
-from beam_pipelines.storage import files
 
 _FILE_MAGIC = b"ARROW1"
 
@@ -91,7 +91,7 @@ class Arrow(Format):
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[BinaryIO, pa.Schema, Iterator[pa.RecordBatch]]]:
-    with files.open_read(path) as file:
+    with open_whole(path) as file:
         is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
         file.seek(0)
         try:

@@ -106,6 +106,7 @@ class Format(abc.ABC):
       is_file_a_row: whether each file is a row. A path may then be a folder, an empty file is a bad
         row, and a range is a run of files.
       checks_images: whether images are decoded when they are read.
+      reads_archives: whether the format itself lists the files in an archive.
     """
 
     suffixes: tuple[str, ...]
@@ -115,6 +116,7 @@ class Format(abc.ABC):
     is_compressed = False
     is_file_a_row = False
     checks_images = False
+    reads_archives = False
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.archives import zip as zip_module
+from beam_pipelines.sources.archives.archives import is_archive
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.storage import files, input_files, path_patterns, zip_members
+from beam_pipelines.storage.path_patterns import PathPattern
+from beam_pipelines.storage.zip_members import MemberPath
 
 # Folders of tables that also list files whose rows are not in the table any more.
 _TABLE_LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
@@ -23,11 +27,13 @@ class Listing(NamedTuple):
     Attributes:
       files: in the order of the patterns, then by path.
       folders: those among the paths whose files are read by suffix, without ``/`` at the end.
+      archives: zip archives that have files.
       problems: of paths.
     """
 
     files: tuple[FileInfo, ...]
     folders: tuple[str, ...]
+    archives: tuple[str, ...]
     problems: list[Problem]
 
 
@@ -44,75 +50,156 @@ def list_files(
       directory: where relative paths start.
       format_: the source's, if the recipe names one.
       format_of_path: returns the name of the format of a file.
-    """
-    found: dict[str, FileInfo] = {}
-    folders: list[str] = []
-    problems: list[Problem] = []
-    takes_folders = format_ is not None and format_.is_file_a_row
-    suffixes = format_.suffixes if format_ is not None and takes_folders else ()
-    for pattern in source.path:
-        resolved = files.resolve(pattern, directory)
-        is_folder = files.is_local(resolved) and os.path.isdir(resolved)
-        looked_for = files.join(resolved, "**") if is_folder else resolved
-        matches = input_files.list_files(looked_for, suffixes=suffixes if is_folder else ())
-        if not matches and not files.is_local(resolved) and not files.has_wildcard(looked_for):
-            in_folder = files.join(resolved, "**")
-            matches = input_files.list_files(in_folder, suffixes=suffixes)
-            if matches or takes_folders:
-                looked_for, is_folder = in_folder, True
-        if is_folder and not takes_folders:
-            folders.append(resolved.rstrip("/"))
-            try:
-                matches = _of_one_format(source, resolved, matches, format_of_path)
-            except ValueError as error:
-                problems.append(problem(source, "path", str(error)))
-                continue
-        if not matches:
-            those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
-            message = f"no file{those} matches '{resolved}'.{_only_hidden(looked_for)}"
-            problems.append(problem(source, "path", message))
-        for listed in matches:
-            if listed.path in found:
-                message = f"{listed.path} is matched twice. Let only one pattern match it."
-                problems.append(problem(source, "path", message))
-            found[listed.path] = FileInfo(*listed)
-    return Listing(tuple(found.values()), tuple(folders), problems)
-
-
-def _of_one_format(
-    source: Source,
-    folder: str,
-    listed: Iterable[files.Listed],
-    format_of_path: Callable[[str], str | None],
-) -> list[files.Listed]:
-    """Returns the files in a folder that are data.
 
     Raises:
-      ValueError: they have several formats, or none.
+      DataError: files cannot be listed, or an archive cannot be read.
     """
+    lister = _Lister(source, format_, format_of_path)
+    for pattern in source.path:
+        try:
+            lister.add(lister.matches(files.resolve(pattern, directory)))
+        except ValueError as error:
+            lister.complain(str(error))
+    found = tuple(lister.found.values())
+    archives = dict.fromkeys(file.archive for file in found if file.archive)
+    return Listing(found, tuple(lister.folders), tuple(archives), lister.problems)
+
+
+class _Lister:
+    """Lists the files of one source.
+
+    Attributes:
+      found: path -> file.
+      folders, problems: as in ``Listing``.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        format_: Format | None,
+        format_of_path: Callable[[str], str | None],
+    ) -> None:
+        self._source, self._format, self._format_of_path = source, format_, format_of_path
+        self._takes_folders = format_ is not None and format_.is_file_a_row
+        self._reads_archives = format_ is not None and format_.reads_archives
+        self.found: dict[str, FileInfo] = {}
+        self.folders: list[str] = []
+        self.problems: list[Problem] = []
+
+    def complain(self, message: str) -> None:
+        """Notes a problem of the path."""
+        self.problems.append(problem(self._source, "path", message))
+
+    def add(self, matches: Iterable[FileInfo]) -> None:
+        """Adds the files of a pattern, each once."""
+        for file in matches:
+            if file.path in self.found:
+                self.complain(f"{file.path} is matched twice. Let only one pattern match it.")
+            self.found[file.path] = file
+
+    def matches(self, pattern: str) -> Iterator[FileInfo]:
+        """Yields the files of a pattern, with those in folders and archives.
+
+        Raises:
+          ValueError: there are none, or their format is not clear.
+        """
+        member = zip_members.member_path(pattern)
+        if member is not None:
+            yield from self._matching_members(member)
+            return
+        suffixes = self._format.suffixes if self._format and self._takes_folders else ()
+        is_folder = files.is_local(pattern) and os.path.isdir(pattern)
+        looked_for = files.join(pattern, "**") if is_folder else pattern
+        listed = input_files.list_files(looked_for, suffixes=suffixes if is_folder else ())
+        if not listed and not files.is_local(pattern) and not files.has_wildcard(pattern):
+            in_folder = files.join(pattern, "**")
+            listed = input_files.list_files(in_folder, suffixes=suffixes)
+            if listed or self._takes_folders:
+                looked_for, is_folder = in_folder, True
+        if is_folder and not self._takes_folders:
+            self.folders.append(pattern.rstrip("/"))
+            _check_table(pattern)
+            listed = self._of_one_format(pattern, listed)
+        if not listed:
+            those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
+            raise ValueError(f"no file{those} matches '{pattern}'.{_only_hidden(looked_for)}")
+        for file in listed:
+            if self._is_archive(file.path):
+                yield from self._members(file)
+            else:
+                yield FileInfo(*file)
+
+    def _is_archive(self, path: str) -> bool:
+        """Whether a file is an archive whose files are the source's."""
+        is_zip = zip_members.is_zip(path) and self._format_of_path(path) is None
+        return is_zip and not self._reads_archives
+
+    def _of_one_format(self, folder: str, listed: Sequence[files.Listed]) -> list[files.Listed]:
+        """Returns the files in a folder or an archive that are data.
+
+        Raises:
+          ValueError: they have several formats, or none.
+        """
+        of_format: dict[str, list[files.Listed]] = collections.defaultdict(list)
+        for file in listed:
+            of_format[self._format_of_path(file.path) or ""].append(file)
+        if self._source.format is not None:
+            has_suffix = self._format is not None and self._format.suffixes
+            return of_format.get(self._source.format, []) if has_suffix else list(listed)
+        unknown = of_format.pop("", [])
+        if len(of_format) > 1:
+            counts = ", ".join(f"{len(own):,} of {name}" for name, own in of_format.items())
+            name = max(of_format, key=lambda name: len(of_format[name]))
+            raise ValueError(
+                f"found files of several formats in {folder}: {counts}. Say which to read, for "
+                f"example 'format: {name}'."
+            )
+        if not of_format:
+            there = f"{unknown[0].path}, whose suffix is of no format" if unknown else "no file"
+            raise ValueError(f"found {there} in {folder}, expected files of data. Set 'format'.")
+        return next(iter(of_format.values()))
+
+    def _members(self, archive: files.Listed) -> Iterator[FileInfo]:
+        """Yields the files of one format in an archive."""
+        shown = [
+            file for file, name in self._files_in(archive) if path_patterns.is_shown(name, "**")
+        ]
+        for file in self._of_one_format(archive.path, shown):
+            yield FileInfo(*file, archive=archive.path)
+
+    def _matching_members(self, member: MemberPath) -> Iterator[FileInfo]:
+        """Yields the files in archives that a pattern such as ``a.zip/*.csv`` matches."""
+        pattern = PathPattern(member.name, with_hidden=False)
+        found = [
+            FileInfo(*file, archive=archive.path)
+            for archive in input_files.list_files(member.archive)
+            for file, name in self._files_in(archive)
+            if pattern.matches(name) and path_patterns.is_shown(name, member.name)
+        ]
+        if not found:
+            raise ValueError(f"no file in {member.archive} matches '{member.name}'.")
+        yield from found
+
+    def _files_in(self, archive: files.Listed) -> Iterator[tuple[files.Listed, str]]:
+        """Yields the files in an archive, and their names in it."""
+        for info in zip_module.list_zip(archive.path, self._source.limits):
+            path = f"{archive.path}/{info.filename}"
+            if is_archive(info.filename):
+                raise DataError(
+                    f"{path}: found an archive in an archive, expected plain files. Unpack the "
+                    "outer one."
+                )
+            yield files.Listed(path, info.file_size, archive.modified_secs), info.filename
+
+
+def _check_table(folder: str) -> None:
+    """Raises ``ValueError`` if a folder's files have removed rows, too."""
     for name, kind in _TABLE_LOGS.items():
         if files.is_local(folder) and os.path.isdir(os.path.join(folder, name)):
             raise ValueError(
                 f"found a {kind} table in {folder}, whose files also have rows that were removed. "
                 "Export its rows, for example to Parquet, and read these."
             )
-    of_format: dict[str, list[files.Listed]] = collections.defaultdict(list)
-    for file in listed:
-        of_format[format_of_path(file.path) or ""].append(file)
-    unknown = of_format.pop("", [])
-    if source.format is not None:
-        return of_format.get(source.format, []) or unknown
-    if len(of_format) > 1:
-        counts = ", ".join(f"{len(own):,} of {name}" for name, own in of_format.items())
-        name = max(of_format, key=lambda name: len(of_format[name]))
-        raise ValueError(
-            f"found files of several formats in {folder}: {counts}. Say which to read, for "
-            f"example 'format: {name}'."
-        )
-    if not of_format:
-        there = f"{unknown[0].path}, whose suffix is of no format" if unknown else "no file"
-        raise ValueError(f"found {there} in {folder}, expected files of data. Set 'format'.")
-    return next(iter(of_format.values()))
 
 
 def _only_hidden(pattern: str) -> str:

@@ -42,7 +42,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
       DataError: the data cannot be read.
     """
     named = FORMATS.get(source.format or "")
-    found, folders, problems = list_files(source, directory, named, format_of_path)
+    found, folders, archives, problems = list_files(source, directory, named, format_of_path)
     name = source.format or (format_of_path(found[0].path) if found else None)
     if source.compression is None and not (name in FORMATS and FORMATS[name].is_file_a_row):
         for file in found:
@@ -85,7 +85,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
     source = contents.source or source
     name = source.format or name
     number = f"{len(found):,} file{'' if len(found) == 1 else 's'}"
-    decisions = [f"{number} of {name} in {folder}" for folder in folders[:1]]
+    decisions = [f"{number} of {name} in {folder}" for folder in (*folders, *archives)[:1]]
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found
@@ -245,7 +245,7 @@ def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[
     for file in found:
         of_file = cut_ranges((file,), True)
         # A small file is not asked about: an answer may need a request to an object store.
-        if len(of_file) > 1 and not format_.splittable(source, file.path):
+        if len(of_file) > 1 and (file.archive or not format_.splittable(source, file.path)):
             of_file = cut_ranges((file,), False)
         ranges += [
             dataclasses.replace(byte_range, number=len(ranges) + byte_range.number_in_file)

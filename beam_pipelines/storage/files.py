@@ -23,7 +23,7 @@ from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.signals import has_raised
 from beam_pipelines.remote import stores
-from beam_pipelines.storage import input_roots, object_stores
+from beam_pipelines.storage import input_roots, object_stores, zip_members
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 _READ_BYTES = 4 << 20
@@ -186,10 +186,14 @@ def _matched(pattern: str) -> tuple[str, str]:
 def open_read(path: str) -> BinaryIO:
     """Opens a file for reading, seekable, without decompressing it.
 
+    A path such as ``data.zip/a.csv`` opens a file in an archive.
+
     Raises:
       DataError: it cannot be opened, or is no regular file.
     """
     input_roots.check(path)
+    if member := zip_members.member_path(path):
+        return zip_members.open_member(path, member, open_read)
     try:
         if is_local(path):
             return regular_files.open_read(path)

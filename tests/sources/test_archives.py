@@ -122,9 +122,7 @@ def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
     link = zipfile.ZipInfo("data_batch_2.bin")
     link.external_attr = mode << 16
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", RECORD), (link, b"/etc/passwd"))
-    with pytest.raises(
-        DataError, match=r"a\.zip/data_batch_2\.bin: found a link, a device or an encrypted file"
-    ):
+    with pytest.raises(DataError, match=r"a\.zip/data_batch_2\.bin: found a link or a device"):
         plan_of(path, format="cifar")
 
 
@@ -259,7 +257,7 @@ def strange(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (encrypted, "found a link, a device or an encrypted file"),
+        (encrypted, "found an encrypted file"),
         (cut, "found a damaged archive, expected a whole zip file"),
         (flipped, "found a damaged archive, expected a whole zip file"),
         (strange, "found a damaged archive, expected a whole zip file"),

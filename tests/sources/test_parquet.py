@@ -19,6 +19,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.parquet import format as format_module
+from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
@@ -178,7 +179,7 @@ def test_a_large_row_group_is_read_in_parts(
     )
     pq.write_table(table, path, row_group_size=1_000_000, compression="none", use_dictionary=False)
     monkeypatch.setattr(format_module, "_BUFFERED_BYTES", 3 << 20)
-    monkeypatch.setattr(format_module.files, "open_read", _Noting)
+    monkeypatch.setattr(files, "open_read", _Noting)
     plan = planner.plan_source(Source("a", (str(path),)), "")
     assert read.read_table(plan, reject=False)[0].equals(table)
     assert _Noting.largest < 2 << 20

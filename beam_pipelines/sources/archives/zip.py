@@ -19,11 +19,36 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.sources.archives.members import Member, Names
 from beam_pipelines.storage import files
+from beam_pipelines.storage.zip_members import IS_ENCRYPTED
 
 # Size of an entry in the list of files: 46 bytes, a name, and some for times and sizes.
 _ENTRY_BYTES = 256
-_IS_ENCRYPTED = 1
 _TOTAL, _LIST_BYTES = 4, 5  # indices into zipfile's record of an archive's end
+
+
+def list_zip(path: str, limits: Limits) -> Iterator[zipfile.ZipInfo]:
+    """Yields the files in an archive, in the order of its list.
+
+    Raises:
+      DataError: as ``read_zip``.
+    """
+    with files.open_read(path) as file, explained(path):
+        _check_list(file, path, limits)
+        with zipfile.ZipFile(file) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+        _check_ratio(file, path, limits, infos)
+        names = Names(path, limits)
+        for info in infos:
+            _check_plain(info, names)
+            yield info
+
+
+def _check_plain(info: zipfile.ZipInfo, names: Names) -> None:
+    if info.flag_bits & IS_ENCRYPTED:
+        raise names.refused(info.filename, "an encrypted file")
+    if not _is_plain(info):
+        raise names.refused(info.filename, "a link or a device")
+    names.add(info.filename)
 
 
 def read_zip(path: str, limits: Limits) -> Iterator[Member]:
@@ -40,9 +65,7 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
             _check_ratio(file, path, limits, infos)
             names = Names(path, limits)
             for info in infos:
-                if info.flag_bits & _IS_ENCRYPTED or not _is_plain(info):
-                    raise names.refused(info.filename, "a link, a device or an encrypted file")
-                names.add(info.filename)
+                _check_plain(info, names)
                 with archive.open(info) as content:
                     yield Member(f"{path}/{info.filename}", info.file_size, content, path)
 

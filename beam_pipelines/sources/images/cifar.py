@@ -97,6 +97,7 @@ class Cifar(Format):
     """
 
     checks_images = True  # it makes them of pixels
+    reads_archives = True
     # The archives' whole names.
     suffixes = tuple(
         f"cifar-{classes}-{version}.{archive}"

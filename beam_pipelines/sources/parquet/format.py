@@ -15,6 +15,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, nested, shapes, tables
+from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
@@ -35,7 +36,6 @@ from beam_pipelines.sources.parquet.dictionaries import (
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
-from beam_pipelines.storage import files
 
 # Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.
 SAMPLE_ROWS = 1000
@@ -247,7 +247,7 @@ def no_compression(source: Source, name: str) -> list[Problem]:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
-    with files.open_read(path) as file:
+    with open_whole(path) as file:
         try:
             metadata = pq.read_metadata(file)
             yield file, _open(file, metadata)

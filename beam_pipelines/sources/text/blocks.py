@@ -28,6 +28,7 @@ from beam_pipelines.sources.plan import ByteRange, FileInfo
 from beam_pipelines.sources.text import documents, encodings, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
 from beam_pipelines.storage import files
+from beam_pipelines.storage.zip_members import member_path
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -57,6 +58,8 @@ class Body(NamedTuple):
 
 def is_stream(source: Source, path: str) -> bool:
     """Whether a file cannot be cut: its text is compressed or encoded."""
+    if member_path(path):
+        return True
     is_changed = encodings.is_transcoded(source) or source.format == documents.DOCUMENTS
     return is_changed or compression_of(source, path) != "none"
 
