@@ -14,6 +14,7 @@ bytes               binary                 bytes
 date                date32                 int64, days since 1970-01-01
 time                time64[us]             int64, microseconds since midnight
 timestamp           timestamp[us], UTC     int64, microseconds since 1970-01-01
+(a duration)        int64                  int64, microseconds
 list<T>             list<T>                that of T, any number of values
 list<list<T>>       list<list<T>>          a feature list of T, any number of values a step
 tensor, tensor<T>   binary                 bytes, a serialized TensorProto
@@ -179,10 +180,30 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
         (types.is_date, pa.date32()),
         (types.is_time, pa.time64("us")),
         (types.is_timestamp, pa.timestamp("us")),
+        (types.is_duration, pa.int64()),
     ):
         if matches(arrow_type):
             return target
     return None
+
+
+def has_durations(arrow_type: pa.DataType) -> bool:
+    """Whether values, or the items of lists, are durations."""
+    types = pa.types
+    while (
+        types.is_list(arrow_type)
+        or types.is_large_list(arrow_type)
+        or types.is_fixed_size_list(arrow_type)
+    ):
+        arrow_type = arrow_type.value_type
+    return bool(types.is_duration(arrow_type))
+
+
+def _in_microseconds(arrow_type: pa.DataType) -> pa.DataType:
+    """Returns lists of durations, or durations, in microseconds."""
+    if pa.types.is_duration(arrow_type):
+        return pa.duration("us")
+    return pa.list_(_in_microseconds(arrow_type.value_type))
 
 
 def normalise(array: pa.Array) -> pa.Array:
@@ -201,6 +222,8 @@ def normalise(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit))
+    if has_durations(array.type):
+        array = array.cast(_in_microseconds(array.type))
     if pa.types.is_decimal(array.type) and target == pa.float64():
         return array.cast(target, safe=False)
     return array.cast(target)

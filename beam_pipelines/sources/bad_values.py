@@ -39,8 +39,7 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
         return error.column, (
             f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
             f"{' × '.join(map(str, shape))} values as in the "
-            f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's "
-            "own shape."
+            f"sample. Mend it, or {declare_arrays(field, _are_arrays(found))}."
         )
     if columns.array_type(plan.source.types.get(error.column)):
         shown = shorten(repr(_value(found)), 100)
@@ -84,6 +83,26 @@ def _known_problem(found: pa.Array, error: ColumnError, plan: SourcePlan) -> str
             "order. Write it without 'permutation', or leave the column out with 'columns'."
         )
     return ""
+
+
+def _are_arrays(found: pa.Array) -> bool:
+    try:
+        return shapes.are_rectangular(shapes.stored_array(found))
+    except pa.ArrowInvalid:
+        return False
+
+
+def declare_arrays(field: pa.Field, are_arrays: bool) -> str:
+    """Returns the type that reads lists of lists of another shape.
+
+    Args:
+      field: of the column.
+      are_arrays: whether each row's lists of one depth have one length.
+    """
+    if are_arrays:
+        return f"declare 'types: {{{field.name}: tensor}}' to keep each row's own shape"
+    flat = columns.type_name(pa.list_(columns.value_type(field.type)))
+    return f"declare 'types: {{{field.name}: {flat}}}' for the values alone"
 
 
 def null_cure(plan: SourcePlan, name: str) -> str:

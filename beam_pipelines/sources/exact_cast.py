@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core import columns
 from beam_pipelines.core.columns import column_type, normalise, type_name
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.sources import nested, shapes
@@ -79,6 +80,8 @@ def convert_array(array: pa.Array, type_: pa.DataType, nulls: Sequence[str] = ()
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if columns.has_durations(array.type):
+        array = normalise(array)
     if pa.types.is_null(array.type):
         array = array.cast(type_)
     elif column_type(array.type) == type_:

@@ -2,7 +2,7 @@
 
 A struct's fields become columns of their own: field ``b`` of ``a`` is column ``a.b``, null where
 ``a`` is null. A list of structs becomes parallel lists: ``[{"b": 1}, {"b": 2}]`` in ``a`` is
-``[1, 2]`` in ``a.b``.
+``[1, 2]`` in ``a.b``. A map is a list of structs of ``key`` and ``value``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,21 @@ def is_list(type_: pa.DataType) -> bool:
     )
 
 
+def without_map(type_: pa.DataType) -> pa.DataType:
+    """Returns a map as a list of structs; other types stay."""
+    if not pa.types.is_map(type_):
+        return type_
+    fields = [("key", type_.key_type), ("value", type_.item_type)]
+    return pa.list_(pa.struct(fields))
+
+
+def _without_map(array: pa.Array) -> pa.Array:
+    if not pa.types.is_map(array.type):
+        return array
+    pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+    return pa.ListArray.from_arrays(_offsets(array), pairs, mask=_nulls(array))
+
+
 def levels(fields: Iterable[pa.Field]) -> int:
     """Returns how deep nested fields are: 1 for scalars.
 
@@ -35,18 +50,19 @@ def levels(fields: Iterable[pa.Field]) -> int:
 def flatten_fields(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[pa.Field]:
     """Yields the flat columns of nested ones, in order."""
     for field in fields:
-        name = f"{prefix}{field.name}"
-        if pa.types.is_struct(field.type):
-            yield from flatten_fields(field.type, f"{name}.")
-        elif is_list(field.type) and pa.types.is_struct(field.type.value_type):
-            for child in flatten_fields(field.type.value_type, f"{name}."):
+        name, type_ = f"{prefix}{field.name}", without_map(field.type)
+        if pa.types.is_struct(type_):
+            yield from flatten_fields(type_, f"{name}.")
+        elif is_list(type_) and pa.types.is_struct(type_.value_type):
+            for child in flatten_fields(type_.value_type, f"{name}."):
                 yield child.with_type(pa.list_(child.type))
         else:
-            yield pa.field(name, field.type)
+            yield pa.field(name, type_)
 
 
 def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     """Yields the flat columns of one column, in the order of ``flatten_fields``."""
+    array = _without_map(array)
     if pa.types.is_struct(array.type):
         for field, child in zip(array.type, array.flatten(), strict=True):
             yield from flatten_array(f"{name}.{field.name}", child)
@@ -57,7 +73,8 @@ def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         )
         # `values` and `offsets` both ignore the slice: offsets point into all values.
         for child_name, child in flatten_array(name, lists.values):
-            yield child_name, pa.ListArray.from_arrays(lists.offsets, child, mask=_nulls(lists))
+            offsets = _offsets(lists)
+            yield child_name, pa.ListArray.from_arrays(offsets, child, mask=_nulls(lists))
     else:
         yield name, array
 
@@ -69,6 +86,11 @@ def flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         for field, column in zip(batch.schema, batch.columns, strict=True)
         for name, array in flatten_array(field.name, column)
     }
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Returns offsets that go with nulls; pyarrow takes no slice of them."""
+    return pa.array(lists.offsets.to_numpy()) if lists.offset else lists.offsets
 
 
 def _nulls(array: pa.Array) -> pa.Array | None:

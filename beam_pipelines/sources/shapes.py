@@ -18,6 +18,9 @@ from beam_pipelines.core.columns import Shape, column_type
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested
 
+# The shape of columns with rows that are no arrays: their lists have several lengths.
+RAGGED: Shape = ()
+
 
 def stored(type_: pa.DataType) -> pa.DataType:
     """Returns the storage type: lists as lists, extensions as their storage."""
@@ -102,21 +105,47 @@ def open_columns(source: Source, schema: pa.Schema) -> list[str]:
 def note_shapes(found: dict[str, Shape | None], batches: Iterable[pa.RecordBatch]) -> None:
     """Adds the shapes of the arrays in batches to ``found``.
 
-    ``found`` is flat column -> shape, ``None`` if rows differ.
+    ``found`` is flat column -> shape, ``None`` if rows differ, ``RAGGED`` if one has no shape.
     """
     for batch in batches:
         for field, column in zip(batch.schema, batch.columns, strict=True):
             for name, array in nested.flatten_array(field.name, column):
                 if depth(array.type) > 1 and len(array) > array.null_count:
                     shape = _seen_shape(array)
-                    found[name] = shape if found.get(name, shape) == shape else None
+                    known = found.get(name, shape)
+                    if RAGGED in (known, shape):
+                        found[name] = RAGGED
+                    else:
+                        found[name] = shape if known == shape else None
 
 
 def _seen_shape(array: pa.Array) -> Shape | None:
     try:
-        return shape_of_values(stored_array(array))
+        lists = stored_array(array)
+        shape = shape_of_values(lists)
+        return RAGGED if shape is None and not are_rectangular(lists) else shape
     except pa.ArrowInvalid:  # a bad row, which is reported when it is read
         return None
+
+
+def are_rectangular(array: pa.Array) -> bool:
+    """Whether each row's lists of one depth have one length.
+
+    Args:
+      array: n rows in their ``stored`` type, lists of lists; null rows are fine.
+
+    Raises:
+      pa.ArrowInvalid: a null in the place of a list.
+    """
+    rows = array.drop_null()
+    owners = np.arange(len(rows))
+    for lengths in _lengths(rows):
+        most = np.zeros(len(rows), np.int64)
+        np.maximum.at(most, owners, lengths)
+        if (lengths != most[owners]).any():
+            return False
+        owners = np.repeat(owners, lengths)
+    return True
 
 
 def shape_of_values(array: pa.Array) -> Shape | None:

@@ -138,13 +138,20 @@ def _undeclared(
     if flat is None or not (shapes.has_shape(found) or seen):
         return pa.field(name, found if flat is None else flat)
     shape = shapes.shape_of_type(found) or seen
-    if shape is None:
+    if not shape:
+        leaf = columns.type_name(flat.value_type)
+        has_shapes = shape is None
+        tensor = f"'types: {{{name}: tensor}}' to keep each row's own shape, " if has_shapes else ""
+        steps = (
+            f"'types: {{{name}: list<list<{leaf}>>}}' with 'sequence: {{features: {name}}}' for "
+            "the steps of a feature list, "
+            if shapes.depth(found) == 2
+            else ""
+        )
         raise DataError(
             f"{file.path}, column '{name}': found {found} without one shape that all rows of the "
-            "sample have. Declare "
-            f"'types: {{{name}: tensor}}' to keep each row's own shape, 'types: {{{name}: "
-            f"list<…>}}' for the values alone, 'types: {{{name}: list<list<…>>}}' for the steps "
-            "of a feature list, or leave the column out with 'columns'."
+            f"sample have. Declare {tensor}'types: {{{name}: list<{leaf}>}}' for the values alone, "
+            f"{steps}or leave the column out with 'columns'."
         )
     return columns.with_shape(pa.field(name, flat), shape)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
-from beam_pipelines.sources.bad_values import null_cure
+from beam_pipelines.sources.bad_values import declare_arrays, null_cure
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.plan import SourcePlan
 
@@ -440,12 +440,19 @@ def _expected_array(field: pa.Field, kind: pa.DataType, found: Any, error: Excep
         leaf = columns.type_name(shapes.leaf(kind))
         return f"expected an array of {leaf} with {dimensions}, as in the sample. {cure}"
     if _rank(found) == rank:
-        cure = (
-            f"Mend the line, or declare 'types: {{{field.name}: tensor}}' to keep each row's own "
-            "shape."
-        )
+        cure = f"Mend the line, or {declare_arrays(field, _is_array(found))}."
     sizes = " × ".join(map(str, shape))
     return f"expected {sizes} values as in the sample. {cure}"
+
+
+def _is_array(value: Any) -> bool:
+    """Whether lists of one depth have one length."""
+    level = [value]
+    while level and all(isinstance(item, list) for item in level):
+        if len({len(item) for item in level}) > 1:
+            return False
+        level = [inner for item in level for inner in item]
+    return not any(isinstance(item, list) for item in level)
 
 
 def _rank(value: Any) -> int:
