@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import describe as describe
     from beam_pipelines.pipeline.api import inspect as inspect
     from beam_pipelines.pipeline.api import make_graph as make_graph
-    from beam_pipelines.pipeline.api import plan as plan
     from beam_pipelines.pipeline.api import transform as transform
     from beam_pipelines.pipeline.api import validate as validate
     from beam_pipelines.pipeline.api import verify as verify
     from beam_pipelines.pipeline.plan import Plan as Plan
+    from beam_pipelines.pipeline.planning import plan as plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.reader.columns import Ragged as Ragged
     from beam_pipelines.reader.images import Image as Image
@@ -66,7 +66,7 @@ _PLACE_OF_NAME = {
     "make_graph": ("pipeline.api", "make_graph"),
     "mix": ("reader.mix", "mix"),
     "open": ("opening.dataset", "open"),
-    "plan": ("pipeline.api", "plan"),
+    "plan": ("pipeline.planning", "plan"),
     "register_encoding": ("encodings", "register_encoding"),
     "register_format": ("sources", "register_format"),
     "transform": ("pipeline.api", "transform"),

@@ -171,8 +171,9 @@ def convert(
     output = output and fill_date_of_output(output, date)
     into = None if overwrite else output
     from beam_pipelines.pipeline import api
+    from beam_pipelines.pipeline.planning import plan as make_plan
 
-    plan = api.plan(
+    plan = make_plan(
         recipe_or_data,
         settings=chosen_settings(context),
         date=date,
@@ -257,8 +258,9 @@ def describe(
         return
     output = output and fill_date_of_output(output, date)
     from beam_pipelines.pipeline import api
+    from beam_pipelines.pipeline.planning import plan as make_plan
 
-    plan = api.plan(
+    plan = make_plan(
         recipe_or_data,
         settings=chosen_settings(context),
         date=date,

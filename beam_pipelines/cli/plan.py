@@ -77,11 +77,11 @@ def plan(
     input_root: tuple[str, ...],
 ) -> None:
     """Print what a conversion will do: ranges, shards, bytes, memory, CPU hours, limits."""
-    from beam_pipelines.pipeline import api
     from beam_pipelines.pipeline.estimate import make_scale
+    from beam_pipelines.pipeline.planning import plan as make_plan
     from beam_pipelines.pipeline.preview import make_preview
 
-    planned = api.plan(
+    planned = make_plan(
         recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
     )
     say(planned.describe())

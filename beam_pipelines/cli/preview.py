@@ -19,6 +19,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import say
 from beam_pipelines.cli.recipe_options import chosen_settings, encode_option, recipe_options
+from beam_pipelines.core import memory
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.first_rows import FirstRows, ShownRow
@@ -53,10 +54,13 @@ def preview(
     input_root: tuple[str, ...],
 ) -> None:
     """Show the first rows before and after their encoding; writes nothing."""
-    from beam_pipelines.pipeline import api
+    # The imports are most of the time.
+    memory.pause_garbage_collection()
+    from beam_pipelines.pipeline import planning
     from beam_pipelines.pipeline.first_rows import first_rows
 
-    plan = api.plan(
+    memory.resume_garbage_collection()
+    plan = planning.plan(
         recipe_or_data,
         settings=chosen_settings(context),
         date=date,

@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
@@ -21,33 +20,23 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.dataset_layout import anomalies_path
-from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import make_graph as make_graph_module
-from beam_pipelines.pipeline import output_folder, recipes
+from beam_pipelines.pipeline import output_folder
 from beam_pipelines.pipeline.disk_space import report_disk_space
-from beam_pipelines.pipeline.draft import encode_setting
-from beam_pipelines.pipeline.plan import Plan, make_plan
-from beam_pipelines.pipeline.plan_append import appends, plan_append
+from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.plan_transform import plan_transform
+from beam_pipelines.pipeline.planning import NO_POLICY, RecipeLike, plan
 from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
-from beam_pipelines.pipeline.recipe_problems import all_problems
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.lines import Lines
-from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.storage import cloud_access, files
-
-# A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
-# docs/recipe.md, or a Recipe.
-RecipeLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Recipe"
-_NO_POLICY = PolicyOptions()
+from beam_pipelines.storage import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,81 +54,6 @@ class Description:
     schema: schema_pb2.Schema
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatistics]
     anomalies: Mapping[str, anomalies_pb2.Anomalies]
-
-
-def plan(
-    recipe: RecipeLike,
-    *,
-    schema: str | None = None,
-    date: datetime.date | None = None,
-    input_roots: Sequence[str] = (),
-    policy: PolicyOptions = _NO_POLICY,
-    into: str | os.PathLike[str] | None = None,
-    settings: Sequence[Setting] = (),
-    encode: bool = False,
-) -> Plan:
-    """Plans a conversion and checks its recipe.
-
-    Lists files, infers types and checks every column that the recipe names.
-
-    Args:
-      recipe: path of a recipe or a data file, a mapping, or a ``Recipe``.
-      schema: path of a schema in place of the recipe's.
-      date: the day that ``{date}`` in paths stands for.
-      input_roots: folders and URLs that contain all inputs; empty: inputs may be anywhere.
-      policy: environment, baseline and accepted anomalies.
-      into: folder of a dataset; if it is there and the recipe says ``append: true``, the plan adds
-        new files to it.
-      settings: values for keys of the recipe, as the command line has them.
-      encode: encodes the columns of a data file as ``init`` proposes it.
-
-    Raises:
-      RecipeError: lists every problem of the recipe, each with its line.
-      DataError: a source cannot be read.
-    """
-    if encode:
-        if isinstance(recipe, Recipe | Mapping) or recipes.is_recipe(os.fspath(recipe)):
-            raise RecipeError(
-                "found --encode with a recipe, expected a data file without one. Write 'encode' "
-                "in the recipe: 'beam-pipelines init' proposes it for each column."
-            )
-        bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
-        settings = [encode_setting(bare), *settings]
-    loaded, problems = _read(recipe, settings)
-    loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
-    cloud_access.check_paths(path for source in loaded.sources.values() for path in source.path)
-    with loaded.lines.explained():
-        if not problems and into is not None and appends(loaded, os.fspath(into)):
-            made = plan_append(loaded, os.fspath(into), input_roots)
-        else:
-            made = _make_plan(loaded, problems, input_roots)
-    return with_policy(made, policy)
-
-
-def _make_plan(recipe: Recipe, problems: Sequence[Problem], input_roots: Sequence[str]) -> Plan:
-    """Returns the plan of a recipe, or raises all problems."""
-    planned: dict[str, SourcePlan] = {}
-
-    def attempt(part: Recipe) -> Plan:
-        return make_plan(part, input_roots=input_roots, planned=planned)
-
-    if problems:
-        raise RecipeProblems(all_problems(recipe, problems, attempt, planned))
-    try:
-        return attempt(recipe)
-    except RecipeProblems as error:
-        found = all_problems(recipe, error.problems, attempt, planned)
-        raise RecipeProblems(found) from error
-
-
-def _read(recipe: RecipeLike, settings: Sequence[Setting]) -> tuple[Recipe, list[Problem]]:
-    if isinstance(recipe, Recipe):
-        return recipe, []
-    if isinstance(recipe, Mapping):
-        # JSON is YAML; one key a line, so that problems have lines.
-        text = json.dumps(recipe, indent=1, default=str)
-        return recipes.read_text(text, "recipe", settings=settings)
-    return recipes.read(os.fspath(recipe), settings)
 
 
 def convert(
@@ -204,7 +118,7 @@ def transform(
     split: str = "test",
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
-    policy: PolicyOptions = _NO_POLICY,
+    policy: PolicyOptions = NO_POLICY,
     overwrite: bool = False,
     resume: bool = False,
     beam_options: Sequence[str] = (),
@@ -316,7 +230,7 @@ def validate(
     data: RecipeLike | Plan,
     *,
     schema: str | None = None,
-    policy: PolicyOptions = _NO_POLICY,
+    policy: PolicyOptions = NO_POLICY,
     output: str | os.PathLike[str] | None = None,
     beam_options: Sequence[str] = (),
     quiet: bool = True,

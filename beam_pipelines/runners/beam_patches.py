@@ -30,9 +30,11 @@ _FILESYSTEM_FOR_SCHEME = {
 }
 _LEFT_OUT = frozenset(
     [
-        "pandas",
+        "absl",
         "apitools",
         "bson",
+        "dill",
+        "pandas",
         "pymongo",
         "apache_beam.io.gcp.bigquery",
         "apache_beam.io.gcp.gcsio",
@@ -116,11 +118,11 @@ class _MissingPackages:
 def import_beam(arguments: Sequence[str]) -> None:
     """Imports Beam, for a local run without optional packages (speed).
 
-    The packages are pandas and clients of services. Beam runs without these packages, which are
-    extras of its own. They are missing only during the import; later imports find them, and a
-    filesystem of an object store is imported when a path asks for it. Arrow looks for pandas once,
-    here; otherwise each worker would import it. CPU of the import: 0.55 s, where all of Beam takes
-    1.3 s.
+    The packages are pandas, absl and dill, which Beam pickles some objects with, and clients of
+    services. Beam runs without these packages, which are extras of its own. They are missing only
+    during the import; later imports find them, and a filesystem of an object store is imported when
+    a path asks for it. Arrow looks for pandas once, here; otherwise each worker would import it.
+    CPU of the import: 0.55 s, where all of Beam takes 1.3 s.
 
     Upstream: apache/beam#37445 and #40178 make clients optional, but import those that are
     installed; no upstream issue found that makes the imports lazy.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.pipeline import api
+from beam_pipelines.pipeline import api, planning
 from beam_pipelines.pipeline.first_rows import FirstRows, first_rows
 
 RECIPE = """\
@@ -40,7 +42,7 @@ def recipe(tmp_path: pathlib.Path) -> str:
 
 
 def previewed(recipe: str, number: int = 5) -> FirstRows:
-    return first_rows(api.plan(recipe), number)
+    return first_rows(planning.plan(recipe), number)
 
 
 def test_rows_are_in_the_order_of_the_source(recipe: str) -> None:
@@ -100,7 +102,7 @@ def test_the_head_of_a_large_file(
     """Only the head of a file of several ranges is read."""
     line = "1," + "x" * 100 + "\n"
     (tmp_path / "d.csv").write_text("a,b\n" + line * 400_000)
-    plan = api.plan(str(tmp_path / "d.csv"))
+    plan = planning.plan(str(tmp_path / "d.csv"))
     assert len(plan.base.ranges) > 1
     found = first_rows(plan, 3)
     assert len(found.rows) == 3
@@ -111,3 +113,17 @@ def test_no_row_is_left(recipe: str, capsys: pytest.CaptureFixture[str]) -> None
     """A filter that leaves no row is an error."""
     assert main_module.run(["preview", recipe, "--set", "filter=id > 1000"]) == 1
     assert "found no row after 'filter' and joins in the first 40" in capsys.readouterr().err
+
+
+@pytest.mark.end_to_end
+def test_a_preview_loads_nothing_that_runs_a_job(tmp_path: pathlib.Path) -> None:
+    """Most of a preview's time are imports, so that it begins without those of a run."""
+    (tmp_path / "d.csv").write_text("x,t\n1,a\n2,b\n")
+    code = (
+        "import sys\nfrom beam_pipelines.cli.main import run\n"
+        f"assert run(['preview', {str(tmp_path / 'd.csv')!r}]) == 0\n"
+        "run_only = ('pipeline.convert', 'pipeline.commit', 'dataset', 'opening', 'runners.run')\n"
+        "print([name for name in run_only if f'beam_pipelines.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline import api
+from beam_pipelines.pipeline import planning
 
 RECIPE = """\
 name: a
@@ -43,7 +43,7 @@ def places(folder: pathlib.Path, *changes: tuple[str, str]) -> list[str]:
         text = text.replace(before, after)
     (folder / "recipe.yaml").write_text(text)
     try:
-        api.plan(folder / "recipe.yaml")
+        planning.plan(folder / "recipe.yaml")
     except RecipeError as error:
         return [line.split(": ")[1] for line in str(error).split("\n")]
     return []

@@ -34,7 +34,7 @@ beam_patches.import_beam([])
 import pyarrow
 pyarrow.array([1.5])
 from beam_pipelines.storage import files
-for left_out in ("pandas", "google.cloud.pubsub", "google.cloud.storage", "boto3"):
+for left_out in ("pandas", "absl", "dill", "google.cloud.pubsub", "google.cloud.storage", "boto3"):
     print(any(name == left_out or name.startswith(left_out + ".") for name in sys.modules))
 from apache_beam.io.filesystems import FileSystems
 for path in ("gs://bucket/file", "s3://bucket/file"):
@@ -42,7 +42,7 @@ for path in ("gs://bucket/file", "s3://bucket/file"):
 import pandas, google.cloud.pubsub
 print(pandas.Series([1, 2]).sum())
 """
-    assert run(code).split("\n") == [*["False"] * 4, "GCSFileSystem", "S3FileSystem", "3", ""]
+    assert run(code).split("\n") == [*["False"] * 6, "GCSFileSystem", "S3FileSystem", "3", ""]
 
 
 @pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
