@@ -1,4 +1,4 @@
-"""Pages that train with PyTorch print the text on them."""
+"""Pages that train with PyTorch and JAX print the text on them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,32 @@ import re
 
 import pytest
 
-from tests.test_documentation import FOLDERS, agrees, blocks_of, run, run_python
+import beam_pipelines as bp
+from tests.test_documentation import agrees, blocks_of, make_tutorial, run, run_python
 
 pytestmark = [pytest.mark.adapters, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("page", "folder", "package"), [("docs/tutorial.md", "tutorial", "torch")])
-def test_page_prints_what_it_shows(page, folder, package, tmp_path, flights_data):
+@pytest.mark.parametrize(
+    ("page", "package"),
+    [("docs/tutorial.md", "torch"), ("docs/pytorch.md", "torch"), ("docs/jax.md", "jax")],
+)
+def test_page_prints_what_it_shows(page, package, tmp_path, flights_data):
     """A page that is followed from top to bottom prints its texts."""
     pytest.importorskip(package)
-    FOLDERS[folder](tmp_path, flights_data)
+    make_tutorial(tmp_path, flights_data)
+    blocks = [block for block in blocks_of(page) if not block.mark.startswith("not run")]
     wrong = []
-    for block in blocks_of(page):
+    for block in blocks:
         if block.language == "console":
             for part in re.split(r"(?m)^\$ ", block.text)[1:]:
                 command, _, shown = part.partition("\n")
                 output = run(command, str(tmp_path))
                 if not agrees(shown, output):
                     wrong.append(f"$ {command}\n{output}")
-    programs = [block for block in blocks_of(page) if block.language == "python"]
+    if not (tmp_path / "out").exists():
+        bp.convert(tmp_path / "rides.yaml", tmp_path / "out" / "rides")
+    programs = [block for block in blocks if block.language == "python"]
     outputs = run_python([(str(tmp_path), page, block.text) for block in programs])
     for block, output in zip(programs, outputs, strict=True):
         if not agrees(block.output, output):
