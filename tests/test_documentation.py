@@ -131,6 +131,19 @@ def make_compared(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
         bp.convert({"name": name, "sources": {"rows": source}}, folder / name)
 
 
+def make_days(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """Two days of a table, with another city on the second."""
+    for name, rows, cities, first in (
+        ("monday", 3000, ("Oslo", "Rome", "Lima"), 0),
+        ("tuesday", 2400, ("Oslo", "Rome", "Nice"), 3000),
+    ):
+        lines = [
+            f"{first + row},{cities[row % 3]},{row * 7 % 97},2026-11-{16 + first // 3000}"
+            for row in range(rows)
+        ]
+        (folder / f"{name}.csv").write_text("\n".join(["id,city,amount,day", *lines]) + "\n")
+
+
 def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """A table like Criteo's click logs."""
     script = ROOT / "benchmarks" / "criteo_like.py"
@@ -184,6 +197,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "wrong": make_wrong,
     "anomalies": make_anomalies,
     "compared": make_compared,
+    "days": make_days,
     "criteo": make_criteo,
     "visits": make_visits,
     "served": make_served,

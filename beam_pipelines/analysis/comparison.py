@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,18 @@ class Values(NamedTuple):
     most: tuple[tuple[str, int], ...]
 
 
+class Finding(NamedTuple):
+    """A difference that is large, and that chance does not explain.
+
+    Attributes:
+      kind: of the difference.
+      text: what was and what is.
+    """
+
+    kind: Literal["new", "vanished", "type", "missing", "drift"]
+    text: str
+
+
 @dataclasses.dataclass(frozen=True)
 class ColumnComparison:
     """One column of two datasets.
@@ -64,7 +76,7 @@ class ColumnComparison:
       p_value: probability of such a difference by chance.
       new, vanished: texts of test only and of base only; ``None``: not compared.
       note: why it is not judged: ``id``, ``date`` or ``""``.
-      findings: differences that are large and not explained by chance, in words.
+      findings: differences that are large and not explained by chance.
     """
 
     name: str
@@ -76,7 +88,7 @@ class ColumnComparison:
     new: Values | None = None
     vanished: Values | None = None
     note: str = ""
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +110,7 @@ class SplitComparison:
         yield from self.findings
         for column in self.columns:
             for finding in column.findings:
-                yield f"{column.name}: {finding}"
+                yield f"{column.name}: {finding.text}"
 
 
 def compare_split(
@@ -171,17 +183,20 @@ def _compare_column(
 ) -> ColumnComparison:
     types = sides[0].type_of(name), sides[1].type_of(name)
     if types[0] is None or types[1] is None:
-        what = "a new column" if types[0] is None else "the column vanished"
+        what = Finding("vanished", "the column vanished")
+        if types[0] is None:
+            what = Finding("new", "a new column")
         return ColumnComparison(name, types, findings=(what,))
     findings = []
     are_tables = all(side.table is not None for side in sides)
     views = sides[0].views[name], sides[1].views[name]
     differ = types[0] != types[1] if are_tables else views[0].type != views[1].type
     if differ:
-        findings.append(f"the type was {types[0]} and is {types[1]}")
+        findings.append(Finding("type", f"the type was {types[0]} and is {types[1]}"))
     missing = _share_missing(views[0]), _share_missing(views[1])
     if abs(missing[1] - missing[0]) > max_drift and _missing_p_value(views) < chance:
-        findings.append(f"{_percent(missing[0])} of the rows lacked it, now {_percent(missing[1])}")
+        shares = _percent(missing[0]), _percent(missing[1])
+        findings.append(Finding("missing", f"{shares[0]} of the rows lacked it, now {shares[1]}"))
     ranges = sides[0].range_of(name), sides[1].range_of(name)
     found = ColumnComparison(name, types, missing, ranges, findings=tuple(findings))
     if differ:
@@ -198,7 +213,8 @@ def _compare_column(
         return found
     bits, p_value = measured.beyond_chance, measured.p_value
     if bits > max_drift and p_value < chance:
-        findings.append(f"its values drifted by {bits:.3f} bits, at most {max_drift:g}")
+        text = f"its values drifted by {bits:.3f} bits, at most {max_drift:g}"
+        findings.append(Finding("drift", text))
     return dataclasses.replace(found, drift=bits, p_value=p_value, findings=tuple(findings))
 
 
@@ -270,7 +286,7 @@ def _column_json(column: ColumnComparison) -> dict[str, Any]:
         "new": _values_json(column.new),
         "vanished": _values_json(column.vanished),
         "not_judged": column.note or None,
-        "findings": list(column.findings),
+        "findings": [finding.text for finding in column.findings],
     }
 
 

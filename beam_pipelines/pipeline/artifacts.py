@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis.alerts import Alert, find_alerts
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
+from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.report import (
     JoinSummary,
     Report,
@@ -290,4 +292,13 @@ def _report(
         baseline=read_accumulators(baseline).splits
         if baseline and has_accumulators(baseline)
         else {},
+        schema=None if plan.contract is None else plan.contract_path or "of the dataset",
+        alerts=[
+            *(
+                Alert(f"join with {join.source}", "join", warning)
+                for join in joins_of(manifest)
+                for warning in join.warnings()
+            ),
+            *find_alerts(statistics, recipe.label),
+        ],
     )

@@ -22,6 +22,7 @@ from beam_pipelines.core.schema_features import flattened, without_features, wit
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
+from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.recipe.model import Recipe
@@ -124,7 +125,9 @@ def make_result(
     return FirstPassResult(
         row_counts=row_counts,
         statistics=statistics,
-        anomalies=find_anomalies(statistics, expected, plan.policy),
+        anomalies=with_baseline(
+            find_anomalies(statistics, expected, plan.policy), statistics, plan.policy
+        ),
         schema=schema,
         encoded=_encoded_schema(plan, schema, fitting),
         fitted=fitting.fitted,

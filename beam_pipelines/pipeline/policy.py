@@ -98,7 +98,6 @@ def make_policy(
         )
     for option, value in (
         ("--environment", None if validations else environment),
-        ("--baseline", None if has_pairs else baseline),
         ("--previous_version", version),
     ):
         if value is not None and schema is None:
@@ -108,14 +107,6 @@ def make_policy(
             )
     if environment is not None and schema is not None:
         check_environment(environment, schema, where)
-    if (baseline is not None and not has_pairs) and not (
-        schema is not None and _has_drift_threshold(schema)
-    ):
-        raise RecipeError(
-            f"--baseline {baseline}: found no threshold in {where}, expected a drift_comparator in "
-            "a feature, or num_examples_drift_comparator in dataset_constraints. Without one "
-            "nothing is compared."
-        )
     if version is not None and not (
         schema is not None
         and schema.dataset_constraints.HasField("num_examples_version_comparator")
@@ -139,6 +130,9 @@ def make_policy(
         rows,
         version or "",
         validations,
+        baseline is not None
+        and not has_pairs
+        and not (schema is not None and _has_drift_threshold(schema)),
     )
 
 

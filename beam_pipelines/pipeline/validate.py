@@ -21,6 +21,7 @@ from beam_pipelines.analysis.anomalies.table import (
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA, REJECTED
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.offending_rows import (
     ROWS_PER_ANOMALY,
     AnomalyKey,
@@ -75,7 +76,7 @@ def check_statistics(
     Raises:
       DataError: an anomaly is not accepted.
     """
-    anomalies = find_anomalies(statistics, schema, policy)
+    anomalies = dict(with_baseline(find_anomalies(statistics, schema, policy), statistics, policy))
     if has_errors(anomalies):
         raise anomalies_error(anomalies, schema_path, f"{path} does not pass")
     return anomalies

@@ -154,7 +154,7 @@ def test_without_anomalies_or_shards() -> None:
     text = Page(
         render_report(report(anomalies=[], splits={}, sources=[], joins=[], rejected=[], images=[]))
     ).text
-    assert "None: the data fits the schema." in text
+    assert "None, as the schema was inferred from the data." in text
     for absent in ("shard", "Pipeline", "Joins", "Rejected rows", "Some images"):
         assert absent not in text
 

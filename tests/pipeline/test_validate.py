@@ -245,6 +245,38 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
     assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "now") == 0
 
 
+@pytest.mark.parametrize("schema", ["", "schema: plain.pbtxt"], ids=["inferred", "named"])
+def test_drift_without_a_threshold(
+    folder: Path, capsys: pytest.CaptureFixture[str], schema: str
+) -> None:
+    """Without thresholds, --baseline finds what ``compare`` finds."""
+    (folder / "plain.pbtxt").write_text(
+        'feature { name: "id" type: INT } feature { name: "city" type: BYTES }'
+    )
+    (folder / "r.yaml").write_text(f"name: d\nsources: {{d: d.csv}}\n{schema}\n")
+
+    def write(cities: str, start: int) -> None:
+        rows = [f"{start + row},{cities[row % len(cities)]}\n" for row in range(300)]
+        (folder / "d.csv").write_text("id,city\n" + "".join(rows))
+
+    write("abc", 0)
+    assert cli("convert", "r.yaml", "--output", "before") == 0
+    write("abcab", 5000)
+    assert cli("convert", "r.yaml", "--output", "alike", "--baseline", "before") == 0
+    write("abd", 5000)
+    assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before") == 1
+    error = capsys.readouterr().err
+    assert "city     Drift from the baseline  about the same as in the baseline" in error
+    assert not (folder / "now" / "dataset.json").exists()
+    allowed = "--allow_anomalies=city:COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH"
+    assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before", allowed) == 0
+    validate = ["validate", "now", "--schema", "before/schema/schema.pbtxt", "--baseline", "before"]
+    assert cli(*validate, "--allow_anomalies=ENUM_TYPE_UNEXPECTED_STRING_VALUES") == 1
+    assert "1 anomaly" in capsys.readouterr().err
+    assert cli("compare", "before", "now") == 1
+    assert cli("compare", "before", "alike") == 0
+
+
 def test_rows_against_the_previous_version(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -150,12 +150,12 @@ def find_anomalies(
         )
         found[split] = SplitAnomalies(
             {
-                name: _with_severities(some, name, policy)
+                name: with_severities(some, name, policy)
                 for name, some in _in_order(reasons, schema)
                 if some
             },
             data_missing=not view.rows,
-            dataset=_with_severities(dataset, DATASET, policy),
+            dataset=with_severities(dataset, DATASET, policy),
             measured=tuple(measured.values()),
             paths={
                 name_of(path): path
@@ -166,10 +166,10 @@ def find_anomalies(
     return found
 
 
-def _with_severities(
+def with_severities(
     reasons: Iterable[Reason], name: str, policy: ValidationPolicy
 ) -> tuple[Reason, ...]:
-    """Returns the reasons with the severities of the policy."""
+    """Returns the reasons of a feature with the severities of the policy."""
     return tuple(
         reason._replace(
             severity=policy.severity(reason.type, name, reason.severity),

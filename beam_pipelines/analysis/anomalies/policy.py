@@ -42,6 +42,8 @@ class ValidationPolicy:
         ``None`` compares with none.
       previous_version_path: path of the previous version, or ``""``.
       validations: conditions on the statistics of features.
+      compares: whether the data are compared with the baseline as 'compare' does, because the
+        schema has no thresholds of drift.
     """
 
     environment: str | None = None
@@ -51,6 +53,7 @@ class ValidationPolicy:
     previous_version: Mapping[str, int] | None = None
     previous_version_path: str = ""
     validations: tuple[CustomValidation, ...] = ()
+    compares: bool = False
 
     def severity(self, type_: int, feature: str, default: int = _ERROR) -> int:
         """Returns the ``AnomalyInfo.Severity`` of an anomaly."""

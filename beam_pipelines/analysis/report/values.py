@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Rejected
@@ -108,6 +109,8 @@ class Report:
       rejected: rejected rows of all sources, or the first of them.
       images: some of the images, if the examples are images.
       baseline: split name -> statistics of an earlier dataset; empty without one.
+      schema: path of the recipe's schema; ``None``: it was inferred from the data.
+      alerts: what is suspicious, though the schema may allow it.
     """
 
     name: str
@@ -123,6 +126,8 @@ class Report:
     rejected: Sequence[Rejected] = ()
     images: Sequence[ImageSample] = ()
     baseline: Mapping[str, TableStatistics] = dataclasses.field(default_factory=dict)
+    schema: str | None = None
+    alerts: Sequence[Alert] = ()
 
     @property
     def errors(self) -> int:

@@ -1,0 +1,175 @@
+"""Alerts: what is suspicious in columns by their statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.ids import is_like_ids
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.analysis.statistics.numeric import NumberStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.formatting import shorten, show_share, show_value
+
+# A column of texts is nearly numeric from this share of numbers on, but for all of them.
+_NEARLY = 0.9
+# Most shares of one value of a label, and fewest rows of a label to say so.
+_IMBALANCED, _FEWEST_LABELS = 0.95, 100
+# Many different texts, each in few rows on average.
+_MANY_TEXTS, _FEW_ROWS = 1000, 10
+# Numbers that stand for nothing in many files, and the least share of them.
+_SENTINELS = (-9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
+_LEAST_SENTINELS = 0.001
+_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_SHOWN = 40
+
+
+class Alert(NamedTuple):
+    """Something suspicious.
+
+    Attributes:
+      feature: the column, or what else it is about.
+      what: its kind.
+      found: what was found.
+    """
+
+    feature: str
+    what: str
+    found: str
+
+
+def find_alerts(statistics: Mapping[str, TableStatistics], label: str | None) -> Iterator[Alert]:
+    """Yields the alerts of columns, of all splits together.
+
+    Args:
+      statistics: of the splits, with the same columns.
+      label: the column to predict, or ``None``.
+    """
+    filled = [table for table in statistics.values() if table.rows]
+    names = list(filled[0].columns) if filled else []
+    seen: dict[Any, str] = {}
+    for name in names:
+        parts = [table.columns[name] for table in filled]
+        if not parts[0].is_counted:
+            continue
+        column = parts[0] if len(parts) == 1 else ColumnStatistics.merged(parts)
+        yield from (Alert(name, *found) for found in _of_column(column, name == label))
+        fingerprint = _fingerprint(column)
+        if fingerprint is not None:
+            first = seen.setdefault(fingerprint, name)
+            if first != name:
+                yield Alert(name, "duplicate", f"the same values as often as in '{first}'")
+
+
+def _of_column(column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
+    values, kind = column.values, value_type(column.type)
+    if not column.present or not _count(column):
+        yield "empty", "no row has a value"
+        return
+    if _is_constant(column):
+        rows = column.present + column.missing
+        missing = f"; {show_share(column.missing, rows)} lack it" if column.missing else ""
+        yield "constant", f"every value is {_first(column)}{missing}"
+        return
+    if is_label:
+        yield from _of_label(column)
+    if is_like_ids(column):
+        yield "id", "every row has another value, from which nothing can be learned"
+    elif isinstance(values, TextStatistics) and pa.types.is_string(kind):
+        yield from _of_texts(values)
+    elif isinstance(values, NumberStatistics) and not pa.types.is_temporal(kind):
+        yield from _of_numbers(values, kind)
+
+
+def _count(column: ColumnStatistics) -> int:
+    nans = column.values.nans if isinstance(column.values, NumberStatistics) else 0
+    return column.values.count + nans
+
+
+def _is_constant(column: ColumnStatistics) -> bool:
+    values = column.values
+    nans = values.nans if isinstance(values, NumberStatistics) else 0
+    return values.count > 1 and values.distinct == 1 and not nans
+
+
+def _first(column: ColumnStatistics) -> str:
+    if isinstance(column.values, NumberStatistics):
+        return show_value(column.values.minimum, value_type(column.type))
+    if not pa.types.is_string(value_type(column.type)):
+        return "the same"
+    return f"'{shorten(str(column.values.values[0].as_py()), _SHOWN)}'"
+
+
+def _of_label(column: ColumnStatistics) -> Iterator[tuple[str, str]]:
+    values = column.values
+    if not values.exact or values.count < _FEWEST_LABELS or not len(values.counts):
+        return
+    place = int(values.counts.argmax())
+    share = values.counts[place] / values.count
+    if share >= _IMBALANCED:
+        value = values.values[place]
+        shown = (
+            show_value(value.item(), value_type(column.type))
+            if isinstance(values, NumberStatistics)
+            else f"'{shorten(str(value.as_py()), _SHOWN)}'"
+        )
+        yield "imbalanced label", f"{show_share(values.counts[place], values.count)} are {shown}"
+
+
+def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
+    are_numbers = pc.match_substring_regex(values.values, _NUMBER).to_numpy(zero_copy_only=False)
+    numbers = int(values.counts[are_numbers].sum())
+    if _NEARLY * values.count <= numbers < int(values.counts.sum()):
+        others = np.flatnonzero(~are_numbers)
+        most = others[np.argsort(-values.counts[others], kind="stable")[:3]]
+        named = ", ".join(
+            f"'{shorten(str(text), _SHOWN)}'" for text in values.values.take(most).to_pylist()
+        )
+        share = show_share(numbers, values.count)
+        yield "nearly numeric", f"{share} of the texts are numbers; others are {named}"
+    if values.distinct >= _MANY_TEXTS and values.distinct * _FEW_ROWS >= values.count:
+        rows = values.count / values.distinct
+        about = "" if values.exact else "about "
+        yield "high cardinality", f"{about}{values.distinct:,} texts, in {rows:.1f} rows each"
+
+
+def _of_numbers(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[str, str]]:
+    numbers = values.values
+    if len(numbers) < 3:
+        return
+    for place, rest in ((0, numbers[1:]), (len(numbers) - 1, numbers[:-1])):
+        value, count = numbers[place].item(), int(values.counts[place])
+        if value not in _SENTINELS or count < _LEAST_SENTINELS * values.count or count < 2:
+            continue
+        low, high = rest[0].item(), rest[-1].item()
+        gap = low - value if place == 0 else value - high
+        if gap > high - low or (value < 0 <= low):
+            share = show_share(count, values.count)
+            ends = f"{show_value(low, kind)} to {show_value(high, kind)}"
+            yield (
+                "sentinel",
+                f"{share} are {show_value(value, kind)}, the others {ends}: does it mean null?",
+            )
+
+
+def _fingerprint(column: ColumnStatistics) -> Any:
+    """Returns what columns of equal value counts share, or ``None``.
+
+    Columns of few different values are often alike.
+    """
+    values = column.values
+    if not values.exact or len(values.values) <= _SHOWN:
+        return None
+    counts: Sequence[int] = values.counts.tolist()
+    if isinstance(values, NumberStatistics):
+        return str(column.type), column.missing, tuple(values.values.tolist()), tuple(counts)
+    if not pa.types.is_string(value_type(column.type)):
+        return None
+    pairs = zip(values.values.to_pylist(), counts, strict=True)
+    return str(column.type), column.missing, hash(frozenset(pairs))

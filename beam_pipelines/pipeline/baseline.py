@@ -1,0 +1,76 @@
+"""Adds differences from a baseline to anomalies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from beam_pipelines.analysis.anomalies import SplitAnomalies
+from beam_pipelines.analysis.anomalies.find import DATASET, with_severities
+from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
+from beam_pipelines.analysis.comparison import Finding, compare_split
+from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.view import Statistics, view_of
+
+_TYPES = {
+    "new": (Info.COMPARATOR_CONTROL_DATA_MISSING, "New since the baseline"),
+    "vanished": (Info.SCHEMA_MISSING_COLUMN, "Column of the baseline dropped"),
+    "type": (Info.UNEXPECTED_DATA_TYPE, "Another type than the baseline"),
+    "missing": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Other share of missing values"),
+    "drift": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Drift from the baseline"),
+}
+_EXPECTED = "about the same as in the baseline"
+
+
+def with_baseline(
+    anomalies: Mapping[str, SplitAnomalies],
+    statistics: Mapping[str, Statistics],
+    policy: ValidationPolicy,
+) -> Mapping[str, SplitAnomalies]:
+    """Returns the anomalies, and what 'compare' finds against the baseline.
+
+    Args:
+      anomalies: of each split.
+      statistics: of each split.
+      policy: says whether the baseline is compared by default, and the severities.
+
+    Raises:
+      RecipeError, DataError: the baseline's statistics cannot be read.
+    """
+    if not policy.compares:
+        return anomalies
+    baseline = read_statistics(policy.baseline_path)
+    found = {}
+    for split, known in anomalies.items():
+        base = baseline.get(split)
+        if base is None and len(baseline) == len(statistics) == 1:
+            [base] = baseline.values()
+        if not view_of(statistics[split]).rows:
+            found[split] = known
+        elif base is None:
+            missing = with_severities([_missing(split)], DATASET, policy)
+            found[split] = dataclasses.replace(known, dataset=(*known.dataset, *missing))
+        else:
+            reasons = dict(known.reasons)
+            for column in compare_split(base, statistics[split]).columns:
+                more = with_severities(map(_reason, column.findings), column.name, policy)
+                if more:
+                    reasons[column.name] = (*reasons.get(column.name, ()), *more)
+            found[split] = dataclasses.replace(known, reasons=reasons)
+    return found
+
+
+def _reason(finding: Finding) -> Reason:
+    type_, short = _TYPES[finding.kind]
+    return Reason(type_, short, f"{short}: {finding.text}.", _EXPECTED, finding.text)
+
+
+def _missing(split: str) -> Reason:
+    return Reason(
+        Info.COMPARATOR_CONTROL_DATA_MISSING,
+        "previous data missing",
+        f"The baseline has no split '{split}'.",
+        f"a split '{split}' in the baseline",
+        "none",
+    )

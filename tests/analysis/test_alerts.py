@@ -1,0 +1,114 @@
+"""Alerts of columns that have, and that nearly have, what they name."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.analysis.alerts import find_alerts
+from beam_pipelines.analysis.report import Report, render_report
+from beam_pipelines.analysis.report.values import SplitSummary
+from beam_pipelines.analysis.statistics import TableStatistics
+
+NUMBERS = [str(number % 40) for number in range(200)]
+
+
+def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str]]:
+    """Returns the alerts of a table in two splits."""
+    batch = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+    half = batch.num_rows // 2
+    splits = {"train": batch.slice(0, half), "eval": batch.slice(half)}
+    tables = {split: TableStatistics.of(rows) for split, rows in splits.items()}
+    return [tuple(alert) for alert in find_alerts(tables, label)]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.nulls(200, pa.string()), ("empty", "no row has a value")),
+        (pa.array([[]] * 200, pa.list_(pa.int64())), ("empty", "no row has a value")),
+        ([7] * 200, ("constant", "every value is 7")),
+        (["a", None] * 100, ("constant", "every value is 'a'; 50.0% lack it")),
+        ([datetime.date(2026, 1, 1)] * 200, ("constant", "every value is 2026-01-01")),
+        ([f"u{number}" for number in range(200)], ("id", "every row has another value")),
+        (list(range(200)), ("id", "every row has another value")),
+        ([*NUMBERS[:-3], "n.a.", "n.a.", "?"], ("nearly numeric", "98.5% .* 'n.a.', '\\?'$")),
+        (NUMBERS, None),
+        ([*NUMBERS[:100], *["x"] * 100], None),
+        ([f"t{number // 3}" for number in range(6000)], ("high cardinality", "2,000 .* 3.0 rows")),
+        ([f"t{number % 600}" for number in range(6000)], None),
+        (
+            [*range(150), *[-999] * 50],
+            ("sentinel", "25.0% are \N{MINUS SIGN}999, the others 0 to 149"),
+        ),
+        ([*np.arange(150) / 3, *[9999.0] * 50], ("sentinel", "9,999, the others 0 to 49.67")),
+        ([*range(-500, -350), *[-999] * 50], ("sentinel", "the others")),
+        ([*range(0, 3000, 20), *[999] * 50], None),
+        ([*range(-3000, 0, 20), *[-999] * 50], None),
+        ([1, 2] * 100, None),
+    ],
+)
+def test_an_alert_of_a_column(values: Any, expected: tuple[str, str] | None) -> None:
+    """It is one alert, with what was found; nearly is none."""
+    found = alerts(x=values)
+    if expected is None:
+        assert found == []
+        return
+    [(feature, what, text)] = found
+    assert (feature, what) == ("x", expected[0])
+    assert re.search(expected[1], text)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([1] * 5 + [0] * 195, "97.5% are 0"),
+        (["no"] * 198 + ["yes"] * 2, "99.0% are 'no'"),
+        ([1] * 20 + [0] * 180, None),
+        ([0] * 49 + [1], None),
+    ],
+)
+def test_an_imbalanced_label(labels: list[Any], expected: str | None) -> None:
+    """Only a label is imbalanced; of few rows nothing is said."""
+    wanted = [] if expected is None else [("y", "imbalanced label", expected)]
+    assert alerts(label="y", y=labels) == wanted
+    assert alerts(y=labels) == []
+
+
+def test_columns_with_the_same_values() -> None:
+    """The later of two is a duplicate; few values are often alike."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=300).round(1)
+    texts = [f"t{value}" for value in x]
+    found = alerts(
+        a=x, b=x, c=np.append(x[1:], 77.7), d=texts, e=texts, f=[1, 2] * 150, g=[1, 2] * 150
+    )
+    assert [(feature, what) for feature, what, _ in found] == [
+        ("b", "duplicate"),
+        ("e", "duplicate"),
+    ]
+    assert "'a'" in found[0][2]
+
+
+def test_the_page_shows_alerts() -> None:
+    """No green line stands over an empty column, or an inferred schema."""
+    batch = pa.record_batch({"x": pa.nulls(3, pa.string()), "y": pa.array([1, 2, 3])})
+    statistics = {"train": TableStatistics.of(batch)}
+    found = list(find_alerts(statistics, None))
+    splits = {"train": SplitSummary(3)}
+
+    def page(**changes: Any) -> str:
+        return render_report(Report("d", "d", splits, (), (), (), statistics, **changes))
+
+    assert 'good none">None: the data fits the schema <bdi>s.pbtxt</bdi>.' in page(schema="s.pbtxt")
+    both = page(schema="s.pbtxt", alerts=found)
+    assert '"none">None: the data fits the schema <bdi>s.pbtxt</bdi>, but see the alerts.' in both
+    assert '<a href="#f0"><bdi>x</bdi></a>' in both
+    assert "no row has a value" in both
+    assert '"none">None, as the schema was inferred from the data.' in page(alerts=found)
+    assert "Alerts" not in page()
