@@ -27,6 +27,8 @@ LARGE_DRIFT = 0.1
 CHANCE = 0.01
 # Values that a cell has in the smaller sample, if both are of one distribution.
 _LEAST_EXPECTED = 5
+# Bars of equal shares for which the error of points is that of a sample.
+_BARS_OF_POINTS = 50
 
 Counts = npt.NDArray[np.float64]
 _Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
@@ -168,4 +170,13 @@ def _number_counts(
         edges = np.append(values, np.inf)
     else:
         edges = common_axis(numbers, kind, BARS).edges
-    return [bar_shares(number, edges) * number.moments.count for number in numbers]
+    return [bar_shares(number, edges) * _known_count(number) for number in numbers]
+
+
+def _known_count(number: NumberStatistics) -> float:
+    """Returns the count of values, or one with the error of points.
+
+    Each of m points stands for 1/m of the values, so that a bar's share is off by about 1/m.
+    """
+    count = number.moments.count
+    return count if number.exact else min(count, len(number.values) ** 2 / _BARS_OF_POINTS)

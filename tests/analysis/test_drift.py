@@ -62,6 +62,16 @@ def test_samples_of_one_distribution_do_not_drift(draw: Any, rows: tuple[int, in
     assert np.mean(high) <= 0.02
 
 
+def test_points_of_a_distribution_do_not_drift() -> None:
+    """The error of a sketch of many numbers is no significant difference."""
+    random = np.random.default_rng(5)
+    parts = [[column(random.normal(size=50_000)) for _ in range(8)] for _ in range(8)]
+    sides = [ColumnStatistics.merged(some) for some in parts]
+    assert not sides[0].values.exact
+    found = [divergence(sides[0], other) for other in sides[1:]]
+    assert min(one.p_value for one in found) > 0.001
+
+
 def test_a_shift_is_found_in_few_and_in_many_rows() -> None:
     """What differs by more than chance is large in both."""
     random = np.random.default_rng(4)

@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Alike is status 0; a difference is status 1, named, in text and in JSON."""
+    """Alike is status 0; a difference is status 1, and named."""
     assert run(["convert", "a.yaml", "-q", "-o", "out/a"]) == 0
     capsys.readouterr()
     assert run(["compare", "out/a", "b.yaml"]) == 0
@@ -67,7 +67,7 @@ def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[
 
 
 def test_splits_that_cannot_be_compared(folder: Path) -> None:
-    """Splits are compared by name, a single one of each side in any case."""
+    """Splits are compared by name, single ones in any case."""
     assert run(["describe", "a.yaml", "-q", "-o", "a"]) == 0
     assert run(["describe", "b.csv", "-q", "-o", "b"]) == 0
     found = compare_data("a", "b")
