@@ -219,7 +219,7 @@ def _found(plan: SourcePlan) -> dict[str, Any]:
     if not plan.decisions:
         return {}
     source = plan.source
-    options = ("delimiter", "quote", "header", "encoding", "columns", "formats")
+    options = ("delimiter", "quote", "header", "skip_lines", "encoding", "columns", "formats")
     found = {name: getattr(source, name) for name in options}
     return {
         "decisions": list(plan.decisions),

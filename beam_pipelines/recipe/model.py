@@ -138,6 +138,9 @@ class Source:
     header: bool | None = recipe_key(
         read_flag, None, "found", "Whether the first line names the columns, exactly as written."
     )
+    skip_lines: int | None = recipe_key(
+        read_integer(0, 10_000), None, "found", "Lines above the table of each CSV file."
+    )
     encoding: str | None = recipe_key(
         read_encoding, None, "found", "Encoding of text files, of Python's codecs."
     )

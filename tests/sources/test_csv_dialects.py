@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.cell_formats import parse_format
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of, write
 
 DAY = datetime.date
@@ -37,6 +39,15 @@ FOUND = [
     ("a\n31/12/2024\n1/2/2024\n", [{"a": DAY(2024, 12, 31)}, {"a": DAY(2024, 2, 1)}], ["formats"]),
     ("a\n1.2.2024\n", [{"a": DAY(2024, 2, 1)}], ["formats"]),
     ("a,b\n1,x\n", [{"a": 1, "b": "x"}], []),
+    ("sep=;\na;b\n1;2\n", [{"a": 1, "b": 2}], ["skip_lines: 1", 'delimiter: ";"']),
+    ("SEP=\t\r\na\tb\r\n1\t2\r\n", [{"a": 1, "b": 2}], ["skip_lines: 1", "delimiter"]),
+    ("Report\n\na;b\n1;2\n3;4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}], ["skip_lines: 2", "delimiter"]),
+    ("# by x\n# on 1, 2\na,b,c\n1,2,3\n", [{"a": 1, "b": 2, "c": 3}], ["skip_lines: 2"]),
+    ("Sales,,,\nBerlin,,,\n,,,\na,b,c,d\n1,2,3,4\n", [{"a": 1, "b": 2, "c": 3, "d": 4}], ["skip_lines: 3"]),
+    ("Date:,2024-01-02,,\na,b,c,d\n1,2,3,4\n", [{"a": 1, "b": 2, "c": 3, "d": 4}], ["skip_lines: 1"]),
+    ("Title\nx;y;z\n1,5;a;b\n2,5;a;c\n",
+     [{"x": 1.5, "y": "a", "z": "b"}, {"x": 2.5, "y": "a", "z": "c"}], ["skip_lines: 1", "delimiter", "formats"]),
+    ("a,b\n1,x;y\n2,z;w\n3,u;v\n", [{"a": n, "b": b} for n, b in ((1, "x;y"), (2, "z;w"), (3, "u;v"))], []),
     ("a,b\n1.250,2024-01-02\n", [{"a": 1.25, "b": DAY(2024, 1, 2)}], []),
     ("zip,n\n00501,5kg\n12345,6kg\n", [{"zip": "00501", "n": "5kg"}, {"zip": "12345", "n": "6kg"}], []),
     ("a\nyes\nyes\n", [{"a": "yes"}, {"a": "yes"}], []),
@@ -69,6 +80,9 @@ OVERRULED = [
     ("a\n01/02/2024\n", {"formats": {"a": "%m/%d/%Y"}}, [{"a": DAY(2024, 1, 2)}]),
     ("a\nda\n", {"formats": {"a": "da/net"}}, [{"a": True}]),
     ("a\n1.234\n", {"formats": {"a": "1.234"}}, [{"a": 1234}]),
+    ("Title\nx,y,z\n1,2,3\n", {"skip_lines": 0, "columns": ("Title",), "delimiter": ";"},
+     [{"Title": "x,y,z"}, {"Title": "1,2,3"}]),
+    ("a,b\n\n1,2\n3,4\n", {"skip_lines": 2, "header": False, "columns": ("c", "d")}, [{"c": 1, "d": 2}, {"c": 3, "d": 4}]),
     ("a\n7\n", {"formats": {"a": "1.234,5"}, "types": {"a": "int8"}}, [{"a": 7}]),
 ]  # fmt: skip
 
@@ -93,8 +107,6 @@ ASKED = [
      [{"header": True}, {"header": False, "columns": ("p", "q", "r")}]),
     ("a\n\xef\xf0\xe8\xe2\xe5\xf2\n".encode("latin-1"), "is not UTF-8",
      [{"encoding": "latin-1"}, {"encoding": "cp1251"}]),
-    ("Report\n\na;b\n1;2\n3;4\n5;6\n", "Remove the lines above", [{"delimiter": ","}]),
-    ("sep=;\na;b\n1;2\n", "Excel's line", [{"delimiter": ","}]),
 ]  # fmt: skip
 
 
@@ -209,3 +221,66 @@ def test_columns_with_equal_types(tmp_path: Path) -> None:
     """Plain columns next to formatted ones keep their types."""
     path = write(tmp_path / "a.csv", "i;f;d;s\n1;0.5;2024-01-01;x\n2;1.25;2024-01-02;1,5\n")
     assert types_of(path) == {"i": "int64", "f": "double", "d": "date32[day]", "s": "string"}
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("is_zipped", [False, True])
+def test_lines_above_a_table_in_ranges(tmp_path: Path, newline: str, is_zipped: bool) -> None:
+    """Titles are left out of each file; line numbers stay."""
+    titles = ["Sales, by month", "", '"Berlin", 2024']
+    texts = []
+    for number in range(2):
+        lines = [*titles, "n,x,s", *(f'{n},{n / 2},"a{n}"' for n in range(500))]
+        texts.append(newline.join([*lines, f"{number}", ""]))
+    paths = [tmp_path / f"{n}.csv{'.gz' if is_zipped else ''}" for n in range(2)]
+    for path, text in zip(paths, texts, strict=True):
+        data = text.encode()
+        path.write_bytes(gzip.compress(data) if is_zipped else data)
+    plan = plan_of(*paths, range_bytes=3_000)
+    assert plan.decisions == (
+        "skip_lines: 3  # 3 lines above the table, such as 'Sales, by month'",
+    )
+    table, _, rejected = read.read_table(plan, reject=True)
+    assert table.column("n").to_pylist() == [*range(500), *range(500)]
+    assert [bad.position for bad in rejected] == ["line 505", "line 505"]
+
+
+SECOND = [
+    ("a,b\n1,x\n2,y\n", "a;b\n3;x\n4;y\n", "found ';' between cells, expected ','"),
+    ("a;b\n1;x\n2;y\n", "a\tb\n3\tx\n4\ty\n", "expected ';'"),
+    (
+        "a,b\n1,x\n2,y\n",
+        "Title\n\na,b\n1,x\n2,y\n3,z\n",
+        "found 2 lines above the table, expected 0",
+    ),
+    ("a,b\n1,h\xe9\n2,y\n".encode("cp1252"), "a,b\n1,hé\n2,y\n", "found utf-8, expected latin-1"),
+    ("a,b\n1,hé\n2,y\n", "a,b\n1,h\xe9\n2,y\n".encode("cp1252"), "found latin-1, expected utf-8"),
+    (
+        "a,b\n1,h\xe9\n".encode("cp1252"),
+        "a,b\n1,h€\n".encode("cp1252"),
+        "found cp1252, expected latin-1",
+    ),
+    ("a,b\n1,x\n2,y\n", "a,b\n1,x\n2,y\n".encode("utf-16"), "found utf-16, expected utf-8"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "message"), SECOND)
+def test_a_file_with_another_dialect_is_an_error(
+    tmp_path: Path, first: str | bytes, second: str | bytes, message: str
+) -> None:
+    """The error names both files, and what differs."""
+    paths = write(tmp_path / "a.csv", first), write(tmp_path / "b.csv", second)
+    with pytest.raises(DataError) as caught:
+        plan_of(*paths)
+    assert str(caught.value).startswith(f"{paths[1]}: found")
+    assert message in str(caught.value)
+    assert paths[0] in str(caught.value)
+
+
+def test_backslashes_before_quotes_are_refused(tmp_path: Path) -> None:
+    """Escapes by backslashes are an error that says what to do."""
+    path = write(tmp_path / "a.csv", 'a,b\n1,"say \\"hi\\", he"\n2,"x"\n')
+    with pytest.raises(DataError, match=r"line 2: found a backslash before a quote .* doubled"):
+        plan_of(path)
+    path = write(tmp_path / "b.csv", 'a,b\n1,"C:\\"\n2,"x ""y"""\n')
+    assert read_rows(path)[0] == {"a": 1, "b": "C:\\"}

@@ -21,6 +21,7 @@ from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.header import check_same_columns, cut_header, first_record, names_of
 from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
+from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -52,6 +53,7 @@ class Csv(TextFormat):
 
     suffixes: tuple[str, ...]
     delimiter: str
+    options = (*TextFormat.options, "skip_lines")
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -112,6 +114,7 @@ class Csv(TextFormat):
     ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
         """Reads whole records, after the header of a file; see ``TextFormat``."""
         parser = self._parser(plan)
+        body = cut_preamble(body, plan.source)
         if plan.source.header is not False and body.begins_file:
             body, header = cut_header(body, self.dialect(plan.source), file.path, plan.source)
             check_same_columns(plan.files[0].path, parser.names, file.path, header)
@@ -122,6 +125,7 @@ class Csv(TextFormat):
     ) -> tuple[blocks.Body, Positions, Positions]:
         """Returns the body after the header, and its records; see ``TextFormat``."""
         dialect = self.dialect(plan.source)
+        body = cut_preamble(body, plan.source)
         if plan.source.header is not False and body.begins_file:
             body, _ = cut_header(body, dialect, file.path, plan.source)
         toggles = toggling_quotes(body.data, OUTSIDE, NEWLINE, dialect)
@@ -140,7 +144,7 @@ class Csv(TextFormat):
         parser = self._parser(plan)
         header, bodies, checksums = b"", [], []
         for file in some:
-            if blocks.is_stream(plan.source, file.path):
+            if blocks.is_stream(plan.source, file.path) or plan.source.skip_lines:
                 return None
             with files.open_read(file.path) as opened:
                 data = opened.read()

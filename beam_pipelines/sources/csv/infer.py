@@ -17,11 +17,13 @@ from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
+from beam_pipelines.sources.csv.agreement import check_agreement
 from beam_pipelines.sources.csv.bad_cells import without_plus
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, may_be_grouped
 from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table
+from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.csv.resolve import resolve
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import FileInfo
@@ -60,7 +62,9 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
       source, files: of the recipe.
       default: the format's delimiter.
     """
-    source, decisions, head = resolve(source, files[0], default)
+    asked = source
+    source, decisions, head = resolve(asked, files[0], default)
+    check_agreement(asked, source, inference.sample_files(files), default)
     dialect = dialect_of(source, default)
     names = source.columns
     if source.header is not False:
@@ -114,9 +118,9 @@ def _bodies(
 ) -> Iterator[tuple[FileInfo, blocks.Body]]:
     """Yields the records of sampled files, without headers."""
     for file, body in blocks.sample_bodies(source, sampled, dialect):
-        records = body
+        records = cut_preamble(body, source)
         if source.header is not False and body.begins_file:
-            records, header = cut_header(body, dialect, file.path, source)
+            records, header = cut_header(records, dialect, file.path, source)
             check_same_columns(first.path, names, file.path, header)
         blocks.check_lines(
             source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.header import INDEX
-from beam_pipelines.sources.csv.sniffer import sniff
+from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
+from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
+
+_LOOKED_AT = 1 << 17
 
 
 def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...], bytes]:
@@ -45,6 +49,9 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
             decisions.append(f"encoding: {found.name}  # {note}")
     text = encodings.start_of_text(head, source)
     text = blocks.without_mark(0, text, file.path)[1]
+    source, above = _preamble(source, text, default)
+    decisions += above
+    text = text[line_offset(text, source.skip_lines or 0) :]
     dialect = sniff(
         text,
         file.path,
@@ -54,6 +61,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         columns=source.columns,
         default=default,
     )
+    _check_backslashes(text, dialect, file.path, source.skip_lines or 0)
     if "delimiter" in dialect.reasons:
         source = dataclasses.replace(source, delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)
@@ -71,6 +79,42 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     elif source.header is None:
         decisions += _names(dialect.cells)
     return source, tuple(decisions), text
+
+
+def _check_backslashes(text: bytes, dialect: FileDialect, path: str, skipped: int) -> None:
+    """Raises ``DataError`` for quotes that backslashes escape."""
+    if not dialect.quote or dialect.quote.encode() not in text:
+        return
+    mark, quote = (re.escape(one.encode()) for one in (dialect.delimiter, dialect.quote))
+    # A quote with a backslash before it that does not end its cell.
+    escaped = rb"(?:^|[\r\n]|%s)%s(?:[^%s\r\n]*)\\%s(?!%s|%s|[\r\n]|\Z)"
+    found = re.search(escaped % (mark, quote, quote, quote, mark, quote), text[:_LOOKED_AT])
+    if found:
+        before = text[: found.end()]
+        line = 1 + skipped + before.count(b"\n") + before.replace(b"\r\n", b"").count(b"\r")
+        raise DataError(
+            f"{path}, line {line}: found a backslash before a quote inside a cell, expected a "
+            "doubled quote, as CSV has it. Write the file so: Spark does with the option 'escape' "
+            """'"', MySQL with ESCAPED BY '"'."""
+        )
+
+
+def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[str]]:
+    """Returns the source without the lines above its table, and decisions."""
+    if source.skip_lines is not None:
+        return source, []
+    # With 'header' the recipe says what the first line is; 'sep=' is neither names nor a row.
+    says = source.header is not None
+    dialects = [] if says else candidates(text, source.delimiter, source.quote, default)
+    lines, delimiter, why = find_preamble(text, dialects)
+    if not lines:
+        return source, []
+    decisions = [f"skip_lines: {lines}  # {why}"]
+    source = dataclasses.replace(source, skip_lines=lines)
+    if delimiter is not None and source.delimiter is None:
+        source = dataclasses.replace(source, delimiter=delimiter)
+        decisions.append(f"delimiter: {json.dumps(delimiter)}  # {why}")
+    return source, decisions
 
 
 def _names(cells: tuple[str, ...]) -> list[str]:

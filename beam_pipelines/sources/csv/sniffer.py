@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,38 +10,27 @@ import numpy as np
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
 DELIMITERS = (",", ";", "\t", "|")
 _QUOTES = ('"', "'")
-# The text that is looked at, and the records that are split into cells.
-_HEAD_BYTES = 1 << 17
+# Records that are split into cells.
 _RECORDS = 200
 # Least share of records with as many cells as the first one, and with cells of one kind.
 _LEAST_ALIKE, _LEAST_TYPED = 0.5, 0.95
 # Two readings are about as likely if their shares of good cells differ by less.
 _CLOSE = 0.05
 
-_NUMBER = re.compile(
-    r"[+-]?\s?(?:[$€£¥₹]|R\$|[A-Z]{3}\s)?\s?[+-]?"
-    r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
-    r"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|[A-Z]{3}))?"
-)
-_DATE = re.compile(
-    r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?)?"
-    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
-)
 # Words of true and false.
 WORDS = (
     "yes/no", "y/n", "true/false", "t/f", "on/off", "ja/nein", "j/n", "oui/non", "si/no", "sí/no",
     "sì/no", "sim/não", "tak/nie", "ano/ne", "wahr/falsch", "vrai/faux", "ja/nej", "kyllä/ei",
 )  # fmt: skip
 KNOWN_WORDS = frozenset(word for text in WORDS for word in text.split("/"))
-_EXCEL = re.compile(r"sep=(.)\s*", re.IGNORECASE)
 # Not letters and blanks alone, nor a name with a number: A-17, a link.
 _CODE = re.compile(r"(?=.*1).*[^\w\s]")
-_NULLS = frozenset(("na", "n/a", "n.a.", "null", "none", "nan", "-", "--", "?", ".", "\\n"))
 
 
 class FileDialect(NamedTuple):
@@ -109,20 +96,11 @@ def sniff(
     Raises:
       DataError: two readings are about as likely; the message has the line of a recipe for each.
     """
-    text = _whole_records(head)
-    excel = _EXCEL.match(text[:16].decode("utf-8", errors="replace"))
-    if excel and delimiter is None:
-        raise DataError(
-            f"{path}, line 1: found Excel's line {excel[0].strip()!r}, expected the names of the "
-            "columns. Remove the line from the file."
-        )
-    delimiters = [some for some in DELIMITERS if some == default or some.encode() in text]
-    marks = _QUOTES if b"'" in text else _QUOTES[:1]
+    text = whole_records(head)
     found = [
         reading
-        for some in (delimiters if delimiter is None else (delimiter,))
-        for mark in (marks if quote is None else (quote,))
-        if some != mark and (reading := _read(text, some, mark)) is not None
+        for some, mark in candidates(text, delimiter, quote, default)
+        if (reading := _read(text, some, mark)) is not None
     ]
     if not found:
         return FileDialect(delimiter or default, '"' if quote is None else quote, True, (), {})
@@ -143,13 +121,18 @@ def sniff(
     return FileDialect(*reading.dialect, has_header, names, reasons)
 
 
-def _whole_records(head: bytes) -> bytes:
-    """Returns the text to look at, without a cut line."""
-    if len(head) <= _HEAD_BYTES:
-        return head
-    text = head[:_HEAD_BYTES]
-    end = max(text.rfind(b"\n"), text.rfind(b"\r"))
-    return text[: end + 1] or text
+def candidates(
+    text: bytes, delimiter: str | None, quote: str | None, default: str
+) -> list[tuple[str, str]]:
+    """Returns the pairs of delimiter and quote that a text may have."""
+    delimiters = [some for some in DELIMITERS if some == default or some.encode() in text]
+    marks = _QUOTES if b"'" in text else _QUOTES[:1]
+    return [
+        (some, mark)
+        for some in (delimiters if delimiter is None else [delimiter])
+        for mark in (marks if quote is None else (quote,))
+        if some != mark
+    ]
 
 
 def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
@@ -163,7 +146,7 @@ def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
     counts = quotes.count_cells(text, toggles, starts, dialect)[: len(starts)]
     others = counts[1:] if len(counts) > 1 else counts
     some = text[: int(ends[:_RECORDS][-1])].decode("utf-8", errors="backslashreplace")
-    rows = _split(some, delimiter, quote)
+    rows = split_text(some, delimiter, quote)
     return _Reading(
         (delimiter, quote),
         int(counts[0]),
@@ -174,23 +157,6 @@ def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
         len(starts),
         int(np.sum(toggles < ends[:_RECORDS][-1])) // 2,
     )
-
-
-def _split(text: str, delimiter: str, quote: str) -> list[list[str]]:
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    options = {"quotechar": quote} if quote else {"quotechar": None, "quoting": csv.QUOTE_NONE}
-    lines = io.StringIO(text.replace("\0", "\ufffd"), newline="")
-    return [row for row in csv.reader(lines, delimiter=delimiter, **options) if row]
-
-
-def kind(cell: str) -> str:
-    """Returns ``number``, ``date``, ``text`` or, of an empty cell, nothing."""
-    cell = cell.strip()
-    if not cell or cell.casefold() in _NULLS:
-        return ""
-    if _DATE.fullmatch(cell):
-        return "date"
-    return "number" if _NUMBER.fullmatch(cell) else "text"
 
 
 def _clean(rows: list[list[str]], delimiter: str) -> float:
@@ -253,9 +219,9 @@ def _preamble(other: _Reading, plain: _Reading, path: str) -> DataError:
     mark = _shown(other.dialect[0])
     return DataError(
         f"{path}, line 1: found {line!r}, {other.cells} cell{'' if other.cells == 1 else 's'} "
-        f"between {mark}, expected {other.usual} as in most lines below it. Remove the lines above "
-        f"the names of the columns; or set 'delimiter: {_shown(plain.dialect[0])}' of the source "
-        "if each line is one cell."
+        f"between {mark}, expected {other.usual} as in most lines below it. Set 'skip_lines' to "
+        "the number of lines above the names of the columns; or set 'delimiter: "
+        f"{_shown(plain.dialect[0])}' of the source if each line is one cell."
     )
 
 
