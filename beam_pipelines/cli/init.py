@@ -21,6 +21,7 @@ from beam_pipelines.sources import SHARD_NUMBER
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files
+from beam_pipelines.storage.spool import STDIN
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
@@ -41,6 +42,8 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             f"{output}: is there already. Add --overwrite to replace it, or choose another "
             "--output."
         )
+    if STDIN in data:
+        raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
     known = _image_recipe(data)
     plans = [_plan(source) for source in (known.sources.values() if known else name_sources(data))]
     folder = os.path.dirname(output)

@@ -26,6 +26,7 @@ from beam_pipelines.sources.plan import (
     gather_ranges,
 )
 from beam_pipelines.storage import files
+from beam_pipelines.storage.spool import as_file
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
@@ -41,6 +42,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
       RecipeProblems: the recipe does not fit the files.
       DataError: the data cannot be read.
     """
+    source = dataclasses.replace(source, path=tuple(map(as_file, source.path)))
     named = FORMATS.get(source.format or "")
     found, folders, archives, problems = list_files(source, directory, named, format_of_path)
     name = source.format or (format_of_path(found[0].path) if found else None)

@@ -23,7 +23,12 @@ from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.signals import has_raised
 from beam_pipelines.remote import stores
-from beam_pipelines.storage import input_roots, object_stores, zip_members
+from beam_pipelines.storage import (
+    http_files,  # noqa: F401 - a filesystem of Beam, which finds it as a subclass
+    input_roots,
+    object_stores,
+    zip_members,
+)
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 _READ_BYTES = 4 << 20

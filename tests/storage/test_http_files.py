@@ -1,0 +1,206 @@
+"""Files of web servers on this machine, and standard input."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import http.server
+import io
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.storage import file_checksums, files, http_files
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, read_rows
+
+
+class _Plain(http.server.SimpleHTTPRequestHandler):
+    """Python's own server, which has no ranges."""
+
+    requests: list[str]
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+    def do_GET(self) -> None:
+        """Notes the request."""
+        self.requests.append(self.headers.get("Range") or "all")
+        super().do_GET()
+
+
+class _Ranged(_Plain):
+    """The same, with ranges and with errors that pass."""
+
+    failures: list[int]
+
+    def do_GET(self) -> None:
+        """Answers with a part of the file."""
+        if self.failures:
+            self.send_error(self.failures.pop())
+            return
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+        path = Path(self.translate_path(self.path))
+        if not found or not path.is_file():
+            super().do_GET()
+            return
+        self.requests.append(found[0])
+        data = path.read_bytes()
+        part = data[int(found[1]) : int(found[2]) + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {found[1]}-{found[2]}/{len(data)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("Last-Modified", self.date_time_string(int(path.stat().st_mtime)))
+        self.end_headers()
+        self.wfile.write(part)
+
+
+class Server(NamedTuple):
+    """A running server."""
+
+    url: str
+    folder: Path
+    requests: list[str]
+    failures: list[int]
+
+
+@pytest.fixture(params=[_Ranged, _Plain], ids=["ranges", "whole"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """Serves a folder on loopback."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    requests: list[str] = []
+    failures: list[int] = []
+    kind = type("Handler", (request.param,), {"requests": requests, "failures": failures})
+    handler = functools.partial(kind, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield Server(f"http://127.0.0.1:{running.server_port}", folder, requests, failures)
+        running.shutdown()
+        thread.join()
+
+
+def csv_text(rows: int) -> bytes:
+    """Returns rows with quoted line ends."""
+    return b"n,s\n" + b"".join(b'%d,"a\n%d"\n' % (n, n) for n in range(rows))
+
+
+def test_tables_of_a_web_server(server: Server) -> None:
+    """CSV in ranges, gzip and Parquet give the rows of local files."""
+    (server.folder / "a.csv").write_bytes(csv_text(2000))
+    (server.folder / "b.csv.gz").write_bytes(gzip.compress(csv_text(2000)))
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"n": list(range(2000))}), stream, row_group_size=300)
+    (server.folder / "c.parquet").write_bytes(stream.getvalue())
+    for name in ("a.csv", "b.csv.gz", "c.parquet"):
+        wanted = read_rows(server.folder / name)
+        assert read_rows(f"{server.url}/{name}", range_bytes=6_000) == wanted
+    assert len(plan_of(f"{server.url}/a.csv", range_bytes=6_000).ranges) > 3
+
+
+def test_a_plan_reads_only_what_it_needs(server: Server) -> None:
+    """With ranges a part is requested; without, the file is copied once."""
+    (server.folder / "a.csv").write_bytes(csv_text(1_000_000))
+    url = f"{server.url}/a.csv"
+    plan = plan_of(url)
+    has_ranges = plan.files[0].path == url
+    assert has_ranges == ("all" not in server.requests)
+    if has_ranges:
+        sizes = [re.fullmatch(r"bytes=(\d+)-(\d+)", part) for part in server.requests]
+        asked = sum(int(found[2]) - int(found[1]) + 1 for found in sizes if found)
+        assert asked < plan.files[0].size_bytes + (20 << 20)
+    else:
+        plan_of(url)
+        assert server.requests.count("all") == 1
+    assert sum(chunk.batch.num_rows for chunk in read.read_chunks(plan, False)) == 1_000_000
+
+
+def test_a_missing_file_and_errors_of_servers(server: Server) -> None:
+    """A missing file, a refusal, and no server are errors."""
+    with pytest.raises(RecipeProblems) as caught:
+        plan_of(f"{server.url}/none.csv")
+    assert "no file matches" in caught.value.problems[0].message
+    with pytest.raises(DataError, match=r"cannot be read: .*refused"):
+        plan_of("http://127.0.0.1:9/a.csv")
+    (server.folder / "a.csv").write_bytes(csv_text(5))
+    found = http_files.probe(f"{server.url}/a.csv")
+    if found is not None and found.has_ranges:
+        server.failures[:] = [403]
+        with pytest.raises(DataError, match=r"cannot be read: HTTP Error 403"):
+            plan_of(f"{server.url}/a.csv")
+        server.failures[:] = [503]
+        assert len(read_rows(f"{server.url}/a.csv")) == 5
+
+
+def test_a_file_that_changes_is_noticed(server: Server) -> None:
+    """Another size is an error; the date is the server's."""
+    path = server.folder / "a.csv"
+    path.write_bytes(csv_text(50))
+    url = f"{server.url}/a.csv"
+    found = http_files.probe(url)
+    assert found is not None
+    if not found.has_ranges:
+        return
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    assert file_checksums.modified_secs([url]) == {url: 1_700_000_000.0}
+    with files.open_read(url) as opened:
+        path.write_bytes(csv_text(60))
+        with pytest.raises(OSError, match="the file changed while it was read"):
+            opened.read()
+
+
+@pytest.mark.parametrize(
+    ("data", "columns"),
+    [
+        (b"a;b\n1,5;x\n", ["a", "b"]),
+        (b'{"a": 1}\n{"a": 2}\n', ["a"]),
+        (b'[{"a": 1},\n{"a": 2}]', ["a"]),
+        (gzip.compress(b"a,b\n1,x\n"), ["a", "b"]),
+    ],
+)
+def test_standard_input(tmp_path: Path, data: bytes, columns: list[str]) -> None:
+    """Piped data are read in the format that they begin like."""
+    command = (
+        "from beam_pipelines.recipe.model import Source\n"
+        "from beam_pipelines.sources.planner import plan_source\n"
+        "from beam_pipelines.transforms.read import read_table\n"
+        "plan = plan_source(Source('s', ('-',)), '')\n"
+        "table = read_table(plan, False)[0]\n"
+        "print(table.schema.names, table.num_rows, plan.files[0].path)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        input=data,
+        capture_output=True,
+        env=environment,
+        check=True,
+    )
+    assert str(columns) in done.stdout.decode()
+    assert os.listdir(tmp_path) == []
+
+
+def test_paths_of_hugging_face() -> None:
+    """The error has the address of the same file."""
+    with pytest.raises(DataError, match="huggingface.co/datasets/o/n/resolve/v1/d/a.csv'"):
+        plan_of("hf://datasets/o/n@v1/d/a.csv")
+    with pytest.raises(DataError, match="huggingface.co/datasets/o/n/resolve/main/a.csv'"):
+        plan_of("hf://datasets/o/n/a.csv")
+
+
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without piped data the error shows a command."""
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="found no piped data on standard input"):
+        plan_of("-")
