@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,6 +103,23 @@ output: {num_shards: 2}
 """
 
 
+# Hive's folders, a zip archive, lines above a table, fields of two kinds and nulls in lists.
+AS_THEY_ARE = """
+name: found
+sources:
+  found: {path: found, types: {month: text}}
+  members: {path: members.zip, key: user}
+  kinds: {path: kinds.jsonl, key: id, types: {id: text}, list_nulls: {tags: {fill: none}}}
+from: found
+join:
+  - {source: members, on: user, prefix: member_, strategy: broadcast}
+  - {source: kinds, on: {user: id}, prefix: kind_, strategy: hash}
+encode: {seconds: z_score, month: vocabulary}
+split: {train: 0.7, eval: 0.3}
+output: {num_shards: 2}
+"""
+
+
 class Conversion(NamedTuple):
     """One way to convert.
 
@@ -120,6 +138,7 @@ CONVERSIONS = {
     "broadcast": Conversion(BROADCAST),
     "sequences": Conversion(SEQUENCES),
     "raw": Conversion(RAW),
+    "as_they_are": Conversion(AS_THEY_ARE),
     # All of these engines run on this machine, so that payloads may go through files too.
     "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
     "through_engine": Conversion(SHUFFLED, {"exchange": "engine"}),
@@ -159,6 +178,38 @@ def write_data(folder: Path, rows: int = ROWS) -> None:
         pa.table({**shops, "area": area, "rooms": [[number, 1] for number in range(len(keys))]}),
         folder / "shops.parquet",
     )
+    _write_found(folder, rows)
+
+
+def _write_found(folder: Path, rows: int) -> None:
+    """Writes files as people have them."""
+    users = [str(number) if number % 2 else f"x{number}" for number in range(300)]
+    schema = pa.schema(
+        [
+            ("user", pa.string()),
+            ("seconds", pa.int64()),
+            ("pairs", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+    for month in range(1, 7):
+        path = folder / "found" / "year=2024" / f"month={month:02}" / "part.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        numbers = range(month, rows, 6)
+        table = {
+            "user": [users[number % 300] for number in numbers],
+            "seconds": [number % 600 for number in numbers],
+            "pairs": [[("a", number)] if number % 3 else None for number in numbers],
+        }
+        pq.write_table(pa.table(table, schema=schema), path)
+    with zipfile.ZipFile(folder / "members.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in range(2):
+            lines = [f"{user};{len(user)},5" for user in users[part::2]]
+            text = "\n".join(["Members;", f"Part {part};", "user;score", *lines, ""])
+            archive.writestr(zipfile.ZipInfo(f"{part}.csv", (2024, 1, 1, 0, 0, 0)), text)
+    kinds = (
+        {"id": int(user) if user.isdigit() else user, "tags": [user, None]} for user in users[:280]
+    )
+    (folder / "kinds.jsonl").write_text("\n".join(map(json.dumps, kinds)) + "\n")
 
 
 def plan_of(recipe: str, folder: Path) -> Plan:

@@ -193,9 +193,9 @@ def test_standard_input(tmp_path: Path, data: bytes, columns: list[str]) -> None
 
 def test_paths_of_hugging_face() -> None:
     """The error has the address of the same file."""
-    with pytest.raises(DataError, match="huggingface.co/datasets/o/n/resolve/v1/d/a.csv'"):
+    with pytest.raises(DataError, match=r"huggingface\.co/datasets/o/n/resolve/v1/d/a\.csv'"):
         plan_of("hf://datasets/o/n@v1/d/a.csv")
-    with pytest.raises(DataError, match="huggingface.co/datasets/o/n/resolve/main/a.csv'"):
+    with pytest.raises(DataError, match=r"huggingface\.co/datasets/o/n/resolve/main/a\.csv'"):
         plan_of("hf://datasets/o/n/a.csv")
 
 
