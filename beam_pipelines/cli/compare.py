@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.output import answer
 from beam_pipelines.core.formatting import shorten, show_bytes, show_share
 from beam_pipelines.core.visible_text import visible
 
@@ -85,11 +85,9 @@ def compare(
         examples = 5 if number is None else number
         pairs = comparing.compare(base, test, names, split=split, examples=examples)
         lines, document = _lines(pairs), pairs.to_json()
-    text = json.dumps(document, indent=2) + "\n"
     if output is not None:
-        files.write_bytes(output, text.encode())
-    for line in [text.rstrip()] if form == "json" else lines:
-        say(visible(line))
+        files.write_bytes(output, (json.dumps(document, indent=2) + "\n").encode())
+    answer(form, document, map(visible, lines))
     if findings:
         context.exit(1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import shutil
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.output import answer, say
 from beam_pipelines.core.version import __version__
 
 _EXTRAS = {"s3": "boto3", "onnx": "onnx", "index": "rapidgzip"}
@@ -42,7 +41,7 @@ def doctor(context: click.Context, paths: tuple[str, ...], form: str) -> int:
     """Check the installation, object stores and PATHs; exit 1 if something is missing."""
     findings = list(_findings(paths, context.meta[BEAM_OPTIONS]))
     if form == "json":
-        say(json.dumps([found._asdict() for found in findings], indent=1))
+        answer(form, [found._asdict() for found in findings], ())
     else:
         width = max(len(found.name) for found in findings)
         for found in findings:

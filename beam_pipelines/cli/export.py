@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.options import StorageCommand, format_option, verbose
+from beam_pipelines.cli.output import answer
 from beam_pipelines.core.errors import RecipeError
 
 
@@ -20,8 +20,9 @@ from beam_pipelines.core.errors import RecipeError
     help="Features to export, separated by commas; default: all but the label.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@format_option
 @verbose
-def export(dataset: str, onnx: str, only: str | None, overwrite: bool) -> None:
+def export(dataset: str, onnx: str, only: str | None, overwrite: bool, form: str) -> None:
     """Write the fitted encodings of a DATASET as an ONNX model."""
     from beam_pipelines.encodings.onnx_graph import OPSET
     from beam_pipelines.opening.dataset import Dataset
@@ -38,7 +39,6 @@ def export(dataset: str, onnx: str, only: str | None, overwrite: bool) -> None:
         raise RecipeError(f"--only {only}: {error}") from error
     with files.replace(onnx) as file:
         file.write(model.SerializeToString(deterministic=True))
-    say(
-        f"{onnx}: {len(model.graph.input):,} inputs, {len(model.graph.output):,} outputs, "
-        f"opset {OPSET}."
-    )
+    inputs, outputs = len(model.graph.input), len(model.graph.output)
+    document = {"path": onnx, "inputs": inputs, "outputs": outputs, "opset": OPSET}
+    answer(form, document, [f"{onnx}: {inputs:,} inputs, {outputs:,} outputs, opset {OPSET}."])

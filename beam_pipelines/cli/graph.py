@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.options import StorageCommand, format_option, verbose
+from beam_pipelines.cli.output import answer
 
 
 @click.command(cls=StorageCommand)
 @click.argument("dataset")
+@format_option
 @verbose
-def graph(dataset: str) -> None:
+def graph(dataset: str, form: str) -> None:
     """Build the serving graph of a DATASET, a SavedModel, unless it is there."""
     from beam_pipelines.pipeline.make_graph import make_graph
 
-    say(make_graph(dataset))
+    path = make_graph(dataset)
+    answer(form, {"graph": path}, [path])

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import click
 
 from beam_pipelines.cli.compare import compare
+from beam_pipelines.cli.datasets import index, inspect, verify
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.export import export
@@ -36,14 +37,15 @@ from beam_pipelines.cli.options import (
     resume_option,
     verbose,
 )
-from beam_pipelines.cli.output import say
-from beam_pipelines.cli.plan import plan
+from beam_pipelines.cli.output import answer, say
+from beam_pipelines.cli.plan import plan, plan_document
 from beam_pipelines.cli.preview import preview
 from beam_pipelines.cli.recipe_options import (
     chosen_settings,
     encode_option,
     has_chosen,
     recipe_options,
+    set_option,
     take_options,
     taken,
 )
@@ -147,6 +149,7 @@ def cli() -> None:
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@format_option
 @policy_options
 @verbose
 @click.pass_context
@@ -161,6 +164,7 @@ def convert(
     date: datetime.date | None,
     input_root: tuple[str, ...],
     quiet: bool,
+    form: str,
 ) -> None:
     """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
     if output is None and not dry_run:
@@ -183,11 +187,12 @@ def convert(
         encode=encode,
     )
     if plan.append is not None and not plan.base.files:
-        say(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
+        line = f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append."
+        answer(form, {"dataset": output, "added": 0}, [line])
         return
     plan = taken(context, plan)
     if dry_run or output is None:
-        say(plan.describe())
+        answer(form, plan_document(plan), [plan.describe()])
         return
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import convert as convert_module
@@ -200,7 +205,8 @@ def convert(
     options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], quiet)
     if not waits_for_end(pipeline_options(options.beam_options, plan.size_bytes)):
         where = convert_module.submit(plan, options)
-        say(f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}.")
+        line = f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
+        answer(form, {"submitted": where, "dataset": output}, [line])
         return
     dataset = api.convert(
         plan,
@@ -214,7 +220,7 @@ def convert(
     if left := output_folder.left_behind(output):
         say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
     if not quiet:
-        print_summary(dataset.manifest, output)
+        print_summary(dataset.manifest, output, form=form)
 
 
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
@@ -299,11 +305,13 @@ def describe(
     show_default=True,
     help="The one split that all rows go to.",
 )
+@set_option
 @date_option
 @input_root_option
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @resume_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@format_option
 @policy_options
 @verbose
 @click.pass_context
@@ -319,6 +327,7 @@ def transform(
     overwrite: bool,
     resume: bool,
     quiet: bool,
+    form: str,
 ) -> None:
     """Convert new data by the encodings of a DATASET, as they were fitted there.
 
@@ -347,6 +356,7 @@ def transform(
         date=date,
         input_roots=input_root,
         policy=chosen_policy(context),
+        settings=chosen_settings(context),
         overwrite=overwrite,
         resume=resume,
         beam_options=context.meta[BEAM_OPTIONS],
@@ -354,98 +364,7 @@ def transform(
         warn=None if quiet else warn,
     )
     if not quiet:
-        print_summary(made.manifest, output)
-
-
-@cli.command(cls=StorageCommand)
-@click.argument("path", metavar="DIR_OR_SHARD")
-@click.option(
-    "-n",
-    "number",
-    type=click.IntRange(1, sys.maxsize),
-    help="How many examples to show; default: 5, with --images 64.",
-)
-@click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
-@click.option(
-    "--generation",
-    type=int,
-    metavar="N",
-    help="Generation to take them from, of a dataset that was appended to.",
-)
-@click.option(
-    "--images",
-    metavar="FILE",
-    help="Draw their pictures, with class names, on one sheet: a .png file.",
-)
-@click.option(
-    "--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded."
-)
-@verbose
-def inspect(
-    path: str,
-    number: int | None,
-    split: str | None,
-    generation: int | None,
-    images: str | None,
-    feature: str | None,
-) -> None:
-    """Print examples of a dataset or of one TFRecord file, or draw their pictures."""
-    from beam_pipelines.dataset.inspect import inspect_examples, write_contact_sheet
-
-    if images is not None:
-        count = write_contact_sheet(path, images, number or 64, split, feature, generation)
-        say(f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}.")
-        return
-    if feature is not None:
-        raise click.UsageError("found --feature without --images FILE, expected both or neither.")
-    for text in inspect_examples(path, number or 5, split, generation):
-        say(text)
-
-
-@cli.command(cls=StorageCommand)
-@click.argument("path", metavar="DIR")
-@click.option("--images", is_flag=True, help="Also decode images, as TensorFlow would.")
-@verbose
-def verify(path: str, images: bool) -> None:
-    """Read every shard of a dataset again: checksums, counts, manifest, schema."""
-    from beam_pipelines.core.formatting import show_bytes
-    from beam_pipelines.dataset.verify import verify_dataset
-
-    found = verify_dataset(path, images)
-    say(
-        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
-        + (f" in {found.generations:,} generations" if found.generations > 1 else "")
-        + " are as the manifest says"
-        + (
-            ", and every record parses by the schema."
-            if found.is_parsed
-            else "; raw records are not parsed."
-        )
-        + (" Every image is whole." if images else "")
-    )
-    if found.left_behind:
-        say(
-            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, "
-            "which are not part of the dataset. Readers that "
-            "take every file in examples/ read them; the next run of the recipe removes them: "
-            f"{found.left_behind[0]}"
-        )
-
-
-@cli.command()
-@click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
-@click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
-@verbose
-def index(paths: tuple[str, ...], dali: bool) -> None:
-    """Make the index of a dataset's shards, or of TFRecord files of other writers."""
-    from beam_pipelines.dataset.make_index import make_indexes
-
-    for path in paths:
-        for made in make_indexes(path, dali):
-            say(
-                f"{made.path}: {made.parts:,} parts of {made.files:,} file(s) with {made.rows:,} "
-                "records."
-            )
+        print_summary(made.manifest, output, form=form)
 
 
 @cli.command(cls=StorageCommand)
@@ -459,17 +378,21 @@ def index(paths: tuple[str, ...], dali: bool) -> None:
     help="The recipe to write.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@format_option
 @verbose
-def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:
+def init(data: tuple[str, ...], output: str, overwrite: bool, form: str) -> None:
     """Look at data files and write a recipe with comments."""
     from beam_pipelines.cli.init import write_recipe
 
     write_recipe(data, output, overwrite)
-    say(f"{output} written. Read it, then: beam-pipelines convert {output} --output out/")
+    line = f"{output} written. Read it, then: beam-pipelines convert {output} --output out/"
+    answer(form, {"recipe": output}, [line])
 
 
+cli.add_command(inspect)
+cli.add_command(verify)
+cli.add_command(index)
 cli.add_command(statistics)
-
 cli.add_command(schema)
 cli.add_command(validate)
 cli.add_command(plan)

@@ -5,15 +5,22 @@ The conversion has its real size or another.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.options import (
+    StorageCommand,
+    date_option,
+    format_option,
+    input_root_option,
+    verbose,
+)
+from beam_pipelines.cli.output import answer
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
@@ -67,6 +74,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
 @recipe_options
 @date_option
 @input_root_option
+@format_option
 @verbose
 @click.pass_context
 def plan(
@@ -75,20 +83,56 @@ def plan(
     assume_bytes: int | None,
     date: datetime.date | None,
     input_root: tuple[str, ...],
+    form: str,
 ) -> None:
     """Print what a conversion will do: ranges, shards, bytes, memory, CPU hours, limits."""
-    from beam_pipelines.pipeline.estimate import make_scale
+    from beam_pipelines.pipeline.estimate import limits, make_scale
     from beam_pipelines.pipeline.planning import plan as make_plan
     from beam_pipelines.pipeline.preview import make_preview
 
     planned = make_plan(
         recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
     )
-    say(planned.describe())
     preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)
-    for line in _lines(planned, preview, scale, assume_bytes):
-        say(line)
+    document = {
+        "plan": plan_document(planned),
+        "preview": dataclasses.asdict(preview),
+        "scale": dataclasses.asdict(scale),
+        "limits": [
+            {**limit._asdict(), "size_bytes": limit.size_bytes(scale)} for limit in limits(scale)
+        ],
+    }
+    lines = _lines(planned, preview, scale, assume_bytes)
+    answer(form, document, [planned.describe(), *lines] if form == "text" else ())
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Returns a plan as data for JSON."""
+    from beam_pipelines.core.columns import type_name
+
+    return {
+        "name": plan.recipe.name,
+        "sources": {
+            name: {
+                "format": source.format,
+                "files": len(source.files),
+                "bytes": source.size_bytes,
+                "ranges": len(source.ranges),
+                "columns": {field.name: type_name(field.type) for field in source.schema},
+                "decisions": list(source.decisions),
+            }
+            for name, source in plan.sources.items()
+        },
+        "joins": [
+            {"source": step.join.source, "how": step.join.how, "strategy": step.strategy}
+            for step in plan.joins.steps
+        ],
+        "splits": list(plan.recipe.split.names),
+        "columns": {field.name: type_name(field.type) for field in plan.encode.columns},
+        "features": list(plan.encode.written),
+        "text": plan.describe().splitlines(),
+    }
 
 
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:

@@ -17,7 +17,7 @@ from beam_pipelines.cli.options import (
     input_root_option,
     verbose,
 )
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.output import answer
 from beam_pipelines.cli.recipe_options import chosen_settings, encode_option, recipe_options
 from beam_pipelines.core import memory
 
@@ -69,10 +69,9 @@ def preview(
     )
     found = first_rows(plan, number)
     if form == "json":
-        say(json.dumps(_document(found), ensure_ascii=False, indent=1))
+        answer(form, _document(found), ())
         return
-    for line in _lines(found):
-        say(line)
+    answer(form, None, _lines(found))
 
 
 def _document(found: FirstRows) -> dict[str, Any]:

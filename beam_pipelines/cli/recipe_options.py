@@ -14,6 +14,19 @@ Command = TypeVar("Command", bound=Any)
 _CHOSEN = f"{__name__}.settings"
 
 
+def set_option(command: Command) -> Command:
+    """Adds ``--set`` to a command; ``chosen_settings`` reads it."""
+    text = "Value of a key of the recipe, such as output.num_shards=4; may be given several times."
+    return click.option(
+        "--set",
+        metavar="KEY=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_remember,
+        help=text,
+    )(command)
+
+
 def recipe_options(command: Command) -> Command:
     """Adds the options to a command; ``chosen_settings`` reads them."""
     for option in (
@@ -31,15 +44,7 @@ def recipe_options(command: Command) -> Command:
             callback=_remember,
             help="Label in place of the recipe's.",
         ),
-        click.option(
-            "--set",
-            metavar="KEY=VALUE",
-            multiple=True,
-            expose_value=False,
-            callback=_remember,
-            help="Value of a key of the recipe, such as output.num_shards=4; may be given several "
-            "times.",
-        ),
+        set_option,
     ):
         command = option(command)
     return command
@@ -115,8 +120,8 @@ def chosen_settings(context: click.Context) -> list[Setting]:
     """
     from beam_pipelines.recipe.settings import label_setting, read_setting, split_setting
 
-    chosen = {name: context.meta[f"{_CHOSEN}.{name}"] for name in ("set", "label", "split")}
-    settings = [read_setting(text) for text in chosen["set"]]
+    chosen = {name: context.meta.get(f"{_CHOSEN}.{name}") for name in ("set", "label", "split")}
+    settings = [read_setting(text) for text in chosen["set"] or ()]
     if chosen["label"] is not None:
         settings.append(label_setting(chosen["label"]))
     if chosen["split"] is not None:

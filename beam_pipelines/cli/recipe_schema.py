@@ -6,8 +6,8 @@ import json
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.options import StorageCommand, format_option, verbose
+from beam_pipelines.cli.output import answer, say
 
 SCHEMA_FILE = "recipe.schema.json"
 # The first line of a recipe, which names the schema in its folder.
@@ -25,8 +25,9 @@ def schema_text() -> str:
 @click.option(
     "-o", "--output", metavar="FILE", help="The file to write, or replace; default: print it."
 )
+@format_option
 @verbose
-def recipe(output: str | None) -> None:
+def recipe(output: str | None, form: str) -> None:
     """Write the JSON Schema of recipes, with which editors complete and check YAML."""
     from beam_pipelines.storage import files
 
@@ -35,4 +36,5 @@ def recipe(output: str | None) -> None:
         return
     with files.replace(output) as file:
         file.write(schema_text().encode())
-    say(f"{output} written. First line of a recipe next to it: {MODELINE}")
+    line = f"{output} written. First line of a recipe next to it: {MODELINE}"
+    answer(form, {"path": output}, [line])

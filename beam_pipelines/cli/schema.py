@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,11 @@ from beam_pipelines.cli.options import (
     StorageCommand,
     date_option,
     fill_date_of_output,
+    format_option,
     input_root_option,
     verbose,
 )
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.output import answer
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.cli.recipe_schema import recipe
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
@@ -37,8 +38,9 @@ def schema() -> None:
 @click.argument("statistics", metavar="DATASET")
 @click.option("-o", "--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@format_option
 @verbose
-def infer(statistics: str, output: str, overwrite: bool) -> None:
+def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
     """Write the schema of a dataset, a description, or a file of statistics."""
     from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
@@ -66,9 +68,11 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
         if sparse
         else ""
     )
-    say(
-        f"{output}: {len(features_by_path(found))} features, {domains} of them with a domain of "
-        f"texts.{tensors}"
+    features = len(features_by_path(found))
+    answer(
+        form,
+        {"path": output, "features": features, "domains": domains, "sparse": len(sparse)},
+        [f"{output}: {features} features, {domains} of them with a domain of texts.{tensors}"],
     )
 
 
@@ -76,8 +80,9 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
 @click.argument("path", metavar="SCHEMA")
 @click.argument("statistics", metavar="DATASET...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
+@format_option
 @verbose
-def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
+def update(path: str, statistics: tuple[str, ...], output: str | None, form: str) -> None:
     """Widen a schema until datasets pass. What they do not contradict stays as it was written."""
     from beam_pipelines.analysis.schema import read_schema
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
@@ -94,7 +99,8 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     if after != before or output is not None:
         with files.replace(output or path) as file:
             file.write(edit_schema(text, before, after).encode())
-    say(render_diff(diff_schemas(before, after)))
+    found = diff_schemas(before, after)
+    answer(form, [change._asdict() for change in found], [render_diff(found)])
 
 
 schema.add_command(recipe)
@@ -103,13 +109,15 @@ schema.add_command(recipe)
 @schema.command(cls=StorageCommand)
 @click.argument("before")
 @click.argument("after")
+@format_option
 @verbose
-def diff(before: str, after: str) -> None:
+def diff(before: str, after: str, form: str) -> None:
     """Show what changed between two schemas, and whether more or fewer data pass."""
     from beam_pipelines.analysis.schema import read_schema
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
 
-    say(render_diff(diff_schemas(read_schema(before), read_schema(after))))
+    found = diff_schemas(read_schema(before), read_schema(after))
+    answer(form, [change._asdict() for change in found], [render_diff(found)])
 
 
 @click.command(cls=BeamCommand, epilog=BEAM_EPILOG)
@@ -131,6 +139,7 @@ def diff(before: str, after: str) -> None:
 @date_option
 @input_root_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@format_option
 @verbose
 @click.pass_context
 def validate(
@@ -141,6 +150,7 @@ def validate(
     date: datetime.date | None,
     input_root: tuple[str, ...],
     quiet: bool,
+    form: str,
 ) -> None:
     """Check a dataset's statistics, or a recipe's data, against a schema; exit 1 if it fails."""
     from beam_pipelines.analysis.statistics.stored import is_stored
@@ -165,38 +175,55 @@ def validate(
         input_roots=input_root,
     )
     if not quiet:
-        for line in _passed(data, found, chosen_policy(context).allow_anomalies):
-            say(line)
+        findings = list(_findings(found, chosen_policy(context).allow_anomalies))
+        document = {"data": data, "splits": list(found), "findings": findings}
+        answer(form, document, _passed(data, found, findings))
 
 
-def _passed(
-    name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies], allowed: Sequence[str]
-) -> Iterator[str]:
+def _findings(
+    anomalies: Mapping[str, anomalies_pb2.Anomalies], allowed: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Yields warnings, measured distances and skipped checks of data that passed."""
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
     from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, parse_allowed
     from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
-    from beam_pipelines.core.schema_features import features_by_path
 
     policy = ValidationPolicy(overrides=parse_allowed(",".join(allowed), None))
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type
     for split, found in anomalies.items():
         for severity, where, what in recorded_anomalies(found, policy):
-            yield f"{severity:<8}  {split}, {where}: {what}"
+            yield {"kind": severity, "split": split, "place": where, "text": what}
         for drift in found.drift_skew_info:
             for word, measurements in (
                 ("drift", drift.drift_measurements),
                 ("skew", drift.skew_measurements),
             ):
                 for measured in measurements:
-                    kind = kinds.Name(measured.type)
-                    bound = f"{measured.value:.6g}, at most {measured.threshold:.6g}"
-                    yield (
-                        f"{word:<8}  {split}, feature '{'.'.join(drift.path.step)}': {kind} {bound}"
-                    )
+                    yield {
+                        "kind": word,
+                        "split": split,
+                        "place": f"feature '{'.'.join(drift.path.step)}'",
+                        "text": f"{kinds.Name(measured.type)} {measured.value:.6g}, at most "
+                        f"{measured.threshold:.6g}",
+                        "value": measured.value,
+                        "threshold": measured.threshold,
+                    }
         if found.data_missing:
-            yield f"not checked  {split}: it has no rows."
+            yield {"kind": "not checked", "split": split, "place": "", "text": "it has no rows."}
+
+
+def _passed(
+    name: str,
+    anomalies: Mapping[str, anomalies_pb2.Anomalies],
+    findings: Iterable[Mapping[str, Any]],
+) -> Iterator[str]:
+    """Yields the findings as lines, and that the data passed."""
+    from beam_pipelines.core.schema_features import features_by_path
+
+    for found in findings:
+        place = f"{found['split']}, {found['place']}" if found["place"] else found["split"]
+        yield f"{found['kind']:<8}  {place}: {found['text']}"
     numbers = (len(features_by_path(found.baseline)) for found in anomalies.values())
     features = max(numbers, default=0)
     splits = f"{len(anomalies)} split{'s' * (len(anomalies) != 1)}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, verbose
-from beam_pipelines.cli.output import say
+from beam_pipelines.cli.options import StorageCommand, format_option, verbose
+from beam_pipelines.cli.output import answer
 
 
 @click.group()
@@ -22,14 +22,21 @@ def statistics() -> None:
     required=True,
     help="Folder for the statistics of all of them together.",
 )
+@format_option
 @verbose
-def merge(datasets: tuple[str, ...], output: str) -> None:
+def merge(datasets: tuple[str, ...], output: str, form: str) -> None:
     """Merge the statistics of datasets, split by split, without reading their examples."""
     if len(datasets) < 2:
         raise click.UsageError(f"found one dataset, {datasets[0]}, expected at least two.")
     from beam_pipelines.analysis.statistics.datasets import merge_datasets
 
     merged = merge_datasets(datasets, output)
-    for split, table in merged.items():
-        say(f"{split}: {table.rows:,} rows, {len(table.columns):,} columns")
-    say(f"{output}: statistics of {len(datasets)} datasets written.")
+    splits = {
+        split: {"rows": table.rows, "columns": len(table.columns)}
+        for split, table in merged.items()
+    }
+    lines = [
+        *(f"{name}: {n['rows']:,} rows, {n['columns']:,} columns" for name, n in splits.items()),
+        f"{output}: statistics of {len(datasets)} datasets written.",
+    ]
+    answer(form, {"path": output, "splits": splits}, lines)

@@ -5,7 +5,6 @@ The tables are of the manifest and the statistics.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
+from beam_pipelines.cli.output import json_text
 from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.errors import mask
@@ -37,7 +37,9 @@ _NO_KERNELS = (
 )
 
 
-def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
+def print_summary(
+    manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None, form: str = "text"
+) -> None:
     """Prints a dataset's splits, sources, joins, row counts and paths.
 
     The paths are those of the dataset and of its report.
@@ -46,8 +48,13 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
       manifest: manifest of the dataset.
       folder: folder of the dataset.
       stream: default: standard output.
+      form: ``text`` or ``json``.
     """
     stream = sys.stdout if stream is None else stream
+    if form == "json":
+        text = json_text(_summary(manifest, folder))
+        print(visible(mask(text)), file=stream)
+        return
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
     # Not by rich, which would break paths over lines.
     print(_rows_line(manifest), file=stream)
@@ -67,6 +74,36 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
     if manifest.get("encodings") and not files.exists(files.within(folder, SAVED_MODEL)):
         print(f"serving  no graph yet: beam-pipelines graph {mask(folder)}", file=stream)
+
+
+def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Returns what ``print_summary`` prints, as data for JSON."""
+    splits = {
+        name: {
+            "rows": split["rows"],
+            "shards": len(split["shards"]),
+            "bytes": sum(shard["bytes"] for shard in split["shards"]),
+        }
+        for name, split in manifest["splits"].items()
+    }
+    sources = {
+        name: {
+            "read": source["read"],
+            "rejected": source["rejected"],
+            "files": sum(file.get("files", 1) for file in source["files"]),
+            "bytes": sum(file["bytes"] for file in source["files"]),
+            "decisions": list(source.get("decisions", ())),
+        }
+        for name, source in manifest["sources"].items()
+    }
+    kept = ("counts", "joins", "timings", "taken")
+    return {
+        "dataset": folder,
+        "report": files.join(folder, REPORT),
+        "splits": splits,
+        "sources": sources,
+        **{key: manifest[key] for key in kept if key in manifest},
+    }
 
 
 def print_description(
@@ -232,7 +269,7 @@ def print_statistics(folder: str, form: str, stream: IO[str] | None = None) -> N
     """
     stream = sys.stdout if stream is None else stream
     if form == "json":
-        print(visible(json.dumps({"splits": to_json(described(folder))}, indent=1)), file=stream)
+        print(visible(json_text({"splits": to_json(described(folder))})), file=stream)
         return
     _print_features(described(folder), stream)
 
@@ -253,7 +290,7 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
         "warnings": _warnings(manifest),
         "anomalies": anomalies,
     }
-    return json.dumps(document, indent=1, ensure_ascii=False)
+    return json_text(document)
 
 
 def _print_features(splits: Sequence[Described], stream: IO[str]) -> None:

@@ -83,6 +83,43 @@ def inspect_examples(
     )
 
 
+def example_values(
+    path: str, number: int, split: str | None = None, generation: int | None = None
+) -> list[dict[str, Any]]:
+    """Returns the first examples as data for JSON: feature -> values.
+
+    A missing feature is null. Bytes that are no text become their length. Of raw records there is
+    one value, ``record``.
+
+    Args:
+      path, number, split, generation: as in ``inspect_examples``.
+
+    Raises:
+      RecipeError, DataError: as ``inspect_examples``.
+    """
+    found = _find(path, split, generation)
+    rows: list[dict[str, Any]] = []
+    for shard, records in _first_records(found.paths, number):
+        if found.is_raw:
+            rows += [{"record": _plain(record)} for record in records]
+        else:
+            batch = decode_examples(records, shard, found.schema)
+            rows += [
+                {name: _plain(value) for name, value in row.items()} for row in batch.to_pylist()
+            ]
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value for JSON."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        text = _decoded(value)
+        return f"({len(value):,} bytes)" if text is None else text
+    return value
+
+
 def _find(path: str, split: str | None, generation: int | None = None) -> Found:
     if files.exists(files.join(path, MANIFEST)):
         manifest = read_manifest(path)

@@ -36,6 +36,7 @@ from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.lines import Lines
+from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.storage import files
 
 
@@ -119,6 +120,7 @@ def transform(
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     policy: PolicyOptions = NO_POLICY,
+    settings: Sequence[Setting] = (),
     overwrite: bool = False,
     resume: bool = False,
     beam_options: Sequence[str] = (),
@@ -137,6 +139,7 @@ def transform(
       sources: other source -> path or pattern in place of the dataset's.
       split: the one split that gets all rows.
       date, input_roots, policy: as ``plan`` takes them.
+      settings: values for keys of ``output``, ``on_error`` and ``limits`` of the recipe.
       overwrite, resume, beam_options, quiet, warn: as ``convert`` takes them.
 
     Raises:
@@ -146,7 +149,7 @@ def transform(
     folder = os.fspath(dataset)
     paths = [new_data] if isinstance(new_data, str) else list(new_data)
     with Lines(folder).explained():
-        planned = plan_transform(folder, paths, sources or {}, split, date, input_roots)
+        planned = plan_transform(folder, paths, sources or {}, split, date, input_roots, settings)
     return convert(
         with_policy(planned, policy),
         _output(output, date),

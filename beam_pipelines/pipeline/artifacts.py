@@ -284,6 +284,7 @@ def _report(
         statistics,
         filter=recipe.filter or "",
         filtered=manifest["counts"]["filtered"],
+        left_out=manifest["counts"].get("left_out", 0),
         label=recipe.label,
         rejected=[
             row for source in result.row_counts.sources.values() for row in source.rejected_rows

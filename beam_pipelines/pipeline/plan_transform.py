@@ -15,13 +15,22 @@ from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_G
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
+from beam_pipelines.recipe.keys import keys_of
+from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
+from beam_pipelines.recipe.reader import set_bare_recipe
+from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.storage import files
+
+# Sections that say how rows are read and packed, and keys in them that features depend on.
+_SETTABLE = ("output", "on_error", "limits")
+_OF_FEATURES = ("record", "floats")
 
 
 def plan_transform(
@@ -31,6 +40,7 @@ def plan_transform(
     split: str,
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
+    settings: Sequence[Setting] = (),
 ) -> Plan:
     """Plans to convert new data with a dataset's recipe, types and encodings.
 
@@ -43,13 +53,14 @@ def plan_transform(
       split: the one split of all rows.
       date: replaces ``{date}`` in paths.
       input_roots: as in ``make_plan``.
+      settings: values for keys of the recipe that leave its features as they are.
 
     Raises:
       DataError: there is no dataset, or it has no encodings.
       RecipeError, RecipeProblems: the new data do not match its recipe.
     """
     manifest = read_manifest(dataset)
-    recipe = _recipe(dataset, manifest)
+    recipe = _with_settings(_recipe(dataset, manifest), settings)
     graph = files.join(dataset, TRANSFORM_GRAPH)
     if not files.list_files(files.join(graph, "**")):
         raise DataError(
@@ -106,6 +117,34 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
             f"{files.join(dataset, MANIFEST)}: found no recipe that this version reads "
             f"({error!r}). Convert again with --overwrite."
         ) from error
+
+
+def _with_settings(recipe: Recipe, settings: Sequence[Setting]) -> Recipe:
+    """Returns the recipe of a dataset with other values for some keys.
+
+    Raises:
+      RecipeError: a key is not one of those, or has a wrong value.
+    """
+    for setting in settings:
+        section, *key = setting.path[:2]
+        if section not in _SETTABLE or not key or key[0] in _OF_FEATURES:
+            raise RecipeError(
+                f"{setting.option}: found a key that the dataset's features follow from, expected "
+                f"one in {', '.join(_SETTABLE)}, such as output.num_shards=4. To change the "
+                "features, convert with another recipe."
+            )
+    # A bare recipe reads the values, and has the defaults of all other keys.
+    bare, problems = set_bare_recipe(recipe.base, settings, FORMATS, ENCODING_FOR_KIND)
+    if problems:
+        raise explain(problems, bare.lines)
+    for setting in settings:
+        section, name = (str(step) for step in setting.path[:2])
+        read = getattr(bare, section)
+        field = next(field for field, key in keys_of(type(read)).items() if key.name == name)
+        value = {field: getattr(read, field)}
+        changed = dataclasses.replace(getattr(recipe, section), **value)
+        recipe = dataclasses.replace(recipe, **{section: changed})
+    return recipe
 
 
 def _check_has_date(base: Source) -> None:

@@ -1,4 +1,4 @@
-"""Plans a conversion from whatever describes it: a recipe, a mapping, or a data file.
+"""Plans a conversion of a recipe, a mapping, or a data file.
 
 It imports nothing that runs a job, so that a preview begins at once.
 """

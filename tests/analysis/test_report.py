@@ -221,6 +221,27 @@ def test_a_hundred_features_stay_small() -> None:
     assert len(render_report(wide_report(100)).encode()) < 430_000
 
 
+def test_rows_that_a_limit_left_out_are_shown() -> None:
+    """Figures, diagram and caption have the rows that ``--limit`` left out."""
+    source = SourceSummary("base", 1, 1, 1000, 0)
+    text = render_report(
+        report(
+            base="base",
+            sources=[source],
+            joins=[],
+            splits={"train": SplitSummary(90, (1,))},
+            filter="",
+            filtered=10,
+            left_out=900,
+        )
+    )
+    assert "rows left out by --limit or --sample</dt><dd>900" in text
+    diagram = re.search(r'<svg class="diagram".*?</svg>', text, re.DOTALL).group(0)
+    assert re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', diagram) == ["100", "90", "90"]
+    assert "--limit or --sample left out 900." in text
+    assert "rows left out by" not in render_report(report(sources=[source], base="base", joins=[]))
+
+
 def test_the_picture_counts_rows() -> None:
     """The edges show the row counts after joins and filter."""
     sources = [

@@ -117,7 +117,7 @@ def test_no_row_is_left(recipe: str, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.end_to_end
 def test_a_preview_loads_nothing_that_runs_a_job(tmp_path: pathlib.Path) -> None:
-    """Most of a preview's time are imports, so that it begins without those of a run."""
+    """A preview imports no module that runs a job."""
     (tmp_path / "d.csv").write_text("x,t\n1,a\n2,b\n")
     code = (
         "import sys\nfrom beam_pipelines.cli.main import run\n"

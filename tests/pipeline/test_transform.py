@@ -14,8 +14,10 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines.cli.main import run
+from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
+from beam_pipelines.recipe.settings import read_setting
 
 RECIPE = """
 name: trips
@@ -129,6 +131,36 @@ def test_new_data_that_do_not_fit(
     assert run([*command, *arguments]) in (1, 2)
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new" / "dataset.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("output.num_shards=3", ""),
+        ("on_error.reject=1%", ""),
+        ("output.num_shards=x", "--set output.num_shards: found 'x', expected a whole number"),
+        ("output.num_shard=3", "Did you mean 'num_shards'?"),
+        ("encode.km=drop", "--set encode.km: found a key that the dataset's features follow from"),
+        ("output.floats=exact", "found a key that the dataset's features follow from"),
+        ("output={num_shards: 3}", "found a key that the dataset's features follow from"),
+    ],
+)
+def test_keys_that_a_transform_may_set(
+    dataset: Path, capsys: pytest.CaptureFixture[str], setting: str, message: str
+) -> None:
+    """Keys of packing and reading may be set; the features stay."""
+    if not message:
+        plan = plan_transform(
+            str(dataset / "out"), [str(dataset / "trips.csv")], {}, "test", None, (),
+            [read_setting(setting)],
+        )  # fmt: skip
+        assert (plan.recipe.output.num_shards == 3) == ("shards" in setting)
+        assert (plan.recipe.on_error.reject == 0.01) == ("reject" in setting)
+        assert plan.recipe.label == "far"
+        return
+    command = ["transform", str(dataset / "out"), str(dataset / "trips.csv"), "-o"]
+    assert run([*command, str(dataset / "set"), "--set", setting]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_recipes_survive_the_manifest() -> None:

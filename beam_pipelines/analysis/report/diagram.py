@@ -118,8 +118,9 @@ def draw_pipeline(report: Report) -> Diagram | None:
         return None
     lines = max(len(report.joins) + 1 if report.joins else 1, len(report.splits))
     middle = (lines - 1) / 2
-    start = Box(0, 0 if report.joins else middle * _LINE, base.name, _source_note(base), "source")
-    flow = _Flow((start,), (), start, base.rows, 1)
+    note = f"{report.left_out:,} left out" if report.left_out else _source_note(base)
+    start = Box(0, 0 if report.joins else middle * _LINE, base.name, note, "source")
+    flow = _Flow((start,), (), start, base.rows - report.left_out, 1)
     if report.joins:
         flow = _joined(flow, report)
     if report.filter or report.filtered:
@@ -213,6 +214,8 @@ def _join_note(join: JoinSummary) -> str:
 def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
     """Yields the sentences of the caption."""
     yield f"{base.rows:,} rows of source {base.name}."
+    if report.left_out:
+        yield f"--limit or --sample left out {report.left_out:,}."
     for join in report.joins:
         yield (
             f"{join.how.capitalize()} join with {join.source}: {join.matched:,} matched, "

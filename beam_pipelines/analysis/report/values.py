@@ -105,6 +105,7 @@ class Report:
       anomalies: result of ``anomalies.describe``.
       statistics: split name -> statistics, all with the same columns.
       filter, filtered: the recipe's filter, or ``""``, and the number of rows that it left out.
+      left_out: rows that ``--limit`` or ``--sample`` left out.
       label: the feature to predict, or ``None``.
       rejected: rejected rows of all sources, or the first of them.
       images: some of the images, if the examples are images.
@@ -122,6 +123,7 @@ class Report:
     statistics: Mapping[str, TableStatistics]
     filter: str = ""
     filtered: int = 0
+    left_out: int = 0
     label: str | None = None
     rejected: Sequence[Rejected] = ()
     images: Sequence[ImageSample] = ()

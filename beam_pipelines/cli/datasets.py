@@ -1,0 +1,119 @@
+"""Commands that read a dataset: ``inspect``, ``verify`` and ``index``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import click
+
+from beam_pipelines.cli.options import StorageCommand, format_option, verbose
+from beam_pipelines.cli.output import answer
+
+
+@click.command(cls=StorageCommand)
+@click.argument("path", metavar="DIR_OR_SHARD")
+@click.option(
+    "-n",
+    "number",
+    type=click.IntRange(1, sys.maxsize),
+    help="How many examples to show; default: 5, with --images 64.",
+)
+@click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
+@click.option(
+    "--generation",
+    type=int,
+    metavar="N",
+    help="Generation to take them from, of a dataset that was appended to.",
+)
+@click.option(
+    "--images",
+    metavar="FILE",
+    help="Draw their pictures, with class names, on one sheet: a .png file.",
+)
+@click.option(
+    "--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded."
+)
+@format_option
+@verbose
+def inspect(
+    path: str,
+    number: int | None,
+    split: str | None,
+    generation: int | None,
+    images: str | None,
+    feature: str | None,
+    form: str,
+) -> None:
+    """Print examples of a dataset or of one TFRecord file, or draw their pictures."""
+    from beam_pipelines.dataset.inspect import (
+        example_values,
+        inspect_examples,
+        write_contact_sheet,
+    )
+
+    if images is not None:
+        count = write_contact_sheet(path, images, number or 64, split, feature, generation)
+        text = f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}."
+        answer(form, {"path": images, "pictures": count}, [text])
+        return
+    if feature is not None:
+        raise click.UsageError("found --feature without --images FILE, expected both or neither.")
+    if form == "json":
+        answer(form, example_values(path, number or 5, split, generation), ())
+        return
+    for text in inspect_examples(path, number or 5, split, generation):
+        answer(form, None, [text])
+
+
+@click.command(cls=StorageCommand)
+@click.argument("path", metavar="DIR")
+@click.option("--images", is_flag=True, help="Also decode images, as TensorFlow would.")
+@format_option
+@verbose
+def verify(path: str, images: bool, form: str) -> None:
+    """Read every shard of a dataset again: checksums, counts, manifest, schema."""
+    from beam_pipelines.core.formatting import show_bytes
+    from beam_pipelines.dataset.verify import verify_dataset
+
+    found = verify_dataset(path, images)
+    lines = [
+        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
+        + (f" in {found.generations:,} generations" if found.generations > 1 else "")
+        + " are as the manifest says"
+        + (
+            ", and every record parses by the schema."
+            if found.is_parsed
+            else "; raw records are not parsed."
+        )
+        + (" Every image is whole." if images else "")
+    ]
+    if found.left_behind:
+        lines.append(
+            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, "
+            "which are not part of the dataset. Readers that "
+            "take every file in examples/ read them; the next run of the recipe removes them: "
+            f"{found.left_behind[0]}"
+        )
+    answer(form, {"path": path, **dataclasses.asdict(found)}, lines)
+
+
+@click.command()
+@click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
+@click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
+@format_option
+@verbose
+def index(paths: tuple[str, ...], dali: bool, form: str) -> None:
+    """Make the index of a dataset's shards, or of TFRecord files of other writers."""
+    from beam_pipelines.dataset.make_index import make_indexes
+
+    indexes = (made for path in paths for made in make_indexes(path, dali))
+    if form == "json":
+        answer(form, [made._asdict() for made in indexes], ())
+        return
+    for made in indexes:
+        line = (
+            f"{made.path}: {made.parts:,} parts of {made.files:,} file(s) with {made.rows:,} "
+            "records."
+        )
+        answer(form, None, [line])
