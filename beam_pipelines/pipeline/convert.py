@@ -32,7 +32,7 @@ from beam_pipelines.pipeline.commit import (
     is_committed,
     write_description,
 )
-from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass
+from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass, note_rows
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     build_graph,
@@ -123,6 +123,7 @@ class Conversion(beam.PTransform):
             spilled
             | "LoadChunks" >> LoadChunks((planned,), folders.removes_spilled)
             | "EncodeChunks" >> EncodeAndPreprocess(plan, folders, encoder)
+            | "NoteEncoded" >> beam.Map(note_rows, ProgressLog(folders.progress), "encoded")
             | "ScatterRows"
             >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
             | "Exchange" >> Exchange(exchange)
@@ -134,6 +135,7 @@ class Conversion(beam.PTransform):
                 temporary,
                 plan.encode.lists,
                 None if by_files else folders.scratch_of("parts"),
+                functools.partial(_note_packed, ProgressLog(folders.progress)),
             )
             | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
@@ -206,6 +208,10 @@ def _commit(
     # This shard plan knows the finished shards of an interrupted run.
     result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
     commit(plan, result, shards, folders.output, started)
+
+
+def _note_packed(log: ProgressLog, rows: int) -> None:
+    log.add(rows, 0, "packed")
 
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:

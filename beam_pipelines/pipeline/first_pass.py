@@ -6,18 +6,20 @@ It computes everything that the write needs: statistics, encodings, row counts, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 
 from beam_pipelines.analysis.report import image_column
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.core.dataset_layout import ENCODINGS
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, FittedFolders, make_result
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
-from beam_pipelines.runners.progress import ProgressLog
+from beam_pipelines.runners.progress import Kind, ProgressLog
+from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
@@ -45,6 +47,9 @@ from beam_pipelines.transforms.spill import (
 from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
+# A larger range is a file that cannot be cut.
+_LARGE_RANGE_BYTES = 2 * RANGE_BYTES
+
 
 @dataclasses.dataclass
 class ReadSplits(beam.PTransform):
@@ -65,7 +70,7 @@ class ReadSplits(beam.PTransform):
         chunks = (
             begin
             | "Read" >> ReadChunks(plan.base, reject, numbered=reject, take=plan.take)
-            | "NoteRead" >> beam.Map(_note_read, log, sizes)
+            | "NoteRead" >> beam.ParDo(_NoteRead(log, sizes))
         )
         keys = {}
         if plan.base.source.key:
@@ -88,11 +93,44 @@ class ReadSplits(beam.PTransform):
         splits = chunks | "Split" >> SplitChunks(
             plan.split, self.folders.rejected_of("base"), plan.recipe.output
         )
-        return {"chunks": splits.chunks, "chunk_counts": splits[CHUNK_COUNTS], **keys}
+        kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
+        return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys}
 
 
-def _note_read(chunk: Chunk, log: ProgressLog, sizes: Sequence[int]) -> Chunk:
-    log.add(chunk.batch.num_rows, sizes[chunk.range_number] if chunk.part == 0 else 0, "read")
+class _NoteRead(beam.DoFn):
+    """Notes the rows of chunks, and the bytes of their ranges.
+
+    The bytes of a range are noted with its first chunk. A file that cannot be cut may be a range of
+    any size: of such a one they are noted as far as it is read, and the rest at its end.
+    """
+
+    def __init__(self, log: ProgressLog, sizes: Sequence[int]) -> None:
+        self._log, self._sizes, self._rest = log, sizes, 0
+
+    def process(self, chunk: Chunk) -> Iterator[Chunk]:
+        consumed = take_consumed()
+        if chunk.part == 0:
+            self._note_rest()
+            self._rest = self._sizes[chunk.range_number]
+        is_small = self._rest <= _LARGE_RANGE_BYTES and chunk.part == 0
+        is_last = chunk.crc32c is not None
+        size = self._rest if is_small or is_last else min(consumed, self._rest)
+        self._rest -= size
+        self._log.add(chunk.batch.num_rows, size, "read")
+        yield chunk
+
+    def finish_bundle(self) -> None:
+        self._note_rest()
+
+    def _note_rest(self) -> None:
+        if self._rest:
+            self._log.add(0, self._rest, "read")
+        self._rest = 0
+
+
+def note_rows(chunk: Chunk, log: ProgressLog, kind: Kind) -> Chunk:
+    """Notes the rows of a chunk, and returns it."""
+    log.add(chunk.batch.num_rows, 0, kind)
     return chunk
 
 

@@ -8,6 +8,7 @@ that cannot be written is dropped, and the run goes on.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -18,15 +19,19 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Literal, NamedTuple, Protocol
 
-Kind = Literal["read", "written"]
+# Rows as they are read, those that are left for the splits, as they are encoded, as they are
+# serialized, compressed and written, and of whole shards.
+Kind = Literal["read", "written", "kept", "encoded", "packed"]
 
-_CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1}
+_CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1, "kept": 2, "encoded": 3, "packed": 4}
 # kind, rows, bytes
 _RECORD = struct.Struct("<Bqq")
 _SUFFIX = ".progress"
 
 POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
+# A rate is that of the last seconds, of one phase.
+_RATE_SECONDS = 30.0
 # How often an engine is asked for its state, and after how long without a change it is shown.
 STATE_SECONDS = 10.0
 STALL_SECONDS = 60.0
@@ -36,13 +41,24 @@ _lock = threading.Lock()
 
 
 class Totals(NamedTuple):
-    """Rows, bytes and shards that all processes have read or written."""
+    """Rows, bytes and shards that all processes have read or written.
+
+    Attributes:
+      rows_read, bytes_read: of the base source.
+      rows_written, bytes_written, shards: of complete shards.
+      rows_kept: of all splits, after joins and filter.
+      rows_encoded: on their way to the shards.
+      rows_packed: serialized, compressed, and in their shards' files.
+    """
 
     rows_read: int = 0
     bytes_read: int = 0
     rows_written: int = 0
     bytes_written: int = 0
     shards: int = 0
+    rows_kept: int = 0
+    rows_encoded: int = 0
+    rows_packed: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +74,7 @@ class ProgressLog:
     folder: str
 
     def add(self, rows: int, size_bytes: int, kind: Kind) -> None:
-        """Records one chunk that was read, or one shard that was written."""
+        """Records the rows of one chunk, or one shard that was written."""
         if not self.folder:
             return
         with contextlib.suppress(OSError):
@@ -76,7 +92,7 @@ class ProgressLog:
 
     def totals(self) -> Totals:
         """Returns the sums of the records of all processes."""
-        rows, sizes, numbers = [0, 0], [0, 0], [0, 0]
+        rows, sizes, numbers = ([0] * len(_CODE_FOR_KIND) for _ in range(3))
         for data in self._files():
             for kind, row_count, size in _RECORD.iter_unpack(
                 data[: len(data) // _RECORD.size * _RECORD.size]
@@ -84,7 +100,7 @@ class ProgressLog:
                 rows[kind] += row_count
                 sizes[kind] += size
                 numbers[kind] += 1
-        return Totals(rows[0], sizes[0], rows[1], sizes[1], numbers[1])
+        return Totals(rows[0], sizes[0], rows[1], sizes[1], numbers[1], *rows[2:])
 
     def _files(self) -> Iterator[bytes]:
         with contextlib.suppress(OSError):
@@ -212,13 +228,15 @@ class _Lines(_Silent):
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         super().__init__(stream, total_bytes)
-        self.start = self.last = time.monotonic()
+        self.last = time.monotonic()
+        self.phases = Phases(total_bytes)
 
     def update(self, totals: Totals) -> None:
         now = time.monotonic()
+        found = self.phases.find(totals, now)
         if now - self.last >= LINE_SECONDS:
             self.last = now
-            self.say(describe(totals, self.total_bytes, now - self.start))
+            self.say(found.text)
 
 
 class _Bar:
@@ -228,22 +246,19 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self.total_bytes = total_bytes
-        self.start = time.monotonic()
+        self.phases = Phases(total_bytes)
         self.progress = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.description}"),
             console=Console(file=stream),
             transient=True,
         )
-        self.task = self.progress.add_task("starting", total=max(total_bytes, 1))
+        self.task = self.progress.add_task("starting", total=1.0)
         self.progress.start()
 
     def update(self, totals: Totals) -> None:
-        text = describe(totals, self.total_bytes, time.monotonic() - self.start)
-        self.progress.update(
-            self.task, completed=min(totals.bytes_read, self.total_bytes), description=text
-        )
+        found = self.phases.find(totals, time.monotonic())
+        self.progress.update(self.task, completed=found.share, total=1.0, description=found.text)
 
     def say(self, line: str) -> None:
         self.progress.console.print(line)
@@ -252,26 +267,79 @@ class _Bar:
         self.progress.stop()
 
 
-def describe(totals: Totals, total_bytes: int, seconds: float) -> str:
-    """Returns totals as text.
+class Phase(NamedTuple):
+    """What a run does, and how far it is.
 
-    ``read 1,200,000 rows, 310.0 of 620.0 MB (50 %), 96,000 rows/s, 12 s left, 3 shards written``.
-    The time left follows from the bytes read, and is omitted before the first and after the last.
+    Attributes:
+      name: ``starting``, ``reading``, ``fitting``, ``encoding``, ``writing`` or ``finishing``.
+      share: that is done, from 0 to 1.
+      text: for people.
     """
+
+    name: str
+    share: float
+    text: str
+
+
+class Phases:
+    """Tells the phases of a run apart, with the rate of each."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total_bytes = total_bytes
+        self._name = ""
+        # (time, rows, share) within the phase, of the last seconds.
+        self._seen: collections.deque[tuple[float, int, float]] = collections.deque()
+
+    def find(self, totals: Totals, now: float) -> Phase:
+        """Returns the phase at some totals; ``now`` is in seconds."""
+        name, rows, share = _phase_of(totals, self._total_bytes)
+        if name != self._name:
+            self._name = name
+            self._seen.clear()
+        self._seen.append((now, rows, share))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= _RATE_SECONDS:
+            self._seen.popleft()
+        then, rows_then, share_then = self._seen[0]
+        parts = [_done(name, totals, self._total_bytes, share)]
+        secs = now - then
+        if secs > 0 and name in ("reading", "encoding", "writing"):
+            parts.append(f"{(rows - rows_then) / secs:,.0f} rows/s")
+            if share_then < share < 1:
+                parts.append(f"{show_seconds((1 - share) * secs / (share - share_then))} left")
+        if name == "reading" and totals.bytes_read > self._total_bytes > 0:
+            parts.append("some of it again, as engines repeat the tasks of a machine that is lost")
+        if name in ("writing", "finishing") and totals.shards:
+            parts.append(f"{totals.shards:,} shard{'' if totals.shards == 1 else 's'} written")
+        return Phase(name, share, ", ".join(parts))
+
+
+def _phase_of(totals: Totals, total_bytes: int) -> tuple[str, int, float]:
+    """Returns the name of a phase, its rows, and the share done."""
+    if totals.rows_packed:
+        share = min(1.0, totals.rows_packed / max(totals.rows_kept, 1))
+        return ("finishing" if share == 1 else "writing"), totals.rows_packed, share
+    if totals.rows_encoded:
+        share = min(1.0, totals.rows_encoded / max(totals.rows_kept, 1))
+        return "encoding", totals.rows_encoded, share
     share = min(1.0, totals.bytes_read / total_bytes) if total_bytes else 1.0
-    parts = [
-        (
-            f"read {totals.rows_read:,} rows, {min(totals.bytes_read, total_bytes) / 1e6:,.1f} of "
-            f"{total_bytes / 1e6:,.1f} MB ({share:.0%})"
-        ),
-        f"{totals.rows_read / max(seconds, 1e-3):,.0f} rows/s",
-    ]
-    if 0 < share < 1:
-        parts.append(f"{show_seconds(seconds / share - seconds)} left")
-    if totals.bytes_read > total_bytes > 0:
-        parts.append("some of it again, as engines repeat the tasks of a machine that is lost")
-    parts.append(f"{totals.shards:,} shard{'' if totals.shards == 1 else 's'} written")
-    return ", ".join(parts)
+    if not (totals.rows_read or totals.bytes_read):
+        return "starting", 0, 0.0
+    return ("fitting" if share == 1 else "reading"), totals.rows_read, share
+
+
+def _done(name: str, totals: Totals, total_bytes: int, share: float) -> str:
+    if name == "starting":
+        return name
+    if name == "reading":
+        done = min(totals.bytes_read, total_bytes) / 1e6
+        return (
+            f"reading: {totals.rows_read:,} rows, {done:,.1f} of {total_bytes / 1e6:,.1f} MB "
+            f"({share:.0%})"
+        )
+    if name == "fitting":
+        return f"fitting: {totals.rows_read:,} rows read, {totals.rows_kept:,} kept"
+    rows = totals.rows_encoded if name == "encoding" else totals.rows_packed
+    return f"{name}: {rows:,} of {totals.rows_kept:,} rows ({share:.0%})"
 
 
 def show_seconds(seconds: float) -> str:

@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol, cast
 import google_crc32c
 import pyarrow as pa
 
+from beam_pipelines.core.consumed import add_consumed
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import FREE_BYTES, MIB, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
@@ -172,8 +173,10 @@ class _Decompressed:
           OSError: the data is damaged.
           DataError: there are more of them than the limit allows.
         """
+        before = self._compressed.count
         data: bytes = self._stream.read(size)
         self.count += len(data)
+        add_consumed(self._compressed.count - before)
         if exceeds_ratio(self._limits, self._compressed.count, self.count):
             raise DataError(
                 f"{self._path}: {ratio_exceeded(self._limits, self._compressed.count, self.count)}"

@@ -58,6 +58,8 @@ class _Threads(threading.local):
 
 
 _threads = _Threads()
+# Called with a number of rows, to show progress.
+Note = Callable[[int], None]
 
 
 class ShardInfo(NamedTuple):
@@ -91,6 +93,7 @@ def write_shard(
     output: Output,
     folder: str,
     lists: tuple[str, ...] = (),
+    note: Note | None = None,
 ) -> ShardInfo:
     """Writes one shard and its index, and reads the shard back.
 
@@ -102,7 +105,7 @@ def write_shard(
     """
     split, _ = plan.locate(received.partition)
     parts = _prefetched(_partitions(received, split.partitions_per_shard, output, lists))
-    return _write_parts(parts, plan, received.partition, name, output, folder)
+    return _write_parts(parts, plan, received.partition, name, output, folder, note)
 
 
 def _write_parts(
@@ -112,10 +115,12 @@ def _write_parts(
     name: str,
     output: Output,
     folder: str,
+    note: Note | None,
 ) -> ShardInfo:
     """Writes a shard and its index from batches of parts, in order.
 
-    Other arguments and errors are those of ``write_shard``.
+    ``note`` is called with the rows of each batch. Other arguments and errors are those of
+    ``write_shard``.
     """
     give_back_memory()
     split, number = plan.locate(shard)
@@ -128,6 +133,8 @@ def _write_parts(
             data = batch.column("data")
             size, crc = _append(file, data_of(data), size, crc)
             written.append(batch.set_column(len(PARTS) - 1, "bytes", pa.array(byte_lengths(data))))
+            if note is not None:
+                note(pc.sum(batch.column("rows")).as_py() or 0)
         size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.within(folder, path), size, crc)
     rows = sum(pc.sum(batch.column("rows")).as_py() or 0 for batch in written)
@@ -167,6 +174,7 @@ def assemble_shard(
     name: str,
     output: Output,
     folder: str,
+    note: Note | None = None,
 ) -> ShardInfo:
     """Writes one shard from its stored parts.
 
@@ -176,7 +184,7 @@ def assemble_shard(
     batches = (
         batch for own in sorted(stored) for batch in bytes_to_batches(files.read_bytes(own.path))
     )
-    return _write_parts(batches, plan, shard, name, output, folder)
+    return _write_parts(batches, plan, shard, name, output, folder, note)
 
 
 class _Block(NamedTuple):
@@ -270,6 +278,7 @@ class WriteShardFiles(beam.PTransform):
       folder: of the shards.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
       parts: folder for the parts of shards, if each partition arrives separately; else ``None``.
+      note: is called with the rows of each partition that is in its file; ``None``: nothing is.
     """
 
     name: str
@@ -278,6 +287,7 @@ class WriteShardFiles(beam.PTransform):
     folder: str
     lists: tuple[str, ...] = ()
     parts: str | None = None
+    note: Note | None = None
 
     def expand(self, all_received: beam.PCollection[Received]) -> beam.PCollection[ShardInfo]:
         if self.parts is not None:
@@ -292,6 +302,7 @@ class WriteShardFiles(beam.PTransform):
                     self.name,
                     self.output,
                     self.folder,
+                    self.note,
                 )
             )
         return all_received | "Write" >> beam.Map(
@@ -301,4 +312,5 @@ class WriteShardFiles(beam.PTransform):
             self.output,
             self.folder,
             self.lists,
+            self.note,
         )

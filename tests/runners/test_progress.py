@@ -15,9 +15,9 @@ import pytest
 
 from beam_pipelines.runners import progress
 from beam_pipelines.runners.progress import (
+    Phases,
     ProgressLog,
     Totals,
-    describe,
     show_progress,
     show_seconds,
 )
@@ -34,7 +34,9 @@ def note(folder: str, times: int) -> None:
     log = ProgressLog(folder)
     for _ in range(times):
         log.add(rows=3, size_bytes=100, kind="read")
+        log.add(rows=2, size_bytes=0, kind="kept")
     log.add(rows=7, size_bytes=50, kind="written")
+    log.add(rows=1, size_bytes=0, kind="encoded")
 
 
 def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
@@ -51,7 +53,7 @@ def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    assert log.totals() == Totals(3 * 1201, 100 * 1201, 7 * 7, 50 * 7, 7)
+    assert log.totals() == Totals(3 * 1201, 100 * 1201, 7 * 7, 50 * 7, 7, 2 * 1201, 7, 0)
     assert len(list((tmp_path / "progress").iterdir())) == 3
     log.close()
 
@@ -74,34 +76,63 @@ def test_nowhere_to_note(folder: str) -> None:
     assert log.totals() == Totals()
 
 
+def texts(*seen: tuple[float, Totals], total_bytes: int = 620_000_000) -> list[str]:
+    """Returns the texts at some times."""
+    phases = Phases(total_bytes)
+    return [phases.find(totals, now).text for now, totals in seen]
+
+
+def test_phases_have_rates_of_their_own() -> None:
+    """The rate of a phase does not count the time before it."""
+    read = Totals(rows_read=1_200_000, bytes_read=620_000_000, rows_kept=1_000_000)
+    assert texts(
+        (0, Totals()),
+        (5, Totals(rows_read=100_000, bytes_read=62_000_000)),
+        (10, Totals(rows_read=600_000, bytes_read=310_000_000, rows_kept=500_000)),
+        (20, read),
+        (25, read._replace(rows_encoded=100_000)),
+        (27, read._replace(rows_encoded=500_000)),
+        (30, read._replace(rows_encoded=1_000_000)),
+        (40, read._replace(rows_encoded=1_000_000, rows_packed=100_000)),
+        (44, read._replace(rows_encoded=1_000_000, rows_packed=300_000, shards=1)),
+        (60, read._replace(rows_encoded=1_000_000, rows_packed=1_000_000, shards=3)),
+    ) == [
+        "starting",
+        "reading: 100,000 rows, 62.0 of 620.0 MB (10%)",
+        "reading: 600,000 rows, 310.0 of 620.0 MB (50%), 100,000 rows/s, 6 s left",
+        "fitting: 1,200,000 rows read, 1,000,000 kept",
+        "encoding: 100,000 of 1,000,000 rows (10%)",
+        "encoding: 500,000 of 1,000,000 rows (50%), 200,000 rows/s, 2 s left",
+        "encoding: 1,000,000 of 1,000,000 rows (100%), 180,000 rows/s",
+        "writing: 100,000 of 1,000,000 rows (10%)",
+        "writing: 300,000 of 1,000,000 rows (30%), 50,000 rows/s, 14 s left, 1 shard written",
+        "finishing: 1,000,000 of 1,000,000 rows (100%), 3 shards written",
+    ]
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    """A long pause does not slow the rate down for good."""
+    seen = [
+        (second, Totals(rows_read=rows, bytes_read=rows))
+        for second, rows in ((0, 1), (10, 1001), (3600, 2001), (3620, 4001), (3640, 6001))
+    ]
+    assert texts(*seen, total_bytes=10_001)[-1] == (
+        "reading: 6,001 rows, 0.0 of 0.0 MB (60%), 100 rows/s, 40 s left"
+    )
+
+
 @pytest.mark.parametrize(
-    ("totals", "expected"),
+    ("totals", "total_bytes", "text"),
     [
-        (Totals(), "read 0 rows, 0.0 of 620.0 MB (0%), 0 rows/s, 0 shards written"),
-        (
-            Totals(1_200_000, 310_000_000, 5, 5, 1),
-            (
-                "read 1,200,000 rows, 310.0 of 620.0 MB (50%), 96,000 rows/s, 12 s left, 1 shard "
-                "written"
-            ),
-        ),
-        (
-            Totals(10, 620_000_000, 9, 9, 3),
-            "read 10 rows, 620.0 of 620.0 MB (100%), 1 rows/s, 3 shards written",
-        ),
-        (
-            Totals(20, 930_000_000, 9, 9, 3),
-            (
-                "read 20 rows, 620.0 of 620.0 MB (100%), 2 rows/s, some of it again, as "
-                "engines repeat "
-                "the tasks of a machine that is lost, 3 shards written"
-            ),
-        ),
+        (Totals(rows_read=5, bytes_read=15), 10, "fitting: 5 rows read, 0 kept"),
+        (Totals(rows_read=5), 0, "fitting: 5 rows read, 0 kept"),
+        (Totals(rows_read=5), 10, "reading: 5 rows, 0.0 of 0.0 MB (0%)"),
+        (Totals(rows_packed=7, rows_kept=5), 0, "finishing: 7 of 5 rows (100%)"),
     ],
 )
-def test_describe(totals: Totals, expected: str) -> None:
-    """A line says rows, bytes, rate, time left and shards."""
-    assert describe(totals, 620_000_000, 12.5) == expected
+def test_numbers_that_do_not_add_up(totals: Totals, total_bytes: int, text: str) -> None:
+    """Tasks that an engine repeats, and sources without bytes, break nothing."""
+    assert texts((0, totals), total_bytes=total_bytes) == [text]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +164,7 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
         time.sleep(0.3)
     lines = stream.getvalue().splitlines()
     assert 1 <= len(lines) <= (time.monotonic() - start) / 0.05
-    assert all(
-        re.fullmatch(r"read 10 rows, .*\(50%\).* left, 0 shards written", line) for line in lines
-    )
+    assert all(re.fullmatch(r"reading: 10 rows, .*\(50%\).* rows/s.*", line) for line in lines)
 
 
 def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +224,7 @@ def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     with show_progress(log, 1000, stream=stream):
         log.add(10, 500, "read")
         time.sleep(0.3)
-    assert "read 10 rows" in stream.getvalue()
+    assert "reading: 10 rows" in stream.getvalue()
 
 
 @pytest.mark.usefixtures("quick")
