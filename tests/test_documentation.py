@@ -33,7 +33,7 @@ pytestmark = pytest.mark.end_to_end
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "examples/*/README.md")
+    for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "benchmarks/README.md")
     for path in ROOT.glob(pattern)
     if path.name != "CHANGELOG.md"
 )

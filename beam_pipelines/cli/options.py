@@ -203,8 +203,7 @@ def input_root_option(command: Command) -> Command:
     The tuple may be empty.
     """
     text = (
-        "Folder or URL below which all that the recipe reads has to lie; may be given "
-        "several times."
+        "Folder or URL that contains all files that the recipe reads; may be given several times."
     )
     option = click.option(
         "--input_root", metavar="DIR", multiple=True, callback=_check_roots, help=text

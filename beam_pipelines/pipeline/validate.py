@@ -175,11 +175,7 @@ def anomalies_error(
 
 def _rows_note(offenders: Offenders, path: str) -> str:
     number = sum(len(rows) for rows in offenders.rows.values())
-    note = (
-        f"Rows that are to blame, the first ones for each anomaly, lie in {path}.\n"
-        if number and path
-        else ""
-    )
+    note = f"The first rows that cause each anomaly are in {path}.\n" if number and path else ""
     if number and not path:
         note = f"Add --output to have up to {ROWS_PER_ANOMALY} rows of each listed.\n"
     if not offenders.is_complete:
