@@ -70,7 +70,7 @@ class ColumnComparison:
     Attributes:
       name: of the column.
       types: the type in base and test; ``None``: there is no such column.
-      missing: share of rows without it in base and test.
+      missing: share of rows without it, or with NaN, in base and test.
       ranges: least and most number or date in base and test, as text; empty without any.
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
@@ -201,7 +201,7 @@ def _compare_column(
     found = ColumnComparison(name, types, missing, ranges, findings=tuple(findings))
     if differ:
         return found
-    kind = sides[0].kind(name)
+    kind = sides[0].kind(name) or sides[1].kind(name)
     if _are_ids(name, sides):
         return dataclasses.replace(found, note="id")
     if kind is not None and pa.types.is_temporal(kind) and not pa.types.is_time(kind):
@@ -233,7 +233,14 @@ def _divergence(name: str, sides: tuple[_Side, _Side]) -> Divergence | None:
 
 
 def _share_missing(view: FeatureView) -> float:
-    return view.missing / view.rows if view.rows else 0.0
+    return _missing(view) / view.rows if view.rows else 0.0
+
+
+def _missing(view: FeatureView) -> int:
+    """Returns the rows without a value; NaN is none, unless rows have several values."""
+    if not view.nans or view.num_values != view.present:
+        return view.missing
+    return view.missing + round(view.nans * view.num_values / max(1, view.counted_values))
 
 
 def _percent(share: float) -> str:
@@ -241,7 +248,7 @@ def _percent(share: float) -> str:
 
 
 def _missing_p_value(views: tuple[FeatureView, FeatureView]) -> float:
-    base, test = ((view.present, view.missing) for view in views)
+    base, test = ((view.rows - _missing(view), _missing(view)) for view in views)
     found = divergence_of_rows(base, test)
     return 1.0 if found is None else found.p_value
 

@@ -52,7 +52,8 @@ class JoinMatches(NamedTuple):
             )
         if self.max_fanout is not None and self.fanout > self.max_fanout:
             yield (
-                f"join with '{self.source}': found {self._growth()}, expected at most "
+                f"join with '{self.source}': found {self.matched + self.added:,} rows of "
+                f"{self.matched:,} with a match, {self.fanout:.3g} each, expected at most "
                 f"{self.max_fanout:.6g} ('max_fanout'). Make the keys of the source unique, or "
                 "raise it."
             )
@@ -66,20 +67,15 @@ class JoinMatches(NamedTuple):
             )
         if self.max_fanout is None and self.added:
             yield (
-                f"join with '{self.source}': {self._growth()}. Declare the 'key' of the source if "
-                "it is to be unique, or 'max_fanout' if it is not."
+                f"join with '{self.source}': {self.matched:,} rows with a match became "
+                f"{self.matched + self.added:,}, {self.fanout:.3g} each. Declare the 'key' of the "
+                "source if it is to be unique, or 'max_fanout' if it is not."
             )
 
     def _matches(self) -> str:
         return (
             f"a match for {self.matched:,} of {self.rows:,} rows "
             f"({show_share(self.matched, self.rows)})"
-        )
-
-    def _growth(self) -> str:
-        return (
-            f"{self.matched:,} rows with a match became {self.matched + self.added:,}, "
-            f"{self.fanout:.3g} each"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_other_rows_of_the_same_kind_are_alike(rows: int, as_proto: bool) -> Non
         ({"city": ["a", "b", "d"] * 500}, "city: its values drifted by"),
         ({"x": np.arange(1500) / 500 + 1}, "x: its values drifted by"),
         ({"maybe": [None] * 1400 + [1.0] * 100}, r"maybe: 50.* of the rows lacked it, now 93"),
+        ({"maybe": [math.nan] * 1050 + [1.0] * 450}, r"maybe: 50.7% of the rows lacked it, now 70"),
         ({"x": ["text"] * 1500}, "x: the type was float64 and is text"),
         ({"more": [1] * 1500}, "more: a new column"),
     ],

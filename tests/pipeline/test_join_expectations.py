@@ -34,7 +34,7 @@ def test_too_few_matches_stop_a_run(folder: Path, how: str) -> None:
     """Nothing is written; describe goes on, and validate stops."""
     text = RECIPE.format(how=how, expected=", require_match: 95%, max_fanout: 1.2")
     plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
-    found = r"'users': found a match for 2 of 20 rows \(10.0%\), expected at least 95% .*\n.*became"
+    found = r"'users': found a match for 2 of 20 rows \(10.0%\), expected at least 95% .*\n.*rows of 2 with a match, 1.5 each"
     with pytest.raises(PipelineError, match=found):
         convert.convert(plan, str(folder / "out"), quiet=True)
     assert not (folder / "out" / "dataset.json").exists()
