@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import transform as transform
     from beam_pipelines.pipeline.api import validate as validate
     from beam_pipelines.pipeline.api import verify as verify
+    from beam_pipelines.pipeline.compare_data import DataComparison as DataComparison
+    from beam_pipelines.pipeline.compare_data import compare_data as compare_data
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.planning import plan as plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 # Public name -> (module, name in it).
 _PLACE_OF_NAME = {
     "Comparison": ("dataset.compare", "Comparison"),
+    "DataComparison": ("pipeline.compare_data", "DataComparison"),
     "DataError": ("core.errors", "DataError"),
     "Dataset": ("opening.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
@@ -58,6 +61,7 @@ _PLACE_OF_NAME = {
     "Reader": ("reader.reader", "Reader"),
     "RecipeError": ("core.errors", "RecipeError"),
     "compare": ("dataset.compare", "compare"),
+    "compare_data": ("pipeline.compare_data", "compare_data"),
     "convert": ("pipeline.api", "convert"),
     "describe": ("pipeline.api", "describe"),
     "info": ("dataset.info", "info"),

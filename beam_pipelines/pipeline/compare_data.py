@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -72,7 +73,11 @@ class _Side:
 
 
 def compare_data(
-    base: str, test: str, *, split: str | None = None, max_drift: float = LARGE_DRIFT
+    base: str | os.PathLike[str],
+    test: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    max_drift: float = LARGE_DRIFT,
 ) -> DataComparison:
     """Compares two datasets by their statistics.
 
@@ -81,14 +86,15 @@ def compare_data(
     Args:
       base, test: each a dataset, a description, TFDV's statistics, a recipe or a data file.
       split: the split of both; ``None``: those of both, or the only one of each.
-      max_drift: as in ``compare_split``.
+      max_drift: bits of a column's divergence, and change of a share of rows, up to which there is
+        no finding.
 
     Raises:
       RecipeError: one of them is none of that, or they have no split in common.
       DataError: statistics that cannot be read, or a run that failed.
     """
     with contextlib.ExitStack() as stack:
-        sides = [_side(path, stack) for path in (base, test)]
+        sides = [_side(os.fspath(path), stack) for path in (base, test)]
     pairs = _pairs(sides[0], sides[1], split)
     splits = {
         name: compare_split(sides[0].statistics[left], sides[1].statistics[right], max_drift)
@@ -101,7 +107,7 @@ def compare_data(
         *_join_findings(joins, max_drift),
     ]
     sizes = _size(sides[0].manifest), _size(sides[1].manifest)
-    return DataComparison(base, test, splits, joins, sizes, tuple(findings))
+    return DataComparison(sides[0].path, sides[1].path, splits, joins, sizes, tuple(findings))
 
 
 def _side(path: str, stack: contextlib.ExitStack) -> _Side:
