@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.utils
 import io
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,13 +11,19 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
 
+from beam_pipelines.remote.retries import retried
+from beam_pipelines.remote.web import WebServers
+
 SCHEMES = ("https", "http")
 # Bytes of one request, unless more are asked for at once.
 _REQUEST_BYTES = 4 << 20
 # Of a file that is looked for, and of a part of one that is there.
 _PROBE_SECS, _READ_SECS = 8, 30
-_TRIES, _PAUSE_SECS = 4, 0.5
+_TRIES = 4
 _PARTIAL, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 206, 404, 429, 500
+
+# Its connections are of a process and a thread each.
+_SERVERS = WebServers()
 
 
 class RemoteFile(NamedTuple):
@@ -42,7 +47,7 @@ def probe(url: str) -> RemoteFile | None:
       OSError: the server does not answer, or with an error.
     """
     try:
-        with _answer(url, "bytes=0-0", tries=2, seconds=_PROBE_SECS) as answer:
+        with _answer(url, "bytes=0-0", _PROBE_SECS, tries=2) as answer:
             modified = answer.headers.get("Last-Modified")
             seconds = email.utils.parsedate_to_datetime(modified).timestamp() if modified else 0.0
             if answer.status == _PARTIAL:
@@ -61,7 +66,7 @@ def blocks_of(url: str) -> Iterator[bytes]:
     Raises:
       OSError: the server does not answer, or the file ends early.
     """
-    with _answer(url, None) as answer:
+    with _answer(url, None, _READ_SECS) as answer:
         length = answer.headers.get("Content-Length")
         count = 0
         while block := answer.read(_REQUEST_BYTES):
@@ -71,23 +76,22 @@ def blocks_of(url: str) -> Iterator[bytes]:
             raise OSError(f"found {count:,} bytes, expected {int(length):,}")
 
 
-def _answer(url: str, part: str | None, tries: int = _TRIES, seconds: float = _READ_SECS) -> Any:
+def _answer(url: str, part: str | None, seconds: float, tries: int = _TRIES) -> Any:
     """Returns an open response; tries again if the server is busy."""
     headers = {"User-Agent": "beam-pipelines", "Accept-Encoding": "identity"}
     headers |= {"Range": part} if part else {}
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, by the filesystem
-    for number in range(1, tries + 1):
-        try:
-            return urllib.request.urlopen(request, timeout=seconds)  # noqa: S310 - as above
-        except urllib.error.HTTPError as error:
-            is_busy = error.code == _TOO_MANY or error.code >= _SERVER_ERROR
-            if not is_busy or number == tries:
-                raise
-        except (urllib.error.URLError, TimeoutError):
-            if number == tries:
-                raise
-        time.sleep(_PAUSE_SECS * 2**number)
-    raise AssertionError("unreachable")
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, by callers
+    return retried(
+        lambda: urllib.request.urlopen(request, timeout=seconds),  # noqa: S310 - as above
+        _is_final,
+        tries,
+    )
+
+
+def _is_final(error: OSError) -> bool:
+    if not isinstance(error, urllib.error.HTTPError):
+        return False
+    return error.code != _TOO_MANY and error.code < _SERVER_ERROR
 
 
 def _total(answer: Any) -> int:
@@ -131,10 +135,16 @@ class _Ranges(io.RawIOBase):
         length = min(len(buffer), self._size - self._place)
         if length <= 0:
             return 0
-        with _answer(self._url, f"bytes={self._place}-{self._place + length - 1}") as answer:
-            if answer.status != _PARTIAL or _total(answer) != self._size:
-                raise OSError("the file changed while it was read. Run again")
-            data = answer.read(length)
+        try:
+            data, size = retried(
+                lambda: _SERVERS.read(self._url, self._place, length),
+                lambda error: isinstance(error, (FileNotFoundError, PermissionError)),
+                _TRIES,
+            )
+        except ValueError as error:
+            raise OSError(str(error)) from error
+        if size != self._size:
+            raise OSError("the file changed while it was read. Run again")
         if len(data) != length:
             raise OSError(f"found {len(data):,} bytes of a part, expected {length:,}")
         buffer[:length] = data
