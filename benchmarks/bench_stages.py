@@ -359,8 +359,7 @@ def write(clicks: Clicks) -> Work:
 
 CODECS: tuple[tuple[str, Compression, int], ...] = (
     ("none", "none", 0),
-    ("isal 1", "gzip", 1),
-    ("isal 3", "gzip", 3),
+    ("level 1", "gzip", 1),
     ("zlib-ng 4", "gzip", 4),
     ("zlib-ng 6", "gzip", 6),
 )

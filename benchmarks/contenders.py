@@ -164,7 +164,7 @@ def ours(key: str, title: str, level: int | None, places: Places) -> Contender:
 
     about, gzip = (
         "shuffled; statistics and schema always included",
-        "isal 1" if level is None else f"zlib-ng {level}",
+        "gzip 1" if level is None else f"zlib-ng {level}",
     )
     return Contender(
         key, title, about, gzip, cannot, command, always(FULL), "examples/**/*.tfrecord*"

@@ -268,7 +268,7 @@ class Output:
         read_integer(0, 9),
         1,
         "1",
-        "Compression level: 0-3 by isal, 4-9 by zlib-ng, slower and smaller.",
+        "Compression level: 0-3 are alike and fast; 4-9 by zlib-ng, slower.",
     )
     part_size: int = recipe_key(
         read_bytes, MIB // 4, "`256 KiB`", "Bytes of records that are compressed alone."

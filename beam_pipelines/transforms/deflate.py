@@ -13,10 +13,12 @@ from __future__ import annotations
 import struct
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
+from beam_pipelines.core._native import KERNELS_AVAILABLE, deflate
 from beam_pipelines.core.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.tfrecord.record_block import part_edges
@@ -32,9 +34,9 @@ PARTS = pa.schema(
         ("data", pa.large_binary()),
     ]
 )
-# isal has levels up to 3; zlib-ng does the others, in two thirds of zlib's time for the same size
-# (docs/decisions.md).
-MAX_ISAL_LEVEL = 3
+# The levels up to this one are alike: the kernel's, or without kernels isal's level 1. zlib-ng does
+# the others, in two thirds of zlib's time for the same size (docs/decisions.md).
+MAX_FAST_LEVEL = 3
 _RAW_BITS = -15
 # gzip: magic, deflate, no flags, no time, no extra flags, unknown system. zlib: deflate with a
 # window of 32 KiB, and a check.
@@ -99,8 +101,8 @@ def compress_parts(
 ) -> pa.RecordBatch:
     """Compresses framed records in parts of a stream.
 
-    Levels 0 to 3 are isal's, 4 to 9 zlib-ng's. Equal records give equal bytes on processors of one
-    kind.
+    Levels 0 to 3 are the kernel's, whose bytes are the same on every processor. Levels 4 to 9 are
+    zlib-ng's.
 
     Args:
       compression, level: of the stream.
@@ -114,12 +116,7 @@ def compress_parts(
     starts = offsets_of(records)[edges]
     starts -= starts[0]
     framed = [data.slice(*bounds) for bounds in zip(starts[:-1], np.diff(starts), strict=True)]
-    if compression == "none":
-        stored, ends = data, starts
-    else:
-        compressed = [_compress(level, part) for part in framed]
-        stored = pa.py_buffer(b"".join(compressed))
-        ends = np.cumsum([0, *map(len, compressed)], dtype=np.int64)
+    stored = _compress(level, _array_of(data, starts)) if compression != "none" else None
     adler32s = [isal_zlib.adler32(part) if compression == "zlib" else 0 for part in framed]
     columns = [
         np.diff(edges),
@@ -128,13 +125,23 @@ def compress_parts(
         np.array(adler32s, np.uint32),
     ]
     arrays = [pa.array(own, field.type) for own, field in zip(columns, PARTS, strict=False)]
-    bounds = pa.py_buffer(np.ascontiguousarray(ends))
-    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(framed), [None, bounds, stored])
-    return pa.record_batch([*arrays, array], schema=PARTS)
+    return pa.record_batch(
+        [*arrays, _array_of(data, starts) if stored is None else stored], schema=PARTS
+    )
 
 
-def _compress(level: int, data: pa.Buffer) -> bytes:
-    compressor = isal_zlib if level <= MAX_ISAL_LEVEL else zlib_ng
-    part = compressor.compressobj(level, compressor.DEFLATED, _RAW_BITS)
-    compressed: bytes = part.compress(data) + part.flush(compressor.Z_SYNC_FLUSH)
-    return compressed
+def _compress(level: int, parts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    if level <= MAX_FAST_LEVEL and KERNELS_AVAILABLE:
+        return deflate(parts)
+    compressor, level = (isal_zlib, 1) if level <= MAX_FAST_LEVEL else (zlib_ng, level)
+    compressed = []
+    for part in parts:
+        stream = compressor.compressobj(level, compressor.DEFLATED, _RAW_BITS)
+        compressed.append(stream.compress(part.as_buffer()) + stream.flush(compressor.Z_SYNC_FLUSH))
+    ends = np.cumsum([0, *map(len, compressed)], dtype=np.int64)
+    return _array_of(pa.py_buffer(b"".join(compressed)), ends)
+
+
+def _array_of(data: pa.Buffer, ends: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
+    offsets = pa.py_buffer(np.ascontiguousarray(ends))
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, [None, offsets, data])

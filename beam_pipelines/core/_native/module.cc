@@ -14,6 +14,7 @@
 #include "column.h"
 #include "crc32c.h"
 #include "csv.h"
+#include "deflate.h"
 #include "example.h"
 #include "example_parser.h"
 #include "export.h"
@@ -283,6 +284,37 @@ PyObject* py_inflate(PyObject*, PyObject* arguments) {
   return export_array("Z", static_cast<int64_t>(count), offsets, texts);
 }
 
+// Takes an array of texts. Returns an array of texts.
+PyObject* py_deflate(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported array;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &array)) return nullptr;
+  Memory texts, offsets;
+  int64_t count = 0;
+  const bool done = run([&] {
+    const Column parts = read_column(*array.schema, *array.array, "parts", 0, array.array->length);
+    if (parts.kind != Kind::kBytes && parts.kind != Kind::kLargeBytes) throw UnknownType("parts");
+    count = parts.length;
+    size_t most = 0;
+    for (int64_t part = 0; part < count; ++part) {
+      const Range range = parts.bytes_range(part);
+      most += deflate_bound(static_cast<size_t>(range.end - range.begin));
+    }
+    const size_t places_size = static_cast<size_t>(count + 1) * sizeof(int64_t);
+    Buffer out(most), places(places_size);
+    size_t size = 0;
+    store(places.data(), int64_t{0});
+    for (int64_t part = 0; part < count; ++part) {
+      const Range range = parts.bytes_range(part);
+      size += deflate(parts.data + range.begin, static_cast<size_t>(range.end - range.begin), out.data() + size);
+      store(places.data() + static_cast<size_t>(part + 1) * sizeof(int64_t), static_cast<int64_t>(size));
+    }
+    texts = out.release(size);
+    offsets = places.release(places_size);
+  });
+  return done ? export_array("Z", count, offsets, texts) : nullptr;
+}
+
 // The CRC-32C of an array of one text, by the processor's instructions and by tables.
 PyObject* py_crc32c(PyObject*, PyObject* arguments) {
   PyObject* pair;
@@ -484,6 +516,7 @@ PyMethodDef methods[] = {
     {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(chunks, rows, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
     {"resize", py_resize, METH_VARARGS, "resize(pixels, height, width, channels, box, new_height, new_width) -> pixels: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
+    {"deflate", py_deflate, METH_VARARGS, "deflate(parts) -> an array: see beam_pipelines.core._native."},
     {"inflate", py_inflate, METH_VARARGS, "inflate(data, sizes) -> an array, or None: see beam_pipelines.core._native."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../../../beam_pipelines/core/_native/csv.h"
+#include "../../../beam_pipelines/core/_native/deflate.h"
 #include "../../../beam_pipelines/core/_native/example.h"
 #include "../../../beam_pipelines/core/_native/example_parser.h"
 #include "../../../beam_pipelines/core/_native/farmhash.h"
@@ -422,11 +423,49 @@ void inflate_blocks(Decisions& decisions) {
   native::inflate(data.get(), size, result.get(), inflated);
 }
 
+// Compresses records and other bytes in memory of exactly their size, and inflates them.
+void deflate_bytes(Decisions& decisions) {
+  std::string text;
+  std::mt19937_64 random(decisions.any());
+  const size_t pieces = decisions.next(60);
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    if (rarely(12, decisions)) {  // other bytes, some of them again
+      const size_t from = text.empty() ? 0 : decisions.next(text.size());
+      text += decisions.next(2) ? text.substr(from, decisions.next(700)) : std::string(decisions.next(700), static_cast<char>(decisions.next(256)));
+      continue;
+    }
+    std::string entries;
+    for (uint64_t column = 0; column < 1 + decisions.next(2) * 7; ++column) {
+      const std::string name(rarely(20, decisions) ? decisions.next(140) : 1 + column, static_cast<char>('a' + column));
+      std::string value;
+      for (uint64_t bytes = random() % (rarely(10, decisions) ? 300 : 12); value.size() < bytes;) value += static_cast<char>(random() % (column + 2));
+      entries += field(0x0A, field(0x0A, name, decisions) + field(0x12, field(0x1A, field(0x0A, value, decisions), decisions), decisions), decisions);
+    }
+    const std::string features = field(0x0A, entries, decisions);
+    const uint64_t size = rarely(60, decisions) ? decisions.any() : features.size();
+    text.append(reinterpret_cast<const char*>(&size), 8);
+    text += "crc_" + features + "crc_";
+  }
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[text.size()]), result(new uint8_t[text.size()]);
+  std::copy(text.begin(), text.end(), data.get());
+  const size_t most = native::deflate_bound(text.size());
+  const std::unique_ptr<uint8_t[]> out(new uint8_t[most]);
+  const size_t size = native::deflate(data.get(), text.size(), out.get());
+  const std::unique_ptr<uint8_t[]> part(new uint8_t[size]);
+  std::copy_n(out.get(), size, part.get());
+  if (size > most || !native::inflate(part.get(), size, result.get(), text.size()) ||
+      !std::equal(data.get(), data.get() + text.size(), result.get())) {
+    std::fprintf(stderr, "deflate: %zu bytes are inflated to others\n", text.size());
+    std::abort();
+  }
+}
+
 void run(Decisions decisions) {
-  const uint64_t kernel = decisions.next(5);
+  const uint64_t kernel = decisions.next(6);
   if (kernel == 0) return parse_examples(decisions);
   if (kernel == 1) return parse_csv(decisions);
   if (kernel == 2) return inflate_blocks(decisions);
+  if (kernel == 3) return deflate_bytes(decisions);
   const int64_t rows = static_cast<int64_t>(decisions.next(12));
   const int64_t unused = static_cast<int64_t>(decisions.next(3));
   std::vector<int64_t> selected(decisions.next(8));
