@@ -237,10 +237,7 @@ def _share_missing(view: FeatureView) -> float:
 
 
 def _missing(view: FeatureView) -> int:
-    """Returns the rows without a value.
-
-    NaN is none, unless rows have several values.
-    """
+    """Returns the rows without a value, or with NaN alone."""
     if not view.nans or view.num_values != view.present:
         return view.missing
     return view.missing + round(view.nans * view.num_values / max(1, view.counted_values))

@@ -50,6 +50,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
     lines += _filter_lines(draft, base)
     lines += _label_lines(draft)
     lines += _split_lines(draft)
+    lines += _sequence_lines(base)
     lines += _encode_lines(draft)
     lines += [
         "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
@@ -78,7 +79,9 @@ def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterato
     if source.columns:
         yield f"    columns: [{', '.join(map(quoted, source.columns))}]"
     if source.types:
-        types = ", ".join(f"{quoted(name)}: {type_}" for name, type_ in source.types.items())
+        types = ", ".join(
+            f"{quoted(name)}: {quoted(type_)}" for name, type_ in source.types.items()
+        )
         yield f"    types: {{{types}}}"
     number = len(plan.files)
     found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
@@ -175,6 +178,13 @@ def _split(split: SplitProposal) -> str:
         )
     by = f", by: [{quoted(split.column)}]" if split.column else ""
     return f"{{train: 0.8, eval: 0.2{by}}}"
+
+
+def _sequence_lines(base: SourcePlan) -> Iterator[str]:
+    if base.steps:
+        yield "# The records are tf.SequenceExamples again, with these feature lists."
+        yield f"sequence: {{features: [{', '.join(map(quoted, base.steps))}]}}"
+        yield ""
 
 
 def _encode_lines(draft: Draft) -> Iterator[str]:

@@ -46,6 +46,7 @@ class Contents(NamedTuple):
         ``None``: as it is.
       decisions: see ``SourcePlan``.
       images: columns that the source's own schema calls images.
+      steps: columns that are feature lists in the records.
     """
 
     names: tuple[str, ...]
@@ -59,6 +60,7 @@ class Contents(NamedTuple):
     source: Source | None = None
     decisions: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 class Rows(NamedTuple):

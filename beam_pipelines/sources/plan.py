@@ -89,6 +89,7 @@ class SourcePlan(PickledOnce):
       decisions: what the files show and the recipe does not say, one a line, mostly as the option
         that says it.
       images: columns of images that are decoded to check them.
+      steps: columns that are feature lists in the records.
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
@@ -105,6 +106,7 @@ class SourcePlan(PickledOnce):
     sparse: tuple[SparseColumns, ...] = ()
     decisions: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property

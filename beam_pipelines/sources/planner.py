@@ -105,6 +105,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         sparse=contents.sparse,
         decisions=(*decisions, *contents.decisions),
         images=contents.images,
+        steps=contents.steps,
         reader=partitioned(FORMATS[name], folders, found),
     )
 

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from beam_pipelines.cli.init import write_recipe
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.sources import FORMATS, format_of_path, inference
 from beam_pipelines.tfrecord import framing
@@ -76,6 +79,22 @@ def test_sequences_need_no_schema(tmp_path: Path) -> None:
         {"id": None, "boxes": None, "words": []},
     ]
     assert plan.schema.field("boxes").metadata  # the shape
+    assert plan.steps == ("boxes", "words")
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("second", [[[3.0]], [[3.0], [4.0]]], ids=["ragged", "another shape"])
+def test_steps_without_a_shape_stay_steps(tmp_path: Path, second: list[Any]) -> None:
+    """The source says so; declared types decide."""
+    one, two = (sequence({}, {"x": steps}) for steps in ([[1.0, 2.0], [3.0, 4.0]], second))
+    path = write_records(tmp_path / "a.tfrecord", one, two)
+    plan = plan_of(path)
+    assert plan.decisions == ("types: {x: 'list<list<float32>>'}",)
+    assert read.read_table(plan, reject=False)[0].to_pylist() == [
+        {"x": [[1.0, 2.0], [3.0, 4.0]]},
+        {"x": second},
+    ]
+    assert plan_of(path, types={"x": "list<float32>"}).decisions == ()
 
 
 KINDS = {"a": st.integers(-(2**63), 2**63 - 1), "b": st.floats(width=32, allow_nan=False)}
@@ -274,6 +293,20 @@ def test_init_starts_from_records(tmp_path: Path) -> None:
     assert "raw    bytes" in text
     assert "tags   list<text>" in text
     assert load(str(tmp_path / "recipe.yaml")).sources
+
+
+def test_init_starts_from_sequences(tmp_path: Path) -> None:
+    """The recipe has the feature lists, and converts without an edit."""
+    records = [
+        sequence({"id": [n]}, {"x": [[1.0], None], "z": [[n, 2], [3] * (n % 2)]}) for n in range(9)
+    ]
+    path = write_records(tmp_path / "data_tfrecord-00000-of-00001", *records)
+    recipe = tmp_path / "recipe.yaml"
+    write_recipe([str(path)], str(recipe))
+    assert "\nsequence: {features: [x, z]}\n" in recipe.read_text()
+    out = str(tmp_path / "out")
+    convert.convert(make_plan(load(str(recipe))), out, quiet=True)
+    assert verify_dataset(out).rows == 9
 
 
 def test_an_append_keeps_the_types(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import hashing
 from beam_pipelines.core.chunks import SPLIT_KEY, Rejected
-from beam_pipelines.core.columns import Shape, array_type, has_lists_as_steps, parse_type
+from beam_pipelines.core.columns import Shape, array_type, has_lists_as_steps, parse_type, type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_lists_of
@@ -101,7 +101,10 @@ class TFRecord(Format):
             source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
         )
         read = contents.read_schema.names
-        return contents._replace(images=tuple(n for n in image_features(schema) if n in read))
+        return contents._replace(
+            images=tuple(name for name in image_features(schema) if name in read),
+            steps=tuple(one.name for one in feature_lists_of(schema) if one.name in read),
+        )
 
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
@@ -130,12 +133,27 @@ class TFRecord(Format):
 
 
 def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:
-    """Returns the columns of records; the file schema keeps the inferred one."""
+    """Returns the columns of records; the file schema keeps the inferred one.
+
+    Feature lists with several values in a step, and no shape, stay steps.
+    """
     schema, seen, nulls = infer_schema(source, files)
     found = column_types(schema).with_metadata({INFERRED: schema.SerializeToString()})
-    contents = tables.contents_of(source, [(files[0], found)], seen)
-    read = tuple(name for name in nulls if name in contents.read_schema.names)
-    return contents._replace(null_columns=read)
+    wanted = source.columns or found.names
+    ragged = {
+        name: f"list<list<{type_name(found.field(name).type.value_type.value_type)}>>"
+        for name, shape in seen.items()
+        if not shape and name not in source.types and name in wanted
+    }
+    typed = dataclasses.replace(source, types={**source.types, **ragged})
+    contents = tables.contents_of(typed, [(files[0], found)], seen)
+    read = contents.read_schema.names
+    return contents._replace(
+        null_columns=tuple(name for name in nulls if name in read),
+        source=typed,
+        decisions=tuple(f"types: {{{name}: '{type_}'}}" for name, type_ in ragged.items()),
+        steps=tuple(one.name for one in feature_lists_of(schema) if one.name in read),
+    )
 
 
 def _check_schema(
