@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline.plan_transform import as_in_dataset
 from beam_pipelines.sources import partitions
 from beam_pipelines.transforms import read
-from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
+from tests.sources.support import plan_of, problems_of, read_rows, source, types_of, write
 
 
 def write_events(folder: Path, keys: list[str], rows: int = 3, **more: Any) -> None:
@@ -196,6 +197,16 @@ def test_folders_without_data(tmp_path: Path) -> None:
     write_events(tmp_path / "e", ["k=1"])
     (tmp_path / "e" / "_delta_log").mkdir()
     assert "found a Delta Lake table" in problems_of(tmp_path / "e")["sources", "s", "path"]
+
+
+def test_new_data_keep_the_types_of_keys(tmp_path: Path) -> None:
+    """A later folder is read with the dataset's types."""
+    write_events(tmp_path / "e", ["k=1"])
+    columns = {"n": "int64", "k": "text"}
+    entry: Any = {"format": "parquet", "columns": columns, "labels": {}, "partitions": ["k"]}
+    kept = as_in_dataset(source(tmp_path / "e"), entry)
+    assert kept.types == {"k": "text"}
+    assert read_rows(tmp_path / "e", types=kept.types)[0]["k"] == "1"
 
 
 def test_pickled_plans_read_the_same(tmp_path: Path) -> None:
