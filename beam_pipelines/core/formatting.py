@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MINUS = "\N{MINUS SIGN}"
 _LARGEST_IN_FULL = 10**15
@@ -54,6 +56,8 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
         a bool.
       kind: the column's type; for a list, the type of its items.
     """
+    import pyarrow as pa  # a tenth of a second that --help need not take
+
     if value is None:
         return "–"
     if pa.types.is_boolean(kind) and value in (0, 1):
@@ -69,6 +73,8 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
 
 def show_spread(value: float, kind: pa.DataType) -> str:
     """Returns a difference between values: a number, or days or seconds."""
+    import pyarrow as pa  # a tenth of a second that --help need not take
+
     if pa.types.is_date32(kind):
         return f"{show_number(value)} days"
     if not pa.types.is_temporal(kind):

@@ -57,7 +57,7 @@ MANIFEST = {
     },
     "timings": {"total_secs": 12.34},
     "record": "example",
-    "recipe": {"output": {"floats": "round"}},
+    "recipe": {"output": {"floats": "round"}, "join": [{"source": "planes"}]},
     "columns": {
         "a": "int64",
         "b": "float64",
