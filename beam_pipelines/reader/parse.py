@@ -43,17 +43,17 @@ class Rows(NamedTuple):
     epochs: Int64s = np.zeros(0, np.int64)
 
     def chunks(self) -> list[pa.LargeBinaryArray]:
-        """Returns the framed records of all parts."""
+        """Returns the framed records of all blocks."""
         return [frames for block in self.blocks for frames in block.frames]
 
     def place(self, row: int) -> str:
         """Returns file and record of a row, for errors."""
         record = int(self.records[row])
         for block in self.blocks:
-            for part, frames in zip(block.parts, block.frames, strict=True):
-                if record < len(frames):
+            for part, rows in zip(block.parts, block.rows_of_parts.tolist(), strict=True):
+                if record < rows:
                     return block.split.place(part, record)
-                record -= len(frames)
+                record -= rows
         raise AssertionError
 
 
@@ -67,8 +67,7 @@ def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: In
     """
     if not len(parts):
         return Rows([], np.zeros(0, np.int64))
-    lengths = [len(frames) for block in blocks for frames in block.frames]
-    first = np.cumsum([0, *lengths])
+    first = np.cumsum(np.concatenate([[0], *(block.rows_of_parts for block in blocks)]))
     records = np.cumsum([0, *(len(block.order) for block in blocks)])
     order = np.concatenate(
         [block.order + base for block, base in zip(blocks, records[:-1], strict=True)]

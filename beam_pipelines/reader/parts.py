@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import regular_files
+from beam_pipelines.core import _native, regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
 from beam_pipelines.tfrecord.framing import starts_of
 from beam_pipelines.tfrecord.part_index import PartIndex
-from beam_pipelines.tfrecord.parts import inflate_part, inflate_parts
+from beam_pipelines.tfrecord.parts import inflate_part
 
 if TYPE_CHECKING:
     from beam_pipelines.remote.shards import RemoteShards
@@ -107,7 +107,7 @@ class Block(NamedTuple):
     Attributes:
       split: of the parts.
       parts: their numbers.
-      frames: of each part, its framed records.
+      frames: their framed records, in order, in one array or several.
       order: int64[rows], the order of each part's rows, counted from the block's first record.
     """
 
@@ -115,6 +115,11 @@ class Block(NamedTuple):
     parts: list[int]
     frames: list[pa.LargeBinaryArray]
     order: Int64s
+
+    @property
+    def rows_of_parts(self) -> Int64s:
+        """The number of records of each part."""
+        return self.split.rows_of_parts[self.parts]
 
 
 def load(
@@ -137,15 +142,53 @@ def load(
     parts = epoch.parts[places].tolist()
     found = [split.find(part) for part in parts]
     data = [
-        read_bytes(*one) if future is None else future.result()
+        _fetched(*one) if future is None else future.result()
         for one, future in itertools.zip_longest(found, fetched)
     ]
-    inflated = inflate_parts([one.parts for one, _ in found], [part for _, part in found], data)
-    frames = [
-        _frames(*one, inflated[number] if inflated else _inflate(*one, data[number]))
-        for number, one in enumerate(found)
-    ]
-    return Block(split, parts, frames, epoch.permutation(places))
+    frames = _read_together(found, data)
+    if frames is None:  # one after the other, to say what is wrong
+        pairs = zip(found, data, strict=True)
+        chunks = [_frames(*one, _inflate(*one, own or read_bytes(*one))) for one, own in pairs]
+    else:
+        chunks = [frames]
+    return Block(split, parts, chunks, epoch.permutation(places))
+
+
+def _fetched(found: Indexed, part: int) -> bytes | None:
+    """Returns the bytes of a remote part, ``None`` of a local one."""
+    return None if found.remote is None else read_bytes(found, part)
+
+
+def _read_together(
+    found: Sequence[tuple[Indexed, int]], data: Sequence[bytes | None]
+) -> pa.LargeBinaryArray | None:
+    """Returns the records of parts in one array, or ``None``.
+
+    Reads, inflates and checks without the interpreter's lock. Parts of other writers' streams are
+    declined.
+    """
+    kinds = {one.parts.compression for one, _ in found}
+    has_restarts = any(one.parts.restarts is not None for one, _ in found)
+    if not _native.KERNELS_AVAILABLE or has_restarts or len(kinds) > 1:
+        return None
+    stored = []
+    for (one, part), own in zip(found, data, strict=True):
+        columns, shard = one.parts.columns, one.files[one.parts.columns.shard[part]]
+        stored.append(
+            _native.StoredPart(
+                os.fsencode(shard.path) if own is None else None,
+                own,
+                shard.bytes,
+                int(columns.offset[part]),
+                int(columns.bytes[part]),
+                int(columns.framed_bytes[part]),
+                int(columns.rows[part]),
+                int(columns.crc32[part]),
+            )
+        )
+        if own is not None and len(own) != stored[-1].size:
+            return None
+    return _native.read_parts(stored, kinds != {"none"})
 
 
 def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray:
@@ -154,7 +197,12 @@ def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray:
     Raises:
       DataError: as ``load``.
     """
-    return _frames(found, part, _inflate(found, part, read_bytes(found, part)))
+    frames = _read_together([(found, part)], [_fetched(found, part)])
+    return (
+        _frames(found, part, _inflate(found, part, read_bytes(found, part)))
+        if frames is None
+        else frames
+    )
 
 
 def _inflate(found: Indexed, part: int, data: bytes) -> bytes:
@@ -168,7 +216,7 @@ def _inflate(found: Indexed, part: int, data: bytes) -> bytes:
         ) from error
 
 
-def _frames(found: Indexed, part: int, data: bytes | pa.Buffer) -> pa.LargeBinaryArray:
+def _frames(found: Indexed, part: int, data: bytes) -> pa.LargeBinaryArray:
     """Returns the frames of a part's bytes, which are shared."""
     index, columns = found.parts, found.parts.columns
     shard, first = found.files[columns.shard[part]], first_record(index, part)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
 from isal import igzip_lib, isal_zlib
 
-from beam_pipelines.core import _native
 from beam_pipelines.tfrecord.part_index import PartIndex, Restarts
 
 # An empty last block of fixed codes; a part has no last block (transforms/deflate.py).
@@ -53,39 +49,6 @@ def _dynamic() -> _Block:
 
 
 _DYNAMIC = _dynamic()
-
-
-def inflate_parts(
-    indexes: Sequence[PartIndex], parts: Sequence[int], data: Sequence[bytes]
-) -> list[pa.Buffer] | None:
-    """Inflates some parts into memory that is used again, or declines to.
-
-    Args:
-      indexes: that of each part.
-      parts: their numbers.
-      data: their bytes in the files.
-
-    Returns:
-      The framed records of each. ``None`` if the parts are not compressed by this package, or one
-      is not that of its index: ``inflate_part`` says why.
-    """
-    pairs = list(zip(indexes, parts, strict=True))
-    if not _native.KERNELS_AVAILABLE or any(
-        index.compression == "none" or index.restarts is not None for index in indexes
-    ):
-        return None
-    sizes = [int(index.columns.framed_bytes[part]) for index, part in pairs]
-    found = _native.inflate(data, sizes)
-    if found is None:
-        return None
-    _, offsets, texts = found.buffers()
-    starts = np.frombuffer(offsets, np.int64).tolist()
-    pieces = [texts.slice(start, size) for start, size in zip(starts, sizes, strict=False)]
-    for (index, part), size, piece in zip(pairs, map(len, data), pieces, strict=True):
-        columns = index.columns
-        if size != columns.bytes[part] or isal_zlib.crc32(piece) != columns.crc32[part]:
-            return None
-    return pieces
 
 
 def inflate_part(index: PartIndex, part: int, data: bytes) -> bytes:

@@ -46,8 +46,7 @@ def deflated(text: bytes, level: int, strategy: int, cut: int, is_last: bool) ->
 
 def inflated(data: bytes, size: int) -> bytes | None:
     """Returns what the kernel returns for one stream."""
-    found = _native.inflate([data], [size])
-    return None if found is None else found[0].as_py()
+    return _native._kernels.inflate(data, size)
 
 
 STREAMS = st.tuples(
@@ -105,23 +104,3 @@ def test_damaged_streams(
 def test_wrong_streams(data: bytes) -> None:
     """Wrong blocks are declined."""
     assert inflated(data, 5) is None
-
-
-def test_several_streams() -> None:
-    """Texts come in order; one damaged stream declines all."""
-    expected = [b"", b"one", b"two" * 100_000]
-    data = [deflated(text, 6, 0, 1, False) for text in expected]
-    sizes = [len(text) for text in expected]
-    found = _native.inflate(data, sizes)
-    assert found is not None
-    assert found.to_pylist() == expected
-    assert _native.inflate([*data, b"\x07"], [*sizes, 0]) is None
-    assert len(_native.inflate([], [])) == 0
-
-
-def test_wrong_arguments() -> None:
-    """Sizes below 0 and other numbers of them are errors."""
-    with pytest.raises(ValueError, match="found the size -2, expected one from 0"):
-        _native.inflate([b""], [-2])
-    with pytest.raises(ValueError, match="another number of sizes"):
-        _native.inflate([b""], [])

@@ -10,7 +10,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -225,22 +225,45 @@ def deflate(parts: pa.Array) -> pa.LargeBinaryArray:
         raise TypeError(f"parts: found {parts.type}, expected a binary or string array") from None
 
 
-def inflate(data: Sequence[bytes], sizes: Sequence[int]) -> pa.LargeBinaryArray | None:
-    """Inflates raw deflate streams, or declines to.
+class StoredPart(NamedTuple):
+    """A part of a shard, as its index has it.
+
+    Attributes:
+      path: of the shard; ``None`` if ``data`` has the part.
+      data: bytes of the part in the shard; ``None``: they are read.
+      file_size: of the shard.
+      offset, size: of the part in the shard.
+      framed_size: of its framed records, inflated.
+      rows: records in it.
+      crc32: CRC-32 of its framed records.
+    """
+
+    path: bytes | None
+    data: bytes | None
+    file_size: int
+    offset: int
+    size: int
+    framed_size: int
+    rows: int
+    crc32: int
+
+
+def read_parts(parts: Sequence[StoredPart], is_compressed: bool) -> pa.LargeBinaryArray | None:
+    """Reads, inflates and checks parts of shards, or declines to.
 
     Args:
-      data: streams of whole blocks, with the mark of a last one or without.
-      sizes: of each, when it is inflated, 0 or more.
+      parts: to read.
+      is_compressed: whether they are raw deflate streams of whole blocks; else plain.
 
     Returns:
-      The inflated bytes of each. ``None`` if one is damaged, does not end between two blocks,
-      inflates to another size, or has codes that are not complete.
+      All framed records, one part after the other, with checked CRCs. ``None`` if a part cannot be
+      read, or is not as described.
 
     Raises:
-      ValueError: a size is below 0.
-      MemoryError: there is no memory for all sizes.
+      ValueError: a number is below 0, or there are both or neither of path and bytes.
+      MemoryError: there is no memory for the records.
     """
-    pair = _kernels.inflate(list(data), list(sizes))
+    pair = _kernels.read_parts(list(parts), is_compressed)
     return None if pair is None else _imported(pair)
 
 

@@ -1,44 +1,18 @@
 #include "crc32c.h"
 
-#include <array>
-
 #include "bytes.h"
+#include "crc_tables.h"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #elif defined(__aarch64__)
-#include <arm_acle.h>
-#if defined(__linux__)
-#include <sys/auxv.h>
-#endif
+#include "crc_armv8.h"
 #endif
 
 namespace native {
 namespace {
 
-constexpr uint32_t kReflectedPolynomial = 0x82F63B78u;
-
-using Tables = std::array<std::array<uint32_t, 256>, 8>;
-
-// tables[k][b] is the CRC of byte b followed by k zero bytes, so that eight bytes are eight lookups (slicing by 8: Kounavis and Berry,
-// "Novel table lookup-based algorithms for high-performance CRC generation", 2008).
-constexpr Tables make_tables() {
-  Tables tables{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kReflectedPolynomial : 0);
-    tables[0][byte] = crc;
-  }
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    for (size_t zeros = 1; zeros < 8; ++zeros) {
-      const uint32_t before = tables[zeros - 1][byte];
-      tables[zeros][byte] = before >> 8 ^ tables[0][before & 0xFF];
-    }
-  }
-  return tables;
-}
-
-constexpr Tables kTables = make_tables();
+constexpr CrcTables kTables = make_crc_tables(0x82F63B78u);
 
 #if defined(__x86_64__)
 
@@ -59,12 +33,6 @@ constexpr const char* kName = "sse4.2";
 
 #elif defined(__aarch64__)
 
-#if defined(__clang__)
-#define NATIVE_TARGET_CRC __attribute__((target("crc")))
-#else
-#define NATIVE_TARGET_CRC __attribute__((target("+crc")))
-#endif
-
 NATIVE_TARGET_CRC uint32_t crc32c_armv8(const uint8_t* data, size_t size) {
   uint32_t crc = 0xFFFFFFFFu;
   for (; size >= 8; data += 8, size -= 8) crc = __crc32cd(crc, load<uint64_t>(data));
@@ -72,16 +40,7 @@ NATIVE_TARGET_CRC uint32_t crc32c_armv8(const uint8_t* data, size_t size) {
   return ~crc;
 }
 
-bool has_instructions() {
-#if defined(__APPLE__)
-  return true;  // every ARM processor of a Mac has them
-#elif defined(__linux__)
-  constexpr unsigned long kCrc32Bit = 1ul << 7;  // HWCAP_CRC32 of asm/hwcap.h
-  return getauxval(AT_HWCAP) & kCrc32Bit;
-#else
-  return false;
-#endif
-}
+bool has_instructions() { return has_armv8_crc(); }
 constexpr auto crc32c_instructions = crc32c_armv8;
 constexpr const char* kName = "armv8";
 
@@ -95,16 +54,7 @@ constexpr const char* kName = "portable";
 
 }  // namespace
 
-uint32_t crc32c_portable(const uint8_t* data, size_t size) {
-  uint32_t crc = 0xFFFFFFFFu;
-  for (; size >= 8; data += 8, size -= 8) {
-    const uint64_t word = load<uint64_t>(data) ^ crc;
-    crc = 0;
-    for (size_t byte = 0; byte < 8; ++byte) crc ^= kTables[7 - byte][word >> (8 * byte) & 0xFF];
-  }
-  for (; size; ++data, --size) crc = crc >> 8 ^ kTables[0][(crc ^ *data) & 0xFF];
-  return ~crc;
-}
+uint32_t crc32c_portable(const uint8_t* data, size_t size) { return ~crc_by_tables(kTables, 0xFFFFFFFFu, data, size); }
 
 const char* crc32c_implementation() { return has_instructions() ? kName : "portable"; }
 

@@ -12,6 +12,7 @@
 
 #include "arrow.h"
 #include "column.h"
+#include "crc32.h"
 #include "crc32c.h"
 #include "csv.h"
 #include "deflate.h"
@@ -22,6 +23,7 @@
 #include "hash.h"
 #include "import.h"
 #include "inflate.h"
+#include "parts.h"
 #include "quotes.h"
 #include "resize.h"
 #include "take.h"
@@ -245,43 +247,60 @@ PyObject* py_unframe(PyObject*, PyObject* arguments) {
   return result;
 }
 
-// Takes lists of bytes and of sizes. Returns an array of texts, or None.
-PyObject* py_inflate(PyObject*, PyObject* arguments) {
-  PyObject *data_list, *size_list;
-  if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &data_list, &PyList_Type, &size_list)) return nullptr;
-  const size_t count = static_cast<size_t>(PyList_Size(data_list));
-  if (static_cast<size_t>(PyList_Size(size_list)) != count) {
-    PyErr_SetString(PyExc_ValueError, "found another number of sizes than of data, expected one for each");
-    return nullptr;
-  }
-  std::vector<std::pair<const uint8_t*, size_t>> data;
-  std::vector<size_t> ends{0};
-  for (size_t place = 0; place < count; ++place) {
-    char* bytes;
-    Py_ssize_t size;
-    if (PyBytes_AsStringAndSize(PyList_GetItem(data_list, static_cast<Py_ssize_t>(place)), &bytes, &size) < 0) return nullptr;
-    const Py_ssize_t inflated = PyLong_AsSsize_t(PyList_GetItem(size_list, static_cast<Py_ssize_t>(place)));
-    if (inflated == -1 && PyErr_Occurred()) return nullptr;
-    if (inflated < 0 || static_cast<size_t>(inflated) > PY_SSIZE_T_MAX - Buffer::kSpill - ends.back()) {
-      PyErr_Format(PyExc_ValueError, "found the size %zd, expected one from 0", inflated);
+// Reads bytes, or None as null. Returns false with a Python exception set.
+bool read_optional(PyObject* object, char** data, Py_ssize_t* size) {
+  *data = nullptr;
+  *size = 0;
+  return object == Py_None || PyBytes_AsStringAndSize(object, data, size) == 0;
+}
+
+// Takes a list of tuples: path or None, bytes or None, numbers as in Part. Returns an array of frames, or None.
+PyObject* py_read_parts(PyObject*, PyObject* arguments) {
+  PyObject* list;
+  int is_compressed;
+  if (!PyArg_ParseTuple(arguments, "O!p", &PyList_Type, &list, &is_compressed)) return nullptr;
+  std::vector<Part> parts(static_cast<size_t>(PyList_Size(list)));
+  size_t sum = 0, rows = 0;
+  for (size_t place = 0; place < parts.size(); ++place) {
+    Part& part = parts[place];
+    PyObject *path_object, *data_object;
+    char *path, *data;
+    Py_ssize_t path_size, size;
+    long long numbers[5];
+    unsigned int crc;
+    if (!PyArg_ParseTuple(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), "OOLLLLLI", &path_object, &data_object, &numbers[0], &numbers[1],
+                          &numbers[2], &numbers[3], &numbers[4], &crc) ||
+        !read_optional(path_object, &path, &path_size) || !read_optional(data_object, &data, &size)) {
       return nullptr;
     }
-    data.emplace_back(reinterpret_cast<const uint8_t*>(bytes), static_cast<size_t>(size));
-    ends.push_back(ends.back() + static_cast<size_t>(inflated));
-  }
-  Memory texts, offsets;
-  const bool done = run([&] {
-    Buffer out(ends.back()), places(ends.size() * sizeof(int64_t));
-    for (size_t place = 0; place < count; ++place) {
-      if (!inflate(data[place].first, data[place].second, out.data() + ends[place], ends[place + 1] - ends[place])) return;
+    part = {path, reinterpret_cast<const uint8_t*>(data), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], crc};
+    constexpr size_t kMost = PY_SSIZE_T_MAX / 16;
+    const bool is_read = part.path && !data, is_given = !part.path && data && size == part.size;
+    if ((!is_read && !is_given) || part.offset < 0 || part.size < 0 || part.framed_size < 0 || part.rows < 0 ||
+        static_cast<size_t>(part.size) > kMost || static_cast<size_t>(part.framed_size) > kMost - sum || static_cast<size_t>(part.rows) > kMost - rows) {
+      PyErr_Format(PyExc_ValueError, "part %zd: found other bytes or numbers than a part has", static_cast<Py_ssize_t>(place));
+      return nullptr;
     }
-    for (size_t place = 0; place <= count; ++place) store(places.data() + place * sizeof(int64_t), static_cast<int64_t>(ends[place]));
-    texts = out.release(ends.back());
-    offsets = places.release(ends.size() * sizeof(int64_t));
-  });
-  if (!done) return nullptr;
-  if (!texts.data) Py_RETURN_NONE;
-  return export_array("Z", static_cast<int64_t>(count), offsets, texts);
+    sum += static_cast<size_t>(part.framed_size);
+    rows += static_cast<size_t>(part.rows);
+  }
+  Records records;
+  if (!run([&] { records = read_parts(parts, is_compressed); })) return nullptr;
+  if (!records.data.data) Py_RETURN_NONE;
+  return export_array("Z", static_cast<int64_t>(rows), records.offsets, records.data);
+}
+
+// Takes a raw deflate stream and its inflated size. Returns bytes, or None; for tests.
+PyObject* py_inflate(PyObject*, PyObject* arguments) {
+  const char* data;
+  Py_ssize_t size, inflated;
+  if (!PyArg_ParseTuple(arguments, "y#n", &data, &size, &inflated)) return nullptr;
+  PyObject* result = PyBytes_FromStringAndSize(nullptr, inflated);
+  if (!result) return nullptr;
+  auto* out = reinterpret_cast<uint8_t*>(PyBytes_AsString(result));
+  if (inflate(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), out, static_cast<size_t>(inflated))) return result;
+  Py_DECREF(result);
+  Py_RETURN_NONE;
 }
 
 // Takes an array of texts. Returns an array of texts.
@@ -328,6 +347,15 @@ PyObject* py_crc32c(PyObject*, PyObject* arguments) {
     by_tables = crc32c_portable(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
   });
   return done ? Py_BuildValue("(II)", by_instructions, by_tables) : nullptr;
+}
+
+// The CRC-32 of bytes, by the processor's instructions and by tables.
+PyObject* py_crc32(PyObject*, PyObject* bytes) {
+  char* data;
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize(bytes, &data, &size) < 0) return nullptr;
+  const auto* begin = reinterpret_cast<const uint8_t*>(data);
+  return Py_BuildValue("(II)", crc32(begin, static_cast<size_t>(size)), crc32_portable(begin, static_cast<size_t>(size)));
 }
 
 // A type of a CSV column: its format in the C data interface, limits of integers, and the result's format.
@@ -517,8 +545,10 @@ PyMethodDef methods[] = {
     {"resize", py_resize, METH_VARARGS, "resize(pixels, height, width, channels, box, new_height, new_width) -> pixels: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"deflate", py_deflate, METH_VARARGS, "deflate(parts) -> an array: see beam_pipelines.core._native."},
-    {"inflate", py_inflate, METH_VARARGS, "inflate(data, sizes) -> an array, or None: see beam_pipelines.core._native."},
+    {"read_parts", py_read_parts, METH_VARARGS, "read_parts(parts, is_compressed) -> an array, or None: see beam_pipelines.core._native."},
+    {"inflate", py_inflate, METH_VARARGS, "inflate(data, size) -> bytes, or None."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
+    {"crc32", py_crc32, METH_O, "crc32(bytes) -> the CRC-32 by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},
 };
 
