@@ -37,3 +37,16 @@ def test_page_prints_what_it_shows(page, package, tmp_path, flights_data):
         if not agrees(block.output, output):
             wrong.append(f"{block.text}\n{output}")
     assert "\n\n".join(wrong) == ""
+
+
+def test_tutorial_trains_on_the_recipe_of_init(tmp_path, flights_data):
+    """The programs of the tutorial take the recipe that ``init`` proposes."""
+    pytest.importorskip("torch")
+    make_tutorial(tmp_path, flights_data)
+    run("beam-pipelines init rides.csv", str(tmp_path))
+    bp.convert(tmp_path / "recipe.yaml", tmp_path / "out" / "rides")
+    programs = [block.text for block in blocks_of("docs/tutorial.md") if block.language == "python"]
+    *_, found, scored = run_python([(str(tmp_path), "page", text) for text in programs])
+    accuracy, most_frequent = re.findall(r"0\.\d+", found)
+    assert float(accuracy) > float(most_frequent)
+    assert re.fullmatch(r"late with probability 0\.\d+\n", scored)
