@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -94,12 +95,21 @@ def join_indexes(
       DataError: one is missing, damaged, or of other bytes than its shard's.
     """
     read = partial(read_own_index, compression=compression, folder=folder)
+    counts: list[int] = []
+    # A shard's own index numbers it 0.
+    fields = list(PartColumns._fields[1:])
+    joined: dict[str, tuple[bytearray, np.dtype[Any]]] = {
+        name: (bytearray(), np.dtype(np.int64)) for name in fields
+    }
     with ThreadPoolExecutor(_THREADS) as executor:
-        indexes = list(executor.map(read, shards))
-    counts = [len(index) for index in indexes]
+        # A few at a time: the indexes of all shards take as much memory as the joined one.
+        for start in range(0, len(shards), _THREADS):
+            for index in executor.map(read, shards[start : start + _THREADS]):
+                counts.append(len(index))
+                for name in fields:
+                    column = getattr(index.columns, name)
+                    joined[name][0].extend(column.tobytes())
+                    joined[name] = joined[name][0], column.dtype
     numbers = np.repeat(np.arange(len(shards), dtype=np.int32), counts)
-    joined = [
-        np.concatenate(columns)
-        for columns in zip(*(index.columns for index in indexes), strict=True)
-    ]
-    return make_index(compression, shards, PartColumns(numbers, *joined[1:]))
+    columns: list[Any] = [np.frombuffer(*joined[name]) for name in fields]
+    return make_index(compression, shards, PartColumns(numbers, *columns))
