@@ -43,7 +43,8 @@ def main() -> None:
         command = [sys.executable, "-m", "zensical", "build", "--strict"]
         built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if built.returncode:
-            raise SystemExit(built.stdout + built.stderr)
+            found = re.sub(r"\x1b\[[\d;]*m", "", built.stdout + built.stderr)
+            raise SystemExit(found.partition("Traceback")[0])
         if broken := list(broken_links(folder / "site")):
             raise SystemExit("\n".join(["error: found links that lead nowhere:", *broken]))
         shutil.rmtree(output, ignore_errors=True)
