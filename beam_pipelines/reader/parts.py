@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core import _native, regular_files
+from beam_pipelines.core._native.parts import StoredPart, read_parts
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
@@ -175,7 +176,7 @@ def _read_together(
     for (one, part), own in zip(found, data, strict=True):
         columns, shard = one.parts.columns, one.files[one.parts.columns.shard[part]]
         stored.append(
-            _native.StoredPart(
+            StoredPart(
                 os.fsencode(shard.path) if own is None else None,
                 own,
                 shard.bytes,
@@ -188,7 +189,7 @@ def _read_together(
         )
         if own is not None and len(own) != stored[-1].size:
             return None
-    return _native.read_parts(stored, kinds != {"none"})
+    return read_parts(stored, kinds != {"none"})
 
 
 def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray:

@@ -18,7 +18,8 @@ import pyarrow as pa
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
-from beam_pipelines.core._native import KERNELS_AVAILABLE, deflate
+from beam_pipelines.core._native import KERNELS_AVAILABLE
+from beam_pipelines.core._native.parts import deflate
 from beam_pipelines.core.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.tfrecord.record_block import part_edges

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native.parts import deflate
 from beam_pipelines.tfrecord.framing import frame
 
 pytestmark = pytest.mark.skipif(
@@ -119,7 +120,7 @@ KINDS = ["random", "period", "skewed", "rows", "cut", "damaged", "long"]
 )
 def test_inflates_to_the_same_bytes(parts: list[bytes], start: int) -> None:
     """Zlib and the inflate kernel read each part alone."""
-    found = _native.deflate(pa.array(parts, pa.large_binary())[start:]).to_pylist()
+    found = deflate(pa.array(parts, pa.large_binary())[start:]).to_pylist()
     assert list(map(inflated, found)) == parts[start:]
     for part, data in zip(found, parts[start:], strict=True):
         assert _native._kernels.inflate(part, len(data)) == data
@@ -130,7 +131,7 @@ def test_inflates_to_the_same_bytes(parts: list[bytes], start: int) -> None:
 @given(st.binary(max_size=3000))
 def test_is_little_longer_at_most(data: bytes) -> None:
     """Bytes that no code makes shorter are stored."""
-    (found,) = _native.deflate(pa.array([data], pa.binary())).to_pylist()
+    (found,) = deflate(pa.array([data], pa.binary())).to_pylist()
     assert inflated(found) == data
     assert len(found) <= len(data) + 10
 
@@ -142,14 +143,14 @@ def test_edges_of_windows_and_blocks(size: int) -> None:
     """Repeated and random bytes around limits of the format."""
     half = random.Random(size).randbytes(max(1, size // 2))
     for data in (bytes(size), (half + half)[:size], half):
-        (found,) = _native.deflate(pa.array([data], pa.large_binary())).to_pylist()
+        (found,) = deflate(pa.array([data], pa.large_binary())).to_pylist()
         assert inflated(found) == data
 
 
 def test_the_same_bytes_everywhere() -> None:
     """The bytes are those of other processors."""
     data = clicks(3000, 1) + some_bytes("skewed", 50_000, 2) + some_bytes("long", 6000, 3)
-    found = _native.deflate(pa.array([data], pa.large_binary()))
+    found = deflate(pa.array([data], pa.large_binary()))
     digest = hashlib.sha256(found[0].as_py()).hexdigest()
     assert digest == "474f7671c13e1a29db65d8d7d39eb6dd5d52165138d11375b90fab2a2fb1d31b"
 
@@ -157,7 +158,7 @@ def test_the_same_bytes_everywhere() -> None:
 def test_is_smaller_than_isal() -> None:
     """A table of clicks takes at most 0.9 of isal's bytes."""
     data = clicks(400, 5)
-    (found,) = _native.deflate(pa.array([data], pa.large_binary())).to_pylist()
+    (found,) = deflate(pa.array([data], pa.large_binary())).to_pylist()
     stream = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
     assert len(found) <= 0.9 * len(stream.compress(data) + stream.flush())
 
@@ -165,4 +166,4 @@ def test_is_smaller_than_isal() -> None:
 def test_other_types() -> None:
     """Only texts are compressed."""
     with pytest.raises(TypeError, match=r"parts: found int64, expected a binary or string array"):
-        _native.deflate(pa.array([1]))
+        deflate(pa.array([1]))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import StoredPart
+from beam_pipelines.core._native.parts import StoredPart, read_parts
 from beam_pipelines.tfrecord.framing import frame
 
 pytestmark = pytest.mark.skipif(
@@ -54,7 +54,7 @@ def write(
 
 def read(parts: list[StoredPart], is_compressed: bool) -> list[bytes] | None:
     """Returns the records that the kernel finds."""
-    found = _native.read_parts(parts, is_compressed)
+    found = read_parts(parts, is_compressed)
     if found is None:
         return None
     found.validate(full=True)
@@ -130,7 +130,7 @@ def test_wrong_arguments(tmp_path, wrong):
     """Numbers below 0, and both or neither place, are errors."""
     (part,) = write(tmp_path / "shard", [[b"a"]], True, False)
     with pytest.raises(ValueError, match="part 0: found other bytes or numbers"):
-        _native.read_parts([part._replace(**wrong)], True)
+        read_parts([part._replace(**wrong)], True)
 
 
 @given(st.binary(max_size=300) | st.integers(0, 70_000).map(lambda size: b"\x5a\xc3\x01" * size))

@@ -10,7 +10,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ except ImportError as error:
 KERNELS_AVAILABLE: bool = _kernels is not None
 
 
-def _imported(pair: tuple[Any, Any]) -> pa.Array:
+def imported(pair: tuple[Any, Any]) -> pa.Array:
     """Returns a kernel's array; ``pa.array`` takes capsules from pyarrow 15 on."""
     return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
 
@@ -83,7 +83,7 @@ def serialize(
         )
     except TypeError as error:
         raise _type_error(batch.schema, str(error)) from None
-    return _imported(pair)
+    return imported(pair)
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
@@ -100,7 +100,7 @@ def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
       ValueError: buffers that contradict themselves.
     """
     pair = _kernels.fingerprints(texts.__arrow_c_array__())
-    hashes: npt.NDArray[np.uint64] = _imported(pair).to_numpy()
+    hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy()
     return hashes
 
 
@@ -139,7 +139,7 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
 
 def _with_type(pair: tuple[Any, Any], type_: pa.DataType) -> pa.Array:
     """Returns an exported array with the column's own type."""
-    array = _imported(pair)
+    array = imported(pair)
     return array if array.type == type_ else array.view(type_)
 
 
@@ -177,7 +177,7 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
         raise TypeError(
             f"records: found {records.type}, expected a binary or string array"
         ) from None
-    return _imported(pair)
+    return imported(pair)
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
@@ -194,7 +194,7 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
       DamagedRecordError: a CRC does not match. Records before it are whole.
     """
     pair, damage = _kernels.unframe(_one_text(data).__arrow_c_array__())
-    found = _imported(pair)
+    found = imported(pair)
     # Arrow's `to_numpy` imports pandas, which takes longer than a reader's first batch.
     starts = np.frombuffer(found.buffers()[1], np.int64, len(found))
     if damage:
@@ -202,69 +202,6 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
             len(starts) - 1, int(starts[-1]), "length" if damage == 1 else "data"
         )
     return starts
-
-
-def deflate(parts: pa.Array) -> pa.LargeBinaryArray:
-    """Compresses parts as raw deflate blocks.
-
-    They end at a whole byte, and none is the last one of a stream. TFRecord frames of tf.Examples
-    are compressed best and fastest, but any bytes may be given. The result is the same on every
-    processor.
-
-    Args:
-      parts: n values of a string or binary type, large or not, without nulls.
-
-    Raises:
-      TypeError: the values are of another type.
-      ValueError: buffers that contradict themselves.
-      MemoryError: there is no memory for the result.
-    """
-    try:
-        return _imported(_kernels.deflate(parts.__arrow_c_array__()))
-    except TypeError:
-        raise TypeError(f"parts: found {parts.type}, expected a binary or string array") from None
-
-
-class StoredPart(NamedTuple):
-    """A part of a shard, as its index has it.
-
-    Attributes:
-      path: of the shard; ``None`` if ``data`` has the part.
-      data: bytes of the part in the shard; ``None``: they are read.
-      file_size: of the shard.
-      offset, size: of the part in the shard.
-      framed_size: of its framed records, inflated.
-      rows: records in it.
-      crc32: CRC-32 of its framed records.
-    """
-
-    path: bytes | None
-    data: bytes | None
-    file_size: int
-    offset: int
-    size: int
-    framed_size: int
-    rows: int
-    crc32: int
-
-
-def read_parts(parts: Sequence[StoredPart], is_compressed: bool) -> pa.LargeBinaryArray | None:
-    """Reads, inflates and checks parts of shards, or declines to.
-
-    Args:
-      parts: to read.
-      is_compressed: whether they are raw deflate streams of whole blocks; else plain.
-
-    Returns:
-      All framed records, one part after the other, with checked CRCs. ``None`` if a part cannot be
-      read, or is not as described.
-
-    Raises:
-      ValueError: a number is below 0, or there are both or neither of path and bytes.
-      MemoryError: there is no memory for the records.
-    """
-    pair = _kernels.read_parts(list(parts), is_compressed)
-    return None if pair is None else _imported(pair)
 
 
 def _one_text(data: bytes | memoryview | pa.Buffer) -> pa.LargeBinaryArray:
@@ -297,7 +234,7 @@ def resize(
     flat = np.ascontiguousarray(pixels).reshape(-1)
     array = pa.Array.from_buffers(pa.uint8(), len(flat), [None, pa.py_buffer(flat)])
     pair = _kernels.resize(array.__arrow_c_array__(), *pixels.shape, box, *size)
-    found = _imported(pair)
+    found = imported(pair)
     return np.frombuffer(found.buffers()[1], np.uint8, len(found)).reshape(*size, pixels.shape[2])
 
 
@@ -413,7 +350,7 @@ def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArr
         )
     except TypeError as error:
         raise TypeError(f"type {arrays[int(str(error))].type} has no 64-bit value") from None
-    hashes: npt.NDArray[np.uint64] = _imported(pair).to_numpy()
+    hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy()
     return hashes
 
 
@@ -483,7 +420,7 @@ def parse_csv(
     )
     if pairs is None:
         return None
-    return [_imported(pair) for pair in pairs]
+    return [imported(pair) for pair in pairs]
 
 
 def quote_transition(

@@ -1,0 +1,73 @@
+"""C++ kernels for the parts of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core._native import _kernels, imported
+
+
+def deflate(parts: pa.Array) -> pa.LargeBinaryArray:
+    """Compresses parts as raw deflate blocks.
+
+    They end at a whole byte, and none is the last one of a stream. TFRecord frames of tf.Examples
+    are compressed best and fastest, but any bytes may be given. The result is the same on every
+    processor.
+
+    Args:
+      parts: n values of a string or binary type, large or not, without nulls.
+
+    Raises:
+      TypeError: the values are of another type.
+      ValueError: buffers that contradict themselves.
+      MemoryError: there is no memory for the result.
+    """
+    try:
+        return imported(_kernels.deflate(parts.__arrow_c_array__()))
+    except TypeError:
+        raise TypeError(f"parts: found {parts.type}, expected a binary or string array") from None
+
+
+class StoredPart(NamedTuple):
+    """A part of a shard, as its index has it.
+
+    Attributes:
+      path: of the shard; ``None`` if ``data`` has the part.
+      data: bytes of the part in the shard; ``None``: they are read.
+      file_size: of the shard.
+      offset, size: of the part in the shard.
+      framed_size: of its framed records, inflated.
+      rows: records in it.
+      crc32: CRC-32 of its framed records.
+    """
+
+    path: bytes | None
+    data: bytes | None
+    file_size: int
+    offset: int
+    size: int
+    framed_size: int
+    rows: int
+    crc32: int
+
+
+def read_parts(parts: Sequence[StoredPart], is_compressed: bool) -> pa.LargeBinaryArray | None:
+    """Reads, inflates and checks parts of shards, or declines to.
+
+    Args:
+      parts: to read.
+      is_compressed: whether they are raw deflate streams of whole blocks; else plain.
+
+    Returns:
+      All framed records, one part after the other, with checked CRCs. ``None`` if a part cannot be
+      read, or is not as described.
+
+    Raises:
+      ValueError: a number is below 0, or there are both or neither of path and bytes.
+      MemoryError: there is no memory for the records.
+    """
+    pair = _kernels.read_parts(list(parts), is_compressed)
+    return None if pair is None else imported(pair)
