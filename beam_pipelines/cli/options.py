@@ -75,7 +75,7 @@ class BeamCommand(click.Command):
             error.ctx = ctx  # names the command whose --help to see
             raise
         ctx.meta[BEAM_OPTIONS] = beam_options
-        rest = super().parse_args(ctx, own)
+        rest = super().parse_args(ctx, [*own])  # click takes arguments out of the list
         import_beam(args)
         import pyarrow as pa
 
