@@ -10,7 +10,7 @@ from beam_pipelines.core.formatting import show_share
 
 
 class JoinMatches(NamedTuple):
-    """What a join found for the left rows that came in.
+    """Counts of a join: left rows, and their matches.
 
     Attributes:
       source: name of the right source.

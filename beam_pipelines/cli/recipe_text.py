@@ -30,7 +30,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
     """
     base = plans[0]
     lines = [
-        "# What every key means: docs/recipe.md. Lines with '# choose:' are decisions of yours.",
+        "# docs/recipe.md explains every key. Lines with '# choose:' are decisions of yours.",
         f"name: {quoted(base.source.name)}",
         "",
         "sources:",

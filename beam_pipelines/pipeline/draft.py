@@ -59,7 +59,7 @@ class DraftedJoin:
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """What a recipe should say beyond its sources.
+    """The parts of a recipe beyond its sources.
 
     Attributes:
       joins: one for each source but the base.

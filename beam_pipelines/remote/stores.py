@@ -189,7 +189,7 @@ def _made(_process: int, scheme: str, bucket: str, access: Access) -> _Client:
     """Makes a client; a forked process has one of its own."""
     if scheme == "s3":
         return _ArrowStore(_s3(bucket, access))
-    # What these import takes as long as a first batch.
+    # Their imports take as long as a first batch.
     if scheme == "gs":
         from beam_pipelines.remote.google import GoogleStore
 

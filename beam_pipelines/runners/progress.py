@@ -268,7 +268,7 @@ class _Bar:
 
 
 class Phase(NamedTuple):
-    """What a run does, and how far it is.
+    """The phase of a run, and its progress.
 
     Attributes:
       name: ``starting``, ``reading``, ``fitting``, ``encoding``, ``writing`` or ``finishing``.

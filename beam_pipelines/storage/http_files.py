@@ -27,7 +27,7 @@ _SERVERS = WebServers()
 
 
 class RemoteFile(NamedTuple):
-    """What a server says about a file.
+    """Size, date and abilities of a file on a server.
 
     Attributes:
       size_bytes: its size; ``None`` if the server does not tell.

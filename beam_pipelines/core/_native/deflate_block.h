@@ -27,7 +27,7 @@ class BitWriter {
   // Fills the last byte with zeros, and returns the end.
   uint8_t* align();
 
-  // Goes on after bytes that somebody else has written.
+  // Continues after bytes that the caller has written.
   void go_on(uint8_t* at) { at_ = at; }
 
  private:
