@@ -293,7 +293,7 @@ def _report(
         baseline=read_accumulators(baseline).splits
         if baseline and has_accumulators(baseline)
         else {},
-        schema=None if plan.contract is None else plan.contract_path or "of the dataset",
+        schema=_schema_name(plan),
         alerts=[
             *(
                 Alert(f"join with {join.source}", "join", warning)
@@ -303,3 +303,16 @@ def _report(
             *find_alerts(statistics, recipe.label),
         ],
     )
+
+
+def _schema_name(plan: Plan) -> str | None:
+    """Returns the name of the contract in the report.
+
+    It has no folder of this machine, so that the report is the same everywhere. It is ``None``
+    without a contract.
+    """
+    if plan.contract is None:
+        return None
+    if plan.append is not None:
+        return "of the dataset"
+    return plan.recipe.schema or "that was given"
