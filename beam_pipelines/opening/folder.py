@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from beam_pipelines.core import regular_files
+from beam_pipelines.core import full_package, regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 
@@ -51,9 +51,7 @@ class Folder(NamedTuple):
         full = self.join(path)
         try:
             if self.is_remote:
-                from beam_pipelines.remote import stores  # takes 5 ms, which local readers spare
-
-                return stores.get(full)
+                return _get(full)
             with regular_files.open_read(full) as file:
                 return file.read()
         except (FileNotFoundError, NotADirectoryError):
@@ -93,3 +91,22 @@ class Folder(NamedTuple):
             return RemoteShards(self.path, None)
         name = hashlib.sha256(self.path.encode() + b"\0" + manifest).hexdigest()[:_NAME_DIGITS]
         return RemoteShards(self.path, Cache(self.cache, self.cache_bytes, name))
+
+
+def _get(url: str) -> bytes:
+    """Returns a remote file: of other schemes, such as ``hdfs://``, by Beam.
+
+    Raises:
+      FileNotFoundError: there is none.
+      DataError: it cannot be read.
+      ImportError: the full package is not installed.
+    """
+    from beam_pipelines.remote import stores  # takes 5 ms, which local readers spare
+
+    if url.partition("://")[0] in stores.SCHEMES:
+        return stores.get(url)
+    files = full_package.import_module("storage.files", "bp.open of such a URL")
+    if not files.exists(url):
+        raise FileNotFoundError(url)
+    content: bytes = files.read_bytes(url)
+    return content
