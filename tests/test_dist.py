@@ -39,6 +39,8 @@ else:
     raise AssertionError("bp.convert is there")
 print(*sorted(name for name in sys.modules if "." not in name))
 """
+# Modules of tests/support that the tests of the reader import.
+SUPPORT = ("__init__", "small_dataset", "web_server")
 # Packages that a training image is to be free of.
 UNWANTED = {"apache_beam", "duckdb", "tensorflow", "tensorflow_transform", "tfx_bsl", "zlib_ng"}
 
@@ -137,7 +139,7 @@ def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> N
     own = make_environment(python, tmp_path / "venv")
     pip(own, "install", f"{one(READER_WHEEL)}[test]")
     assert UNWANTED & set(run(own, tmp_path, "-c", READ, dataset).split()) == set()
-    for name in ("__init__.py", "reader", "support/__init__.py", "support/small_dataset.py"):
+    for name in ("__init__.py", "reader", *(f"support/{name}.py" for name in SUPPORT)):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / "tests" / name).is_dir() else shutil.copy
         copy(ROOT / "tests" / name, tmp_path / "tests" / name)
