@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_steps.ipynb"
 def test_the_notebook_gives_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell gives its stored output in an empty folder.
 
-    To store new outputs: ``python -m tests.support.notebook``.
+    To store new outputs: ``python -m tests.support.notebook examples/first_steps.ipynb``.
     """
     monkeypatch.chdir(tmp_path)
     stored = json.loads(EXAMPLE.read_text())
