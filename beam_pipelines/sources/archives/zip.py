@@ -32,23 +32,8 @@ def list_zip(path: str, limits: Limits) -> Iterator[zipfile.ZipInfo]:
     Raises:
       DataError: as ``read_zip``.
     """
-    with files.open_read(path) as file, explained(path):
-        _check_list(file, path, limits)
-        with zipfile.ZipFile(file) as archive:
-            infos = [info for info in archive.infolist() if not info.is_dir()]
-        _check_ratio(file, path, limits, infos)
-        names = Names(path, limits)
-        for info in infos:
-            _check_plain(info, names)
-            yield info
-
-
-def _check_plain(info: zipfile.ZipInfo, names: Names) -> None:
-    if info.flag_bits & IS_ENCRYPTED:
-        raise names.refused(info.filename, "an encrypted file")
-    if not _is_plain(info):
-        raise names.refused(info.filename, "a link or a device")
-    names.add(info.filename)
+    for info, _ in _files_in(path, limits):
+        yield info
 
 
 def read_zip(path: str, limits: Limits) -> Iterator[Member]:
@@ -58,6 +43,13 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
       DataError: the archive is damaged, has a link, an encrypted file or two files of one name, or
         is beyond a limit.
     """
+    for info, archive in _files_in(path, limits):
+        with explained(path), archive.open(info) as content:
+            yield Member(f"{path}/{info.filename}", info.file_size, content, path)
+
+
+def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipFile]]:
+    """Yields the checked files in an archive, and the archive, which is open meanwhile."""
     with files.open_read(path) as file, explained(path):
         _check_list(file, path, limits)
         with zipfile.ZipFile(file) as archive:
@@ -66,8 +58,15 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
             names = Names(path, limits)
             for info in infos:
                 _check_plain(info, names)
-                with archive.open(info) as content:
-                    yield Member(f"{path}/{info.filename}", info.file_size, content, path)
+                yield info, archive
+
+
+def _check_plain(info: zipfile.ZipInfo, names: Names) -> None:
+    if info.flag_bits & IS_ENCRYPTED:
+        raise names.refused(info.filename, "an encrypted file")
+    if not _is_plain(info):
+        raise names.refused(info.filename, "a link or a device")
+    names.add(info.filename)
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:
