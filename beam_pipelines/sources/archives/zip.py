@@ -49,7 +49,7 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
 
 
 def _files_in(path: str, limits: Limits) -> Iterator[tuple[zipfile.ZipInfo, zipfile.ZipFile]]:
-    """Yields the checked files in an archive, and the archive, which is open meanwhile."""
+    """Yields each checked file with the open archive."""
     with files.open_read(path) as file, explained(path):
         _check_list(file, path, limits)
         with zipfile.ZipFile(file) as archive:
