@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from beam_pipelines.core import regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.manifest_reader import LoaderManifest, parse_manifest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.dataset.sequences import feature_lists
-from beam_pipelines.opening.manifest_reader import LoaderManifest, parse_manifest
 from beam_pipelines.opening.splits import Generations, choose_generations
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ import pyarrow as pa
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.version import __version__
-from beam_pipelines.opening.manifest_reader import (
+from beam_pipelines.core.manifest_reader import (
     FORMAT_VERSION,
     DatasetManifest,
     DescriptionManifest,
     parse_manifest,
 )
+from beam_pipelines.core.version import __version__
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.path_dates import span_of

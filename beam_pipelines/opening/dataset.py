@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from beam_pipelines.core import full_package
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.opening.folder import CACHE_BYTES, Folder
-from beam_pipelines.opening.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.opening.splits import Generations, indexed_split
 from beam_pipelines.reader.features import (
     Feature,

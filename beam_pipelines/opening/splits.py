@@ -11,8 +11,8 @@ import pyarrow as pa
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest_reader import DatasetManifest
 from beam_pipelines.opening.folder import Folder
-from beam_pipelines.opening.manifest_reader import DatasetManifest
 from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from beam_pipelines.core import manifest_reader
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import manifest
-from beam_pipelines.opening import manifest_reader
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.recipe.model import IdxOptions
