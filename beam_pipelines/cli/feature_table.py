@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,10 +12,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, proto_of
 from beam_pipelines.core.columns import parse_type
-from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.formatting import shorten, show_value
 from beam_pipelines.core.visible_text import visible
-from beam_pipelines.storage import files
+from beam_pipelines.dataset.manifest import find_manifest
 
 LONGEST_TEXT = 24
 _HEADS = ("feature", "type", "missing", "distinct", "mean", "least", "most")
@@ -74,22 +72,12 @@ def described(folder: str) -> list[Described]:
     Raises:
       RecipeError, DataError: as ``read_statistics``.
     """
-    manifest = manifest_of(folder)
+    manifest = find_manifest(folder) or {}
     columns, labels = manifest.get("columns", {}), manifest.get("labels", {})
     return [
         describe_split(split, statistics, columns, labels)
         for split, statistics in read_statistics(folder).items()
     ]
-
-
-def manifest_of(folder: str) -> dict[str, Any]:
-    """Returns the manifest of a folder; of statistics alone, none."""
-    for name in (MANIFEST, DESCRIPTION):
-        path = files.join(folder, name)
-        if not folder.endswith(".pb") and files.exists(path):
-            found: dict[str, Any] = json.loads(files.read_bytes(path))
-            return found
-    return {}
 
 
 def describe_split(

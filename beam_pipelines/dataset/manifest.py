@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core.columns import column_type, parse_type, type_name
-from beam_pipelines.core.dataset_layout import MANIFEST, index_path, inputs_path
+from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.manifest_reader import (
     FORMAT_VERSION,
@@ -270,3 +270,19 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
         )
     kind = DatasetManifest if name == MANIFEST else DescriptionManifest
     return parse_manifest(files.read_bytes(path), path, kind)[1]
+
+
+def find_manifest(path: str) -> Manifest | None:
+    """Reads the manifest of a dataset or a description, if there is one.
+
+    Args:
+      path: a folder, or a file of statistics, which has none.
+
+    Raises:
+      DataError: this version cannot read it.
+    """
+    if path.endswith(".pb"):
+        return None
+    found = (name for name in (MANIFEST, DESCRIPTION) if files.exists(files.join(path, name)))
+    name = next(found, None)
+    return None if name is None else read_manifest(path, name)

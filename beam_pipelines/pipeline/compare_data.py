@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +13,10 @@ from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT, divergence_of_row
 from beam_pipelines.analysis.joins import JoinMatches, joins_of
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics
-from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.errors import RecipeError, mask, nearest
 from beam_pipelines.core.formatting import show_share
+from beam_pipelines.dataset.manifest import find_manifest
 from beam_pipelines.pipeline import api
-from beam_pipelines.storage import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,16 +113,7 @@ def _side(path: str, stack: contextlib.ExitStack) -> _Side:
     if not is_stored(path):
         folder = stack.enter_context(api.folder_or_temporary(None))
         api.describe(path, folder)
-    return _Side(path, read_statistics(folder), _manifest(folder))
-
-
-def _manifest(folder: str) -> dict[str, Any]:
-    for name in (MANIFEST, DESCRIPTION):
-        path = files.join(folder, name)
-        if not folder.endswith(".pb") and files.exists(path):
-            found: dict[str, Any] = json.loads(files.read_bytes(path))
-            return found
-    return {}
+    return _Side(path, read_statistics(folder), find_manifest(folder) or {})
 
 
 def _pairs(base: _Side, test: _Side, split: str | None) -> dict[str, tuple[str, str]]:

@@ -382,6 +382,32 @@ def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str])
     check(capsys.readouterr(), folder, "closed/out", "cannot be written: Permission denied")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["describe", "out"],
+        ["compare", "out", "out"],
+        ["convert", "out/examples/Split-train/*.gz", "--output", "again"],
+        ["statistics", "merge", "out", "out", "--output", "again"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_damaged_manifest(
+    arguments: list[str], folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command that reads a dataset names the file and the remedy."""
+    write(folder, {"a.csv": "a,b\n1,x\n2,y\n"})
+    assert convert("a.csv") == 0
+    manifest = folder / "out/dataset.json"
+    manifest.write_bytes(manifest.read_bytes()[:200])
+    capsys.readouterr()
+    assert main_module.run(arguments) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: out/dataset.json: is not a manifest")
+    assert "Convert again with --overwrite." in printed.err
+    assert not (folder / "again").exists()
+
+
 def incompressible(rows: int) -> str:
     """Returns a table of about 40 bytes a row in any compression."""
     numbers = (f"{pow(3, 1000 + row, 2**127 - 1):032x}" for row in range(rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from beam_pipelines.core.dataset_layout import (
     statistics_path,
 )
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.storage import files, input_files
 
 
@@ -78,12 +78,8 @@ def _count_generations(folder: str) -> int:
     path = files.join(folder, MANIFEST)
     if not files.exists(path):
         return 1
-    try:
-        return len(json.loads(files.read_bytes(path)).get("generations", [1]))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
-        ) from error
+    _, manifest = parse_manifest(files.read_bytes(path), path, DatasetManifest)
+    return len(manifest.get("generations", [1]))
 
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -17,6 +15,7 @@ from beam_pipelines.core.dataset_layout import (
     STATISTICS,
 )
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.manifest_reader import DatasetManifest, DescriptionManifest, parse_manifest
 from beam_pipelines.storage import files, input_files
 
 # TFDV's name for the rows that are not a slice.
@@ -80,10 +79,10 @@ def _split_of(path: str) -> str:
 
 
 def _manifest_order(path: str) -> list[str]:
-    for name in (MANIFEST, DESCRIPTION):
+    for name, kind in ((MANIFEST, DatasetManifest), (DESCRIPTION, DescriptionManifest)):
         manifest = files.join(path, name)
         if files.exists(manifest):
-            return list(json.loads(files.read_bytes(manifest)).get("splits", {}))
+            return list(parse_manifest(files.read_bytes(manifest), manifest, kind)[1]["splits"])
     return []
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import io
-import json
 import os
 from typing import BinaryIO
 
@@ -25,6 +24,7 @@ from beam_pipelines.core.dataset_layout import (
     split_folder,
 )
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.storage import files, input_files
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
@@ -155,14 +155,12 @@ def _generations(
     if not _is_there(path, state):
         return {}
     found: dict[int, list[IndexedShard]] = {}
-    try:
-        for entry in json.loads(files.read_bytes(path))["splits"][split]["shards"]:
-            shard = IndexedShard(entry["path"], entry["rows"], entry["bytes"], entry["crc32c"])
-            found.setdefault(entry.get("generation", 1), []).append(shard)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
-        ) from error
+    splits = parse_manifest(files.read_bytes(path), path, DatasetManifest)[0].splits
+    if split not in splits:
+        raise DataError(f"{path}: lacks split '{split}'. Convert again with --overwrite.")
+    for shard in splits[split].shards:
+        indexed = IndexedShard(shard.path, shard.rows, shard.bytes, shard.crc32c)
+        found.setdefault(shard.generation, []).append(indexed)
     return {number: tuple(own) for number, own in found.items()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import problem
@@ -38,7 +38,7 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str | None:
     manifest_path = files.join(folder, MANIFEST)
     if folders or not folder or not input_files.exists(manifest_path):
         return None
-    manifest = json.loads(files.read_bytes(manifest_path))
+    _, manifest = parse_manifest(files.read_bytes(manifest_path), manifest_path, DatasetManifest)
     if manifest["record"] == "raw":
         message = (
             f"{folder} has raw records, which no schema parses. Read them with 'format: "
