@@ -273,7 +273,7 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
 
 
 def find_manifest(path: str) -> Manifest | None:
-    """Reads the manifest of a dataset or a description, if there is one.
+    """Reads the manifest of a dataset or description, if any.
 
     Args:
       path: a folder, or a file of statistics, which has none.
