@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
     from beam_pipelines.pipeline.api import inspect as inspect
-    from beam_pipelines.pipeline.api import make_graph as make_graph
     from beam_pipelines.pipeline.api import transform as transform
     from beam_pipelines.pipeline.api import validate as validate
     from beam_pipelines.pipeline.api import verify as verify
     from beam_pipelines.pipeline.compare_data import DataComparison as DataComparison
     from beam_pipelines.pipeline.compare_data import compare_data as compare_data
+    from beam_pipelines.pipeline.make_graph import make_graph as make_graph
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.planning import plan as plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
@@ -67,7 +67,7 @@ _PLACE_OF_NAME = {
     "info": ("dataset.info", "info"),
     "inspect": ("pipeline.api", "inspect"),
     "load": ("dataset.loader", "load"),
-    "make_graph": ("pipeline.api", "make_graph"),
+    "make_graph": ("pipeline.make_graph", "make_graph"),
     "mix": ("reader.mix", "mix"),
     "open": ("opening.dataset", "open"),
     "plan": ("pipeline.planning", "plan"),

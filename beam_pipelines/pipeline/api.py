@@ -25,7 +25,6 @@ from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline import make_graph as make_graph_module
 from beam_pipelines.pipeline import output_folder
 from beam_pipelines.pipeline.disk_space import report_disk_space
 from beam_pipelines.pipeline.plan import Plan
@@ -200,24 +199,6 @@ def folder_or_temporary(
         if output is None
         else contextlib.nullcontext(os.fspath(output))
     )
-
-
-def make_graph(dataset: str | os.PathLike[str]) -> str:
-    """Builds the serving graph of a dataset, unless it is there.
-
-    The other files of the dataset stay as they are.
-
-    Args:
-      dataset: its folder or URL.
-
-    Returns:
-      The path of the graph, a SavedModel: ``<dataset>/transform_graph/transform_fn``.
-
-    Raises:
-      RecipeError: a run is writing to the dataset.
-      DataError: there is no dataset; it has no encodings; or the graph could not be built.
-    """
-    return make_graph_module.make_graph(os.fspath(dataset))
 
 
 def _read_anomalies(folder: str, planned: Plan) -> dict[str, anomalies_pb2.Anomalies]:

@@ -24,7 +24,7 @@ from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.storage import files
 
 
-def make_graph(dataset: str) -> str:
+def make_graph(dataset: str | os.PathLike[str]) -> str:
     """Builds the serving graph of a dataset, unless it is there.
 
     The graph has the bytes of one that the conversion builds (``output: {serving: true}``). The
@@ -41,6 +41,7 @@ def make_graph(dataset: str) -> str:
       RecipeError: a run is writing to the dataset.
       DataError: there is no dataset; it has no encodings; or the graph could not be built.
     """
+    dataset = os.fspath(dataset)
     read_manifest(dataset)  # first, as the lock makes a folder where there is none
     if not files.exists(files.within(dataset, ENCODED_SCHEMA)):
         raise DataError(
