@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import stat
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from lzma import LZMAError
 from typing import Any, BinaryIO
@@ -19,7 +17,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.sources.archives.members import Member, Names
 from beam_pipelines.storage import files
-from beam_pipelines.storage.zip_members import IS_ENCRYPTED
+from beam_pipelines.storage.zip_members import DAMAGE, IS_ENCRYPTED, damaged
 
 # Size of an entry in the list of files: 46 bytes, a name, and some for times and sizes.
 _ENTRY_BYTES = 256
@@ -106,17 +104,5 @@ def explained(path: str) -> Iterator[None]:
     """Raises ``DataError`` for the errors of a damaged archive."""
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        LZMAError,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        ValueError,
-        struct.error,
-    ) as error:
-        raise DataError(
-            f"{path}: found a damaged archive, expected a whole zip file: {error}. Get the file "
-            "again."
-        ) from error
+    except (*DAMAGE, LZMAError, OSError, ValueError) as error:
+        raise damaged(path, error) from error
