@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files, input_roots, path_patterns
 from beam_pipelines.storage.files import Listed
 from beam_pipelines.storage.path_patterns import PathPattern, Stage
+
+# The name of a file. A link of such a name to nothing led to a file, not to a folder of files.
+_FILE_NAME = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")
 
 
 class _Entry(NamedTuple):
@@ -49,9 +53,9 @@ def list_files(
       suffixes: of the files that match, in any case; none: every file matches.
 
     Raises:
-      DataError: as ``files.list_files``; a link that the pattern matches leads to nothing, or one
-        without a suffix, which may have led to a folder of files that match; a file
-        is found by two names of its folder; something that matches is no regular file.
+      DataError: as ``files.list_files``; a link leads to nothing that the pattern matches, or that
+        may have led to a folder of files that match; a file is found by two names of its folder;
+        something that matches is no regular file.
     """
     files.check_folder(pattern)
     if not files.is_local(pattern):
@@ -134,8 +138,7 @@ class _Walk:
                 continue
             is_file = not self._suffixes or name.lower().endswith(self._suffixes)
             is_match = is_file and self._pattern.matches(name)
-            # A link without a suffix may have led to a folder of files that match.
-            may_dangle = not is_match and (not self._suffixes or "." in entry.name)
+            may_dangle = not is_match and _FILE_NAME.search(entry.name) is not None
             may_hold = entry.is_link or entry.is_folder
             stage = self._pattern.stage_of(name) if may_hold else None
             if stage and entry.is_folder:
@@ -242,7 +245,8 @@ def _status_of(path: str, may_dangle: bool = False) -> os.stat_result | None:
     ``None`` if nothing is there, as it was removed just now, or if it may be a link to nothing.
 
     Raises:
-      DataError: the path is a link to nothing, or its status cannot be read.
+      DataError: the path is a link to nothing, or out of ``--input_root``, or its status cannot be
+        read.
     """
     try:
         return os.stat(path)
@@ -251,6 +255,7 @@ def _status_of(path: str, may_dangle: bool = False) -> os.stat_result | None:
             raise _unlisted(path, error) from error
         if may_dangle or not os.path.islink(path):
             return None
+        input_roots.check(path)
         raise _dangling(path) from error
 
 
