@@ -4,40 +4,17 @@ from __future__ import annotations
 
 import functools
 import http.server
-import importlib.util
-import os
 import pathlib
-import shutil
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from beam_pipelines.analysis.report import render_report
+from tests.support.chromium import MARKS
 from tests.support.report_examples import EVIL, report, wide_report
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-OPTIONS = [
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-gpu",
-    "--disable-sync",
-    "--no-first-run",
-]
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.end_to_end,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's"
-    ),
-    pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None,
-        reason="found no playwright; it comes with [test]",
-    ),
-]
+pytestmark = MARKS
 
 
 class Site:
@@ -73,18 +50,6 @@ def site(tmp_path_factory) -> Iterator[Site]:
     yield site
     site.server.shutdown()
     site.server.server_close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    # Chromium's own sandbox does not start as root.
-    options = OPTIONS + ["--no-sandbox"] * (os.geteuid() == 0)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -126,3 +126,41 @@ def wide_report(features: int) -> Report:
         [],
         dict(zip(splits, tables, strict=True)),
     )
+
+
+def report_of_splits(number: int) -> Report:
+    """Returns a report of columns with wide values in several splits."""
+    generator = np.random.default_rng(2)
+    names = ["train", "eval", "test", "holdout", "recent", "other city"][:number]
+    start, minute = 1_356_998_400_000_000, 60_000_000  # 2013, in microseconds
+    tables = {}
+    for split in names:
+        rows = 40
+        tables[split] = TableStatistics.of(
+            pa.record_batch(
+                {
+                    "year": pa.array(generator.integers(2009, 2014, rows)),
+                    "amount": pa.array(generator.normal(1e8, 4e7, rows)),
+                    "when": pa.array(start + minute * generator.integers(0, 500_000, rows)).view(
+                        pa.timestamp("us")
+                    ),
+                    "place": pa.array(
+                        [
+                            ["München", "New York", "Llanfairpwllgwyngyll"][place]
+                            for place in generator.integers(0, 3, rows)
+                        ]
+                    ),
+                    "tags": pa.array([["a", "b"][: i % 3] for i in range(rows)]),
+                }
+            )
+        )
+    return Report(
+        "splits",
+        "table",
+        {split: SplitSummary(123_456, (43_450_000, 43_990_000)) for split in names},
+        [SourceSummary("measurements", 12, 31_100_000, 123_456 * number, 7)],
+        [JoinSummary("measurements", "left", "broadcast", "place", 123_000, 456)],
+        [],
+        tables,
+        label="place",
+    )

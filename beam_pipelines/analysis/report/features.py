@@ -74,14 +74,12 @@ class Table(NamedTuple):
       heads: heads of the other columns.
       lines: (name, cells).
       style: a class of page.css.
-      columns: number of cells below each of ``heads``.
     """
 
     title: str
     heads: Sequence[str]
     lines: Sequence[tuple[str, Sequence[Cell]]]
     style: str = ""
-    columns: int = 1
 
 
 class FeatureRow(NamedTuple):
@@ -227,15 +225,11 @@ def _tables(
     counts = [
         (
             item.value,
-            [
-                Cell(text)
-                for count, total in zip(item.counts, totals, strict=True)
-                for text in (f"{count:,}", show_share(count, total))
-            ],
+            [_count(count, total) for count, total in zip(item.counts, totals, strict=True)],
         )
         for item in values
     ]
-    yield Table("Values" if few else "Most frequent values", splits, counts, "shares", columns=2)
+    yield Table("Values" if few else "Most frequent values", splits, counts, "shares")
     if len(drifts) > 1:
         compared = [
             (f"{drift.split} against {drift.reference}", [_drift(drift)]) for drift in drifts

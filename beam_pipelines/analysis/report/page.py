@@ -37,6 +37,7 @@ def render_report(report: Report) -> str:
         "bytes": show_bytes,
         "clipped": _clip,
         "commas": "{:,}".format,
+        "css_text": _css_text,
         "g": "{:g}".format,
         "mask": mask,
         "share": show_share,
@@ -62,6 +63,14 @@ def render_report(report: Report) -> str:
 def _clip(text: str, characters: int = 120) -> str:
     """Returns a text, cut with an ellipsis if it is too long."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def _css_text(text: str) -> str:
+    """Returns a text as a string of CSS, escaped but for ASCII letters and digits."""
+    return "".join(
+        letter if letter.isascii() and letter.isalnum() else f"\\{ord(letter):x} "
+        for letter in text
+    ).join('""')
 
 
 def _show_sizes(sizes: Sequence[int]) -> str:

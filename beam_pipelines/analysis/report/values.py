@@ -12,7 +12,7 @@ from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 
-SPLIT_COLORS = 5  # in page.css
+SPLIT_COLORS = 6  # in page.css
 # Images up to this width are enlarged with sharp pixels.
 _TINY_PIXELS = 64
 

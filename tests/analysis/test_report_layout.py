@@ -1,0 +1,61 @@
+"""The page's layout in Chromium: texts are whole, heads over columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_pipelines.analysis.report import render_report
+from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
+from tests.support.report_examples import report_of_splits
+
+pytestmark = MARKS
+WIDTHS = [390, 768, 1280, 1920]
+# Numbers of splits, and widths of screens.
+SCREENS = [
+    (1, 390),
+    (2, 390),
+    (2, 1280),
+    *((number, width) for number in (3, 6) for width in WIDTHS),
+]
+
+
+@pytest.fixture
+def look(browser):
+    """Opens a page of a text with all its features opened."""
+    contexts = []
+
+    def opened(text: str, width: int):
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_content(text)
+        page.get_by_role("button", name="Open all").click()
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize(("number", "width"), SCREENS)
+def test_nothing_is_cut_off(look, number: int, width: int) -> None:
+    """Opened features show every split, on a phone and on a desk.
+
+    Heads of tables start or end where the values below them do.
+    """
+    page = look(render_report(report_of_splits(number)), width)
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(MISPLACED_HEADS) == []
+
+
+def test_split_names_stand_at_their_values_on_a_phone(look) -> None:
+    """Without room for columns, each value has the name of its split."""
+    page = look(render_report(report_of_splits(6)), 390)
+    names = page.evaluate(
+        "[...document.querySelector('.part tbody tr').cells].slice(1)"
+        ".map(cell => getComputedStyle(cell, '::before').content)"
+    )
+    assert [name.strip('"') for name in names] == [
+        "train", "eval", "test", "holdout", "recent", "other city"
+    ]  # fmt: skip
