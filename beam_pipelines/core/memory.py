@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import threading
 
 from beam_pipelines.core.limits import MIB
 
@@ -19,6 +20,10 @@ _KEPT_BYTES = 1024 * MIB
 _ARENAS = 1
 # Parameters of mallopt, from malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+
+# Whether the modules are out of the collector's sight. ``gc.get_freeze_count`` tells as much, but
+# walks the list of their 200,000 objects, 15 ms a call.
+_are_modules_frozen = threading.Event()
 
 # The same for a process that is yet to start, as environment variables.
 ENVIRONMENT = {
@@ -65,3 +70,10 @@ def resume_garbage_collection() -> None:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+        _are_modules_frozen.set()
+
+
+def collect_garbage() -> None:
+    """Collects garbage if that takes milliseconds: without the objects of the modules."""
+    if _are_modules_frozen.is_set():
+        gc.collect()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import importlib.machinery
 import logging
@@ -21,6 +20,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beam_pipelines.core import memory
 from beam_pipelines.storage.object_stores import UNPATCHED, share_s3_clients
 
 _FILESYSTEM_FOR_SCHEME = {
@@ -242,8 +242,7 @@ def drop_idle_bundle_processors() -> Iterator[None]:
             cache.cached_bundle_processors.clear()
         for processor in idle:
             processor.shutdown()
-        if gc.get_freeze_count():  # imports are frozen, so a collection takes milliseconds
-            gc.collect()  # steps refer to each other
+        memory.collect_garbage()  # steps refer to each other
 
     BundleProcessorCache.release = release_and_shut_down
     try:
