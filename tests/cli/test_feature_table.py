@@ -13,6 +13,7 @@ from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli.feature_table import Described, FeatureRow, described, table_lines
+from tests.support.manifests import small_manifest
 
 
 @pytest.fixture
@@ -33,8 +34,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     columns = {"on": "date", "animal": "int64", "price": "float64", "name": "text"}
-    manifest = {
-        "splits": {"train": {}},
+    manifest = small_manifest() | {
         "columns": columns | {"at": "timestamp"},
         "labels": {"animal": ["cat", "dog"]},
     }

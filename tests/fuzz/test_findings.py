@@ -30,6 +30,7 @@ from beam_pipelines.transforms import read
 from tests.fuzz.targets import part_index
 from tests.fuzz.targets.tfrecord import framed
 from tests.sources import support
+from tests.support.manifests import small_manifest
 
 MARK = b"\xef\xbb\xbf"
 
@@ -282,33 +283,6 @@ def test_an_array_without_values_is_damaged() -> None:
     for pickled in (head + b".", b"\x80\x04}\x8c\x01a" + head[2:] + b"s."):
         with pytest.raises(safe_pickle.UnsafePickleError, match="without values"):
             safe_pickle.loads(pickled)
-
-
-def small_manifest() -> dict[str, Any]:
-    """Returns a manifest that is as it should be."""
-    counts = dict.fromkeys(("read", "added", "dropped", "filtered", "merged", "written"), 1)
-    shard = {"path": "examples/Split-train/a.tfrecord", "rows": 1, "bytes": 2, "crc32c": "00000000"}
-    sizes = {"rows": 1, "bytes": 2, "framed_bytes": 3}
-    return {
-        "format_version": 1,
-        "schema": "schema/schema.pbtxt",
-        "label": None,
-        "labels": {"y": ["a"]},
-        "record": "example",
-        "compression": "gzip",
-        "splits": {"train": {**sizes, "shards": [shard]}},
-        "sources": {"a": {"read": 1, "files": [{"path": "a.csv", "bytes": 1}]}},
-        "counts": dict(counts),
-        "generations": [
-            {
-                "number": 1,
-                "directory": "",
-                "counts": counts,
-                "splits": {"train": {**sizes, "shards": 1}},
-                "sources": {"a": {"read": 1, "rejected": 0, "files": 1}},
-            }
-        ],
-    }
 
 
 @pytest.mark.parametrize(

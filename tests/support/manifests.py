@@ -1,0 +1,32 @@
+"""A small manifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def small_manifest() -> dict[str, Any]:
+    """Returns a manifest that is as it should be."""
+    counts = dict.fromkeys(("read", "added", "dropped", "filtered", "merged", "written"), 1)
+    shard = {"path": "examples/Split-train/a.tfrecord", "rows": 1, "bytes": 2, "crc32c": "00000000"}
+    sizes = {"rows": 1, "bytes": 2, "framed_bytes": 3}
+    return {
+        "format_version": 1,
+        "schema": "schema/schema.pbtxt",
+        "label": None,
+        "labels": {"y": ["a"]},
+        "record": "example",
+        "compression": "gzip",
+        "splits": {"train": {**sizes, "shards": [shard]}},
+        "sources": {"a": {"read": 1, "files": [{"path": "a.csv", "bytes": 1}]}},
+        "counts": dict(counts),
+        "generations": [
+            {
+                "number": 1,
+                "directory": "",
+                "counts": counts,
+                "splits": {"train": {**sizes, "shards": 1}},
+                "sources": {"a": {"read": 1, "rejected": 0, "files": 1}},
+            }
+        ],
+    }
