@@ -38,6 +38,7 @@ from beam_pipelines.cli.options import (
     verbose,
 )
 from beam_pipelines.cli.output import answer, say
+from beam_pipelines.cli.passport import passport
 from beam_pipelines.cli.plan import plan, plan_document
 from beam_pipelines.cli.preview import preview
 from beam_pipelines.cli.recipe_options import (
@@ -401,6 +402,7 @@ cli.add_command(doctor)
 cli.add_command(compare)
 cli.add_command(export)
 cli.add_command(graph)
+cli.add_command(passport)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Descriptions of a dataset for other programs, from manifest, schema and statistics."""
