@@ -242,20 +242,19 @@ def _entries(folder: str) -> list[_Entry]:
 def _status_of(path: str, may_dangle: bool = False) -> os.stat_result | None:
     """Returns the status of what a path leads to.
 
-    ``None`` if nothing is there, as it was removed just now, or if it may be a link to nothing.
+    ``None`` if nothing is there, as it was removed just now, or if it may be a link to nothing. Of
+    a link out of ``--input_root`` no error tells whether there is something.
 
     Raises:
-      DataError: the path is a link to nothing, or out of ``--input_root``, or its status cannot be
-        read.
+      DataError: the path is a link to nothing, or its status cannot be read.
     """
     try:
         return os.stat(path)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
             raise _unlisted(path, error) from error
-        if may_dangle or not os.path.islink(path):
+        if may_dangle or not os.path.islink(path) or not input_roots.allows(path):
             return None
-        input_roots.check(path)
         raise _dangling(path) from error
 
 

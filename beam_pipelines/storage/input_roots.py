@@ -47,17 +47,27 @@ def check(path: str) -> None:
     Raises:
       OutsideRootError: it may not.
     """
-    roots = _roots[-1] if _roots else ()
-    if not roots:
+    if allows(path):
         return
     found = _resolved(path)
-    if not any(found == root or found.startswith(root.rstrip("/") + "/") for root in roots):
-        leads = "" if found == path else f", which is {found}"
-        raise OutsideRootError(
-            f"found {path}{leads}, expected a path below --input_root {' or '.join(roots)}. Move "
-            "the file there, or name its folder "
-            "with another --input_root."
-        )
+    leads = "" if found == path else f", which is {found}"
+    raise OutsideRootError(
+        f"found {path}{leads}, expected a path below --input_root {' or '.join(_roots[-1])}. Move "
+        "the file there, or name its folder "
+        "with another --input_root."
+    )
+
+
+def allows(path: str) -> bool:
+    """Whether this process may read a path.
+
+    Links and ``..`` are resolved.
+    """
+    roots = _roots[-1] if _roots else ()
+    if not roots:
+        return True
+    found = _resolved(path)
+    return any(found == root or found.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _resolved(path: str) -> str:
