@@ -86,9 +86,9 @@ def name_sources(data: Sequence[str]) -> list[Source]:
         taken = {other.name for other in sources}
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
         name = next(name for name in numbered if name not in taken)
-        sources.append(
-            Source(name, (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths))
-        )
+        own = (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths)
+        # The rows of the first source become records, those of others are joined.
+        sources.append(Source(name, own, keeps_steps=not sources))
     return sources
 
 

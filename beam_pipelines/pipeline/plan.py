@@ -32,6 +32,7 @@ from beam_pipelines.transforms.group_plan import (
     list_columns,
     plan_feature_lists,
     plan_groups,
+    with_feature_lists,
 )
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
@@ -242,6 +243,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
         else {}
     )
     encode = attempt(lambda: plan_encode(recipe, columns, sizes))
+    recipe = with_feature_lists(recipe, base, encode) if encode else recipe
     encode = attempt(partial(plan_feature_lists, recipe, groups, encode)) if encode else None
     lists = list_columns(groups, encode) if encode else tuple(columns.names)
     if encode:

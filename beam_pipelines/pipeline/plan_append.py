@@ -24,7 +24,7 @@ from beam_pipelines.pipeline.contract import read_contract
 from beam_pipelines.pipeline.new_files import new_files
 from beam_pipelines.pipeline.plan import Append, Plan, make_plan
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
-from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.storage import files
@@ -87,6 +87,9 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
             f"{dataset}: found a dataset that was made with --limit or --sample, expected one of "
             "all rows to append to. Convert again with --overwrite."
         )
+    sequence = manifest["recipe"]["sequence"]
+    if recipe.sources[recipe.base].keeps_steps and recipe.sequence is None and sequence:
+        recipe = dataclasses.replace(recipe, sequence=Sequences(tuple(sequence["features"])))
     with only_below(input_roots):
         recipe_contract = read_contract(recipe)
     _check_recipe(recipe, recipe_contract, manifest, dataset)

@@ -111,6 +111,8 @@ class Source:
     Attributes:
       name: the source's name in the recipe.
       limits: the recipe's, which planning puts here.
+      keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
+        becomes of them (not part of the hash).
     """
 
     name: str
@@ -195,6 +197,7 @@ class Source:
         "Options of `idx` sources.",
     )
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
+    keeps_steps: bool = dataclasses.field(default=False, compare=False)
 
     @property
     def reads_all(self) -> bool:

@@ -89,12 +89,14 @@ def read_recipe(
 def bare_recipe(path: str) -> Recipe:
     """Returns the recipe that converts one file or pattern as it is.
 
-    It has all columns, one split ``train`` and the default output. The dataset and its source are
+    It has all columns, one split ``train`` and the default output; feature lists of its records
+    stay feature lists. The dataset and its source are
     named after the file, without the number of a shard; of ``data/*.csv`` and ``data/{date}.csv``
     after the folder.
     """
     name = bare_name(path)
-    return Recipe(name=name, sources={name: Source(name, (path,))}, base=name, lines=Lines(path))
+    source = Source(name, (path,), keeps_steps=True)
+    return Recipe(name=name, sources={name: source}, base=name, lines=Lines(path))
 
 
 def bare_name(path: str) -> str:
@@ -129,7 +131,11 @@ def set_bare_recipe(
     tree = apply_settings(tree, settings, problems)
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
     lines = Lines(path, option_for_path={setting.path: setting.option for setting in settings})
-    return dataclasses.replace(recipe, lines=lines), problems
+    sources = {
+        name: dataclasses.replace(source, keeps_steps=True)
+        for name, source in recipe.sources.items()
+    }
+    return dataclasses.replace(recipe, sources=sources, lines=lines), problems
 
 
 def _recipe(

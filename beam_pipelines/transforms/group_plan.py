@@ -116,6 +116,25 @@ def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> I
         )
 
 
+def with_feature_lists(recipe: Recipe, base: SourcePlan, encode: EncodePlan) -> Recipe:
+    """Returns the recipe with the feature lists of records without a recipe.
+
+    Any other recipe says what becomes a feature list.
+
+    Args:
+      recipe: as it was read.
+      base: plan of its base source.
+      encode: plan of its encodings.
+    """
+    is_of_features = recipe.output.record is None and recipe.preprocessing_fn is None
+    if not base.source.keeps_steps or recipe.sequence is not None or not is_of_features:
+        return recipe
+    written = encode.features()
+    names = [recipe.rename.get(name, name) for name in base.steps]
+    lists = tuple(name for name in names if name in written and written[name].is_list)
+    return dataclasses.replace(recipe, sequence=Sequences(features=lists)) if lists else recipe
+
+
 def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodePlan) -> EncodePlan:
     """Returns the encodings' plan with the names of its feature lists.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -97,11 +97,17 @@ class TFRecord(Format):
         _check_schema(source, path, schema, sample)
         single, seen = _seen_in_steps(source, schema, sample)
         found = column_types(schema, single)
+        typed = source
+        if source.keeps_steps:
+            lists = {one.name for one in feature_lists_of(schema)}
+            several = [one.name for one in found if has_lists_as_steps(one.type)]
+            typed = _with_steps(source, found, [name for name in several if name in lists])
         contents = tables.contents_of(
-            source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
+            typed, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
         )
         read = contents.read_schema.names
         return contents._replace(
+            source=typed,
             images=tuple(name for name in image_features(schema) if name in read),
             steps=tuple(one.name for one in feature_lists_of(schema) if one.name in read),
         )
@@ -139,21 +145,34 @@ def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:
     """
     schema, seen, nulls = infer_schema(source, files)
     found = column_types(schema).with_metadata({INFERRED: schema.SerializeToString()})
-    wanted = source.columns or found.names
-    ragged = {
-        name: f"list<list<{type_name(found.field(name).type.value_type.value_type)}>>"
-        for name, shape in seen.items()
-        if not shape and name not in source.types and name in wanted
-    }
-    typed = dataclasses.replace(source, types={**source.types, **ragged})
+    steps = [name for name, shape in seen.items() if source.keeps_steps or not shape]
+    typed = _with_steps(source, found, steps)
     contents = tables.contents_of(typed, [(files[0], found)], seen)
     read = contents.read_schema.names
     return contents._replace(
         null_columns=tuple(name for name in nulls if name in read),
         source=typed,
-        decisions=tuple(f"types: {{{name}: '{type_}'}}" for name, type_ in ragged.items()),
+        decisions=tuple(
+            f"types: {{{name}: '{type_}'}}"
+            for name, type_ in typed.types.items()
+            if name not in source.types
+        ),
         steps=tuple(one.name for one in feature_lists_of(schema) if one.name in read),
     )
+
+
+def _with_steps(source: Source, found: pa.Schema, names: Iterable[str]) -> Source:
+    """Returns the source with types of some columns whose lists are steps.
+
+    Declared types stay.
+    """
+    wanted = source.columns or found.names
+    steps = {
+        name: f"list<list<{type_name(found.field(name).type.value_type.value_type)}>>"
+        for name in names
+        if name not in source.types and name in wanted
+    }
+    return dataclasses.replace(source, types={**source.types, **steps})
 
 
 def _check_schema(
