@@ -259,7 +259,7 @@ def _status_of(path: str, may_dangle: bool = False) -> os.stat_result | None:
 
 
 def _regular(path: str, status: os.stat_result) -> Listed:
-    regular_files.check_mode(path, status.st_mode)
+    regular_files.check_status(path, status)
     return Listed(path, status.st_size, status.st_mtime)
 
 

@@ -78,6 +78,10 @@ def make_socket(path: Path) -> None:
 KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
     "pipe": (os.mkfifo, "found a pipe, expected a regular file. Copy its data to a file first."),
     "device": (lambda path: path.symlink_to("/dev/zero"), "found a device, expected"),
+    "file of the kernel": (
+        lambda path: path.symlink_to("/proc/kmsg"),
+        "found a file that the kernel makes up, expected a regular file. Copy its data",
+    ),
     "socket": (make_socket, "found a socket, expected a regular file"),
 }
 PHOTOS = "{path: photos, format: images}"
