@@ -10,7 +10,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.stored import read_statistics
-from beam_pipelines.analysis.statistics.view import Statistics, proto_of
+from beam_pipelines.analysis.statistics.view import Statistics, feature_name, proto_of
 from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.formatting import shorten, show_value
 from beam_pipelines.core.visible_text import visible
@@ -34,7 +34,7 @@ class FeatureRow:
     """Statistics of one column.
 
     Attributes:
-      name: of the column.
+      name: of the column; in a struct its path, such as ``st.a``.
       type: the recipe's name of its type; of statistics without a manifest, that of the feature.
       missing: rows without it.
       distinct: number of different values of texts; ``None`` of numbers.
@@ -98,7 +98,8 @@ def describe_split(
     rows = tuple(
         _row(feature, columns, labels)
         for feature in proto.features
-        if feature.type != _PROTO.STRUCT  # the feature lists' parent, whose children follow
+        # The columns in a struct follow it; a feature without statistics is none, as in TFDV.
+        if feature.type != _PROTO.STRUCT and feature.WhichOneof("stats")
     )
     return Described(split, proto.num_examples, rows)
 
@@ -108,7 +109,7 @@ def _row(
     columns: Mapping[str, str],
     labels: Mapping[str, list[str]],
 ) -> FeatureRow:
-    name = feature.path.step[-1]
+    name = feature_name(feature)
     kind = columns.get(name) or _TYPE_FOR_PROTO.get(feature.type, _PROTO.Type.Name(feature.type))
     missing = getattr(feature, feature.WhichOneof("stats")).common_stats.num_missing
     if feature.HasField("num_stats"):

@@ -50,7 +50,7 @@ def check_status(path: str, status: os.stat_result) -> None:
 
 @functools.cache
 def _is_of_kernel(device: int) -> bool:
-    """Whether the file system of a device number is one of the kernel's."""
+    """Whether a device's file system is one of the kernel's."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
             mounts = [line.split(" ") for line in file]

@@ -8,12 +8,15 @@ import pathlib
 
 import pyarrow as pa
 import pytest
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.cli.feature_table import Described, FeatureRow, described, table_lines
 from tests.support.manifests import small_manifest
+
+_Feature = statistics_pb2.FeatureNameStatistics
 
 
 @pytest.fixture
@@ -68,6 +71,27 @@ def test_stored_statistics_are_printed(
     assert "19,783" in capsys.readouterr().out
     assert main_module.run(["describe", str(folder), "--limit", "3"]) == 2
     assert "found an option of recipes and data" in capsys.readouterr().err
+
+
+def test_structs_of_other_programs(tmp_path: pathlib.Path) -> None:
+    """Columns have their whole path; one without statistics is left out."""
+    split = statistics_pb2.DatasetFeatureStatistics(num_examples=3)
+    for steps in (["st"], ["st", "a"], ["st", "in"], ["st", "in", "a"], ["a"]):
+        feature = split.features.add(type=_Feature.INT)
+        feature.path.step.extend(steps)
+        stats = feature.num_stats
+        if steps[-1] != "a":
+            feature.type, stats = _Feature.STRUCT, feature.struct_stats
+        stats.common_stats.num_missing = len(steps)
+    split.features.add(name="named", type=_Feature.INT).num_stats.common_stats.num_missing = 9
+    split.features.add(name="empty", type=_Feature.INT)
+    path = tmp_path / "stats.pb"
+    path.write_bytes(
+        statistics_pb2.DatasetFeatureStatisticsList(datasets=[split]).SerializeToString()
+    )
+    (found,) = described(str(path))
+    names = {row.name: row.missing for row in found.features}
+    assert names == {"st.a": 2, "st.in.a": 3, "a": 1, "named": 9}
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
