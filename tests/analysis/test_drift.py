@@ -73,7 +73,7 @@ def test_points_of_a_distribution_do_not_drift() -> None:
 
 
 def test_a_shift_is_found_in_few_and_in_many_rows() -> None:
-    """What differs by more than chance is large in both."""
+    """The drift is large and significant in both."""
     random = np.random.default_rng(4)
     for rows in (100, 20_000):
         first, second = (column(random.normal(at, 1, rows)) for at in (0, 1.5))

@@ -21,7 +21,7 @@ class Served(NamedTuple):
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """What the requests' handlers share."""
+    """A server, with the files and settings of its handlers."""
 
     daemon_threads = True
 
