@@ -59,7 +59,7 @@ class Finding(NamedTuple):
       text: what was and what is.
     """
 
-    kind: Literal["new", "vanished", "type", "missing", "drift"]
+    kind: Literal["new", "vanished", "type", "missing", "infinite", "drift"]
     text: str
 
 
@@ -71,6 +71,7 @@ class ColumnComparison:
       name: of the column.
       types: the type in base and test; ``None``: there is no such column.
       missing: share of rows without it, or with NaN, in base and test.
+      infinite: share of values that are infinite, in base and test.
       ranges: least and most number or date in base and test, as text; empty without any.
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
@@ -82,6 +83,7 @@ class ColumnComparison:
     name: str
     types: tuple[str | None, str | None]
     missing: tuple[float, float] = (0.0, 0.0)
+    infinite: tuple[float, float] = (0.0, 0.0)
     ranges: tuple[str, str] = ("", "")
     drift: float | None = None
     p_value: float | None = None
@@ -123,7 +125,8 @@ def compare_split(
 
     Args:
       base, test: their statistics; accumulators are compared exactly, protos by their histograms.
-      max_drift: bits of a column's divergence, or a difference of shares of missing values.
+      max_drift: bits of a column's divergence, or a difference of shares: of missing values, or of
+        an infinity.
     """
     sides = _Side(base), _Side(test)
     names = list(dict.fromkeys([*sides[0].views, *sides[1].views]))
@@ -193,12 +196,13 @@ def _compare_column(
     differ = types[0] != types[1] if are_tables else views[0].type != views[1].type
     if differ:
         findings.append(Finding("type", f"the type was {types[0]} and is {types[1]}"))
-    missing = _share_missing(views[0]), _share_missing(views[1])
-    if abs(missing[1] - missing[0]) > max_drift and _missing_p_value(views) < chance:
-        shares = _percent(missing[0]), _percent(missing[1])
-        findings.append(Finding("missing", f"{shares[0]} of the rows lacked it, now {shares[1]}"))
+    missing, *infinities = _all_shares(views)
+    findings += [one.finding() for one in (missing, *infinities) if one.differ(max_drift, chance)]
     ranges = sides[0].range_of(name), sides[1].range_of(name)
-    found = ColumnComparison(name, types, missing, ranges, findings=tuple(findings))
+    base, test = (sum(shares) for shares in zip(*(one.shares for one in infinities), strict=True))
+    found = ColumnComparison(
+        name, types, missing.shares, (base, test), ranges, findings=tuple(findings)
+    )
     if differ:
         return found
     kind = sides[0].kind(name) or sides[1].kind(name)
@@ -232,8 +236,47 @@ def _divergence(name: str, sides: tuple[_Side, _Side]) -> Divergence | None:
     return divergence_of_protos(base.proto(name), test.proto(name))
 
 
-def _share_missing(view: FeatureView) -> float:
-    return _missing(view) / view.rows if view.rows else 0.0
+class _Shares:
+    """The shares of rows or values that are of some kind.
+
+    Attributes:
+      shares: 0 to 1, in base and test.
+    """
+
+    def __init__(
+        self, kind: Literal["missing", "infinite"], what: str, *sides: tuple[float, float]
+    ) -> None:
+        """Takes the number of all, and of the kind, of each side."""
+        self._kind, self._what, self._sides = kind, what, sides
+        base, test = (some / number if number else 0.0 for number, some in sides)
+        self.shares = base, test
+
+    def differ(self, max_drift: float, chance: float) -> bool:
+        """Whether they differ by more than ``max_drift`` and chance."""
+        if abs(self.shares[1] - self.shares[0]) <= max_drift:
+            return False
+        base, test = ((number - some, some) for number, some in self._sides)
+        found = divergence_of_rows(base, test)
+        return found is not None and found.p_value < chance
+
+    def finding(self) -> Finding:
+        """Returns the change in words."""
+        base, test = (show_share(share, 1.0) for share in self.shares)
+        return Finding(self._kind, f"{base} {self._what}, now {test}")
+
+
+def _all_shares(views: tuple[FeatureView, FeatureView]) -> Iterator[_Shares]:
+    """Yields the shares of missing values, of -inf and of inf."""
+    rows = ((view.rows, _missing(view)) for view in views)
+    yield _Shares("missing", "of the rows lacked it", *rows)
+    for sign, name in enumerate(("-inf", "inf")):
+        values = ((_numbers(view), view.infinities[sign]) for view in views)
+        yield _Shares("infinite", f"of the values were {name}", *values)
+
+
+def _numbers(view: FeatureView) -> float:
+    """Returns the number of counted values but NaN."""
+    return max(view.counted_values - view.nans, 0)
 
 
 def _missing(view: FeatureView) -> int:
@@ -241,16 +284,6 @@ def _missing(view: FeatureView) -> int:
     if not view.nans or view.num_values != view.present:
         return view.missing
     return view.missing + round(view.nans * view.num_values / max(1, view.counted_values))
-
-
-def _percent(share: float) -> str:
-    return show_share(share, 1.0)
-
-
-def _missing_p_value(views: tuple[FeatureView, FeatureView]) -> float:
-    base, test = ((view.rows - _missing(view), _missing(view)) for view in views)
-    found = divergence_of_rows(base, test)
-    return 1.0 if found is None else found.p_value
 
 
 def _only_one_side(
@@ -287,6 +320,7 @@ def _column_json(column: ColumnComparison) -> dict[str, Any]:
     return {
         "type": _pair(column.types),
         "missing": _pair(column.missing),
+        "infinite": _pair(column.infinite),
         "range": _pair(column.ranges),
         "drift": column.drift,
         "p_value": column.p_value,

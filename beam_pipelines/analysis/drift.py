@@ -11,7 +11,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.anomalies.rules.distances import (
-    cells_of_histograms,
+    finite_cells_of_histograms,
     jensen_shannon,
     rank_counts,
 )
@@ -95,7 +95,9 @@ def divergence_of_counts(first: Counts, second: Counts) -> Divergence | None:
     return Divergence(jensen_shannon(first, second), chi_square, int(some.sum()) - 1)
 
 
-def divergence_of_rows(first: tuple[int, int], second: tuple[int, int]) -> Divergence | None:
+def divergence_of_rows(
+    first: tuple[float, float], second: tuple[float, float]
+) -> Divergence | None:
     """Returns the divergence of rows with and without something."""
     return divergence_of_counts(*(np.array(side, np.float64) for side in (first, second)))
 
@@ -122,7 +124,7 @@ def divergence(first: ColumnStatistics, second: ColumnStatistics) -> Divergence 
 def divergence_of_protos(first: _Feature, second: _Feature) -> Divergence | None:
     """Returns the divergence of two features of TFDV's statistics.
 
-    Texts are those of the rank histograms, numbers those of the standard histograms.
+    Texts are those of the rank histograms, numbers the finite ones of the standard histograms.
     """
     left, right = rank_counts(first), rank_counts(second)
     if left and right:
@@ -135,7 +137,9 @@ def divergence_of_protos(first: _Feature, second: _Feature) -> Divergence | None
         for histogram in feature.num_stats.histograms[:1]
         if histogram.type == statistics_pb2.Histogram.STANDARD
     ]
-    return divergence_of_counts(*cells_of_histograms(*histograms)) if len(histograms) == 2 else None
+    if len(histograms) < 2:
+        return None
+    return divergence_of_counts(*finite_cells_of_histograms(*histograms))
 
 
 def _text_counts(first: TextStatistics, second: TextStatistics) -> list[Counts]:

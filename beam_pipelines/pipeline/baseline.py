@@ -18,6 +18,7 @@ _TYPES = {
     "vanished": (Info.SCHEMA_MISSING_COLUMN, "Column of the baseline dropped"),
     "type": (Info.UNEXPECTED_DATA_TYPE, "Another type than the baseline"),
     "missing": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Other share of missing values"),
+    "infinite": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Other share of infinities"),
     "drift": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Drift from the baseline"),
 }
 _EXPECTED = "about the same as in the baseline"

@@ -70,6 +70,32 @@ def test_a_change_is_a_finding(changes: dict[str, Any], finding: str) -> None:
     assert re.match(finding, found[0])
 
 
+INFINITE = [
+    ((0, 0), (0, 0.3), ["x: 0% of the values were inf, now 30.0%"]),
+    ((0.15, 0), (0, 0), ["x: 15.0% of the values were -inf, now 0%"]),
+    ((0.2, 0), (0, 0.2), ["x: 20.0% of the values were -inf, now 0%", "x: 0% of the values were inf, now 20.0%"]),
+    ((0, 0.3), (0, 0.3), []),
+    ((0, 0.01), (0, 0.05), []),
+    ((0, 0), (0, 1), ["x: 0% of the values were inf, now 100%"]),
+    ((1, 0), (0, 1), ["x: 100% of the values were -inf, now 0%", "x: 0% of the values were inf, now 100%"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("as_proto", [False, True], ids=["accumulators", "protos"])
+@pytest.mark.parametrize("case", INFINITE)
+def test_shares_of_infinities(case: Any, as_proto: bool) -> None:
+    """Another share of an infinity is a finding; it is no drift."""
+    sides = []
+    for seed, (minus, plus) in enumerate(case[:2], 1):
+        x = np.random.default_rng(seed).normal(size=2000)
+        x[: round(minus * 2000)], x[2000 - round(plus * 2000) :] = -math.inf, math.inf
+        sides.append(table(2000, seed, x=x).select(["x"]))
+    found = compared(*sides, as_proto)
+    assert list(found.all_findings()) == case[2]
+    assert found.columns[0].infinite == tuple(map(sum, case[:2]))
+    json.dumps(to_json(found))
+
+
 def test_a_lost_column_and_lost_rows() -> None:
     """Both are findings; a split without rows has no columns."""
     base = table(200, 1)

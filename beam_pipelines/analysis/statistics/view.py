@@ -83,6 +83,7 @@ class FeatureView:
       texts: of a STRING feature, or of categorical integers; else ``None``.
       minimum, maximum: of a number, infinities included; ``None`` if all are NaN.
       nans: number of NaN values.
+      infinities: numbers of minus and plus infinities.
       has_values_between_0_and_1: whether a number is known to be strictly between them.
       is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its
         steps and their values.
@@ -103,6 +104,7 @@ class FeatureView:
     minimum: int | float | None = None
     maximum: int | float | None = None
     nans: int = 0
+    infinities: tuple[float, float] = (0, 0)
     has_values_between_0_and_1: bool = False
     is_feature_list: bool = False
     is_counted: bool = True
@@ -242,6 +244,7 @@ def _of_column(name: str, column: ColumnStatistics) -> FeatureView:
             minimum=values.minimum,
             maximum=values.maximum,
             nans=values.nans,
+            infinities=(values.minus_infinities, values.plus_infinities),
             has_values_between_0_and_1=bool(inner),
             texts=None if column.categories is None else _texts(column.categories),
         )
@@ -309,6 +312,27 @@ def _sampled_values(
     return round(num_values * sampled[0] / rows) if sampled and rows else None
 
 
+def _infinities(stats: statistics_pb2.NumericStatistics) -> tuple[float, float]:
+    """Returns the numbers of minus and plus infinities of a STANDARD histogram.
+
+    Each has a bucket of its own, unless all values are infinite, which are in one bucket then.
+    """
+    buckets = [
+        bucket
+        for histogram in stats.histograms
+        if histogram.type == statistics_pb2.Histogram.STANDARD
+        for bucket in histogram.buckets
+    ]
+    if math.isinf(stats.min) and math.isinf(stats.max) and len(buckets) == 1:
+        count, plus = buckets[0].sample_count, ((stats.min > 0) + (stats.max > 0)) / 2
+        return count * (1 - plus), count * plus
+    minus, plus = (
+        sum(one.sample_count for one in buckets if one.low_value == one.high_value == infinity)
+        for infinity in (-math.inf, math.inf)
+    )
+    return minus, plus
+
+
 def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) -> FeatureView:
     nans = max((int(histogram.num_nan) for histogram in stats.histograms), default=0)
     if not any(histogram.buckets for histogram in stats.histograms) and (
@@ -327,6 +351,7 @@ def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) ->
         minimum=number(stats.min),
         maximum=number(stats.max),
         nans=nans,
+        infinities=_infinities(stats),
         has_values_between_0_and_1=any(
             bucket.low_value > 0 and bucket.high_value < 1 for bucket in buckets
         ),
