@@ -14,6 +14,7 @@ from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
 
@@ -59,7 +60,7 @@ def find_alerts(statistics: Mapping[str, TableStatistics], label: str | None) ->
         if not parts[0].is_counted:
             continue
         column = parts[0] if len(parts) == 1 else ColumnStatistics.merged(parts)
-        yield from (Alert(name, *found) for found in _of_column(column, name == label))
+        yield from (Alert(name, *found) for found in _of_column(name, column, name == label))
         fingerprint = _fingerprint(column)
         if fingerprint is not None:
             first = seen.setdefault(fingerprint, name)
@@ -67,7 +68,7 @@ def find_alerts(statistics: Mapping[str, TableStatistics], label: str | None) ->
                 yield Alert(name, "duplicate", f"the same values as often as in '{first}'")
 
 
-def _of_column(column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
+def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
     values, kind = column.values, value_type(column.type)
     if not column.present or not _count(column):
         yield "empty", "no row has a value"
@@ -75,7 +76,7 @@ def _of_column(column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, 
     if _is_constant(column):
         rows = column.present + column.missing
         missing = f"; {show_share(column.missing, rows)} lack it" if column.missing else ""
-        yield "constant", f"every value is {_first(column)}{missing}"
+        yield "constant", f"every value is {_first(name, column)}{missing}"
         return
     if is_label:
         yield from _of_label(column)
@@ -98,9 +99,10 @@ def _is_constant(column: ColumnStatistics) -> bool:
     return values.count > 1 and values.distinct == 1 and not nans
 
 
-def _first(column: ColumnStatistics) -> str:
+def _first(name: str, column: ColumnStatistics) -> str:
     if isinstance(column.values, NumberStatistics):
-        return show_value(column.values.minimum, value_type(column.type))
+        show = show_of(name, [column])
+        return show(column.values.minimum, value_type(column.type))
     if not pa.types.is_string(value_type(column.type)):
         return "the same"
     return f"'{shorten(str(column.values.values[0].as_py()), _SHOWN)}'"

@@ -29,6 +29,7 @@ from beam_pipelines.analysis.statistics.view import (
     proto_of,
     view_of,
 )
+from beam_pipelines.analysis.years import are_years, show_year
 from beam_pipelines.core.columns import type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
@@ -177,7 +178,9 @@ class _Side:
         if view.minimum is None or view.texts is not None:
             return ""
         kind = kind or (pa.int64() if isinstance(view.minimum, int) else pa.float64())
-        low, high = show_value(view.minimum, kind), show_value(view.maximum, kind)
+        is_year = pa.types.is_integer(kind) and are_years(name, view.minimum, view.maximum)
+        show = show_year if is_year else show_value
+        low, high = show(view.minimum, kind), show(view.maximum, kind)
         return low if low == high else f"{low} – {high}"
 
 

@@ -11,6 +11,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics, feature_name, proto_of
+from beam_pipelines.analysis.years import are_years
 from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.formatting import shorten, show_value
 from beam_pipelines.core.visible_text import visible
@@ -156,9 +157,16 @@ def cells_of(row: FeatureRow) -> Iterator[str]:
             yield ""
         elif isinstance(value, str):
             yield shorten(value, LONGEST_TEXT)
+        elif are_years(row.name, *_whole(row.least, row.most)):
+            yield f"{value:.6g}"
         else:
             is_short = isinstance(value, int) and abs(value) < 10**12
             yield f"{value:,}" if is_short else f"{value:,.6g}"
+
+
+def _whole(*values: Any) -> tuple[int | None, ...]:
+    """Returns whole numbers, and ``None`` for other values."""
+    return tuple(value if isinstance(value, int) else None for value in values)
 
 
 def table_lines(split: Described, width: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pytest
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.report import JoinSummary, SourceSummary, SplitSummary, render_report
 from beam_pipelines.analysis.statistics import TableStatistics
-from tests.support.report_examples import EVIL, report, wide_report
+from tests.support.report_examples import EVIL, report, report_of_splits, wide_report
 
 VOID = {"meta", "input", "path", "rect", "br", "hr", "img", "link"}
 # A start tag -> the open elements that it ends: HTML's rules for optional end tags.
@@ -129,7 +129,6 @@ def test_nothing_is_loaded() -> None:
         "15 features in 2 splits · label label",
         "2020-05-17",
         "12:30:00",
-        "2,013",
         "−∞",
         "true",
     ],
@@ -138,6 +137,14 @@ def test_what_is_shown(shown: str) -> None:
     """Counts, sizes, shares and dates are formatted for people."""
     text = Page(render_report(report(statistics=fifty_rows()))).text
     assert shown in text
+
+
+def test_years_and_lengths() -> None:
+    """Years have no separators; lengths of texts are in characters."""
+    text = Page(render_report(report_of_splits(2))).text
+    assert "2013" in text
+    assert "2,013" not in text
+    assert "7 – 20 characters" in " ".join(text.split())
 
 
 def fifty_rows() -> dict[str, TableStatistics]:

@@ -105,3 +105,15 @@ def test_the_table_fits(width: int) -> None:
     assert max(map(len, lines)) <= width
     assert sum("1,000,000" in line for line in lines) == 60
     assert ("mean" in lines[1]) is (width >= 80)
+
+
+def test_years_have_no_separator() -> None:
+    """Years are shown as such, other numbers with thousands separators."""
+    rows = (
+        FeatureRow("year", "int64", 0, None, 2006.5, 1999, 2014),
+        FeatureRow("price", "int64", 0, None, 2006.5, 999, 2014),
+    )
+    lines = list(table_lines(Described("train", 2, rows), 100))
+    year, price = (next(line for line in lines if line.startswith(row.name)) for row in rows)
+    assert year.split()[-3:] == ["2006.5", "1999", "2014"]
+    assert price.split()[-1] == "2,014"

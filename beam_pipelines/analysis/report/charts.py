@@ -17,6 +17,7 @@ from beam_pipelines.analysis.axis import BARS, bar_shares, common_axis
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.analysis.years import Show
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
@@ -72,7 +73,9 @@ class Outlines(NamedTuple):
     is_logarithmic: bool
 
 
-def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> list[Frequent]:
+def frequent_values(
+    columns: Mapping[str, ColumnStatistics], number: int, show: Show = show_value
+) -> list[Frequent]:
     """Returns a column's most frequent values over all splits.
 
     Numbers with more than ``number`` values, and bytes, have none.
@@ -91,7 +94,7 @@ def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> lis
         return []
     return [
         Frequent(
-            show_value(value, kind),
+            show(value, kind),
             tuple(int(item.counts[item.values == value].sum()) for item in numbers),
         )
         for value in few
@@ -136,7 +139,9 @@ def bars(values: Iterable[Frequent], totals: Sequence[int]) -> list[Bar]:
     ]
 
 
-def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Outlines | None:
+def distribution(
+    columns: Mapping[str, ColumnStatistics], size: Chart, show: Show = show_value
+) -> Outlines | None:
     """Returns the outlines of a numeric column's distributions.
 
     Returns ``None`` without finite numbers. Each split is scaled to its own number of values. The
@@ -152,7 +157,7 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Outlin
     heights = [bar_shares(number, axis.edges) for number in numbers]
     highest = max(float(height.max()) for height in heights)
     low, high = (
-        show_value(end if pa.types.is_floating(kind) else round(end), kind)
+        show(end if pa.types.is_floating(kind) else round(end), kind)
         for end in (axis.low, axis.high)
     )
     return Outlines(

@@ -66,7 +66,7 @@ def _clip(text: str, characters: int = 120) -> str:
 
 
 def _css_text(text: str) -> str:
-    """Returns a string of CSS, escaped but for letters and digits."""
+    """Returns a text as a string of CSS, with escapes where needed."""
     return "".join(
         letter if letter.isascii() and letter.isalnum() else f"\\{ord(letter):x} "
         for letter in text
