@@ -302,6 +302,7 @@ def _report(
             ),
             *find_alerts(statistics, recipe.label),
         ],
+        class_names=plan.labels,
     )
 
 

@@ -25,7 +25,6 @@ from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.schemas import schema_files
@@ -133,7 +132,7 @@ def make_result(
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
-        images=_images(pictures, recipe),
+        images=_images(pictures, plan),
     )
 
 
@@ -294,10 +293,10 @@ def _encoded_schema(
     return encoded_schema(schema, encode) if encode.changes else None
 
 
-def _images(samples: Sequence[Chunk], recipe: Recipe) -> tuple[ImageSample, ...]:
+def _images(samples: Sequence[Chunk], plan: Plan) -> tuple[ImageSample, ...]:
     ordered = sorted(samples, key=lambda sample: (sample.range_number, sample.part, sample.split))
     rows = ((sample.split, sample.batch) for sample in ordered)
-    return choose_images(rows, recipe.label, recipe.rename)
+    return choose_images(rows, plan.recipe.label, plan.recipe.rename, plan.labels)
 
 
 def _estimate(

@@ -82,6 +82,16 @@ def test_labels(others: dict, label: str | None, shown: str) -> None:
     ] == [shown]
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "cat"), (1, "dog"), (2, "2"), (-1, "-1"), (None, "")]
+)
+def test_names_of_classes(value: int | None, shown: str) -> None:
+    """An id of a class is shown as the name of the class."""
+    rows = batch([png()], label=pa.array([value], pa.int64()))
+    chosen = choose_images([("train", rows)], names={"label": ["cat", "dog"]})
+    assert [image.label for image in chosen] == [shown]
+
+
 @pytest.mark.parametrize("column", [pa.array(["text"]), pa.array([1]), pa.array([[b"list"]])])
 def test_other_columns_of_that_name(column: pa.Array) -> None:
     """A column image/encoded of another type has no images."""

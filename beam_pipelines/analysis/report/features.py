@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from beam_pipelines.analysis.axis import FEW_VALUES
 from beam_pipelines.analysis.report.charts import (
@@ -86,16 +89,24 @@ def describe_features(report: Report) -> Iterator[FeatureRow]:
             {split: statistics.columns[name] for split, statistics in report.statistics.items()},
             anomalies[name],
             name == report.label,
+            report.class_names.get(name, ()),
             drifts.get(name, ()),
         )
 
 
 def _feature(
-    name: str, columns: _Columns, anomalies: int, is_label: bool, drifts: Sequence[Drift]
+    name: str,
+    columns: _Columns,
+    anomalies: int,
+    is_label: bool,
+    class_names: Sequence[str],
+    drifts: Sequence[Drift],
 ) -> FeatureRow:
     first = next(iter(columns.values()))
     show = show_of(name, columns.values())
-    values = frequent_values(columns, _TOP_VALUES, show)
+    values = frequent_values(
+        columns, _TOP_VALUES, functools.partial(_show_class, class_names, show)
+    )
     is_text = isinstance(first.values, TextStatistics)
     drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
     largest = max(drifts, key=lambda drift: drift.value, default=None)
@@ -121,6 +132,12 @@ def _feature(
         large=distribution(columns, LARGE, show),
         tables=[table for table in detail_tables(columns, values, drifts, show) if table.lines],
     )
+
+
+def _show_class(names: Sequence[str], show: Show, value: float | None, kind: pa.DataType) -> str:
+    """Returns a value, and the name of its class if it has one."""
+    is_id = value is not None and value == int(value) and 0 <= value < len(names)
+    return f"{show(value, kind)} ({names[int(value or 0)]})" if is_id else show(value, kind)
 
 
 def _per_split(columns: _Columns, show: Callable[[ColumnStatistics], Cell]) -> list[Cell]:

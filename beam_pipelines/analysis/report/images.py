@@ -27,6 +27,7 @@ def choose_images(
     rows: Iterable[tuple[str, pa.RecordBatch]],
     label: str | None = None,
     rename: Mapping[str, str] | None = None,
+    names: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[ImageSample, ...]:
     """Returns up to 24 images of sampled rows, 768 KiB in total.
 
@@ -38,10 +39,11 @@ def choose_images(
         ``image/encoded`` are skipped.
       label: name of the column that labels an image, or ``None``.
       rename: of the recipe: column -> new name.
+      names: column of ids -> the name of each class.
     """
     groups: dict[tuple[str, str], list[ImageSample]] = {}
     for split, batch in rows:
-        for image in _images(split, batch, label, rename or {}):
+        for image in _images(split, batch, label, rename or {}, names or {}):
             group = groups.setdefault((split, image.label), [])
             if len(group) < _NUMBER:
                 group.append(image)
@@ -60,7 +62,11 @@ def choose_images(
 
 
 def _images(
-    split: str, batch: pa.RecordBatch, label: str | None, rename: Mapping[str, str]
+    split: str,
+    batch: pa.RecordBatch,
+    label: str | None,
+    rename: Mapping[str, str],
+    class_names: Mapping[str, Sequence[str]],
 ) -> Iterator[ImageSample]:
     """Yields the small images of a batch of at most some megabytes."""
     names = batch.schema.names
@@ -81,4 +87,12 @@ def _images(
             (kind for magic, kind in _MEDIA_TYPES.items() if image.startswith(magic)), None
         )
         if media_type is not None:
-            yield ImageSample(split, "" if value is None else str(value), media_type, image)
+            text = _class_of(value, class_names.get(named_by or "", ()))
+            yield ImageSample(split, text, media_type, image)
+
+
+def _class_of(value: object, names: Sequence[str]) -> str:
+    """Returns the name of a label's class, or the label as text."""
+    if isinstance(value, int) and 0 <= value < len(names):
+        return names[value]
+    return "" if value is None else str(value)

@@ -112,6 +112,7 @@ class Report:
       baseline: split name -> statistics of an earlier dataset; empty without one.
       schema: path of the recipe's schema; ``None``: it was inferred from the data.
       alerts: what is suspicious, though the schema may allow it.
+      class_names: column of ids -> the name of each class.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Report:
     baseline: Mapping[str, TableStatistics] = dataclasses.field(default_factory=dict)
     schema: str | None = None
     alerts: Sequence[Alert] = ()
+    class_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def errors(self) -> int:
