@@ -108,7 +108,7 @@ def test_the_page_shows_alerts() -> None:
     assert 'good none">None: the data fits the schema <bdi>s.pbtxt</bdi>.' in page(schema="s.pbtxt")
     both = page(schema="s.pbtxt", alerts=found)
     assert '"none">None: the data fits the schema <bdi>s.pbtxt</bdi>, but see the alerts.' in both
-    assert '<a href="#f0"><bdi>x</bdi></a>' in both
+    assert '<a href="#feature-x"><bdi>x</bdi></a>' in both
     assert "no row has a value" in both
     assert '"none">None, as the schema was inferred from the data.' in page(alerts=found)
     assert "Alerts" not in page()

@@ -12,6 +12,7 @@ import pytest
 
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.report import JoinSummary, SourceSummary, SplitSummary, render_report
+from beam_pipelines.analysis.report.page import anchor
 from beam_pipelines.analysis.statistics import TableStatistics
 from tests.support.report_examples import EVIL, report, report_of_splits, wide_report
 
@@ -139,6 +140,13 @@ def test_what_is_shown(shown: str) -> None:
     assert shown in text
 
 
+def test_names_of_classes() -> None:
+    """Ids of classes have their names next to them."""
+    text = Page(render_report(report(class_names={"label": ["cat", "<dog>"]}))).text
+    assert "0 (cat)" in text
+    assert "1 (<dog>)" in text
+
+
 def test_years_and_lengths() -> None:
     """Years have no separators; lengths of texts are in characters."""
     text = Page(render_report(report_of_splits(2))).text
@@ -171,9 +179,12 @@ def test_anomalies_lead_to_their_features() -> None:
     text = render_report(report())
     page = Page(text)
     ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
-    links = [a["href"] for a in page.all("a") if a.get("class") != "skip"]
-    assert links == ["#f0"]
+    links = [a["href"] for a in page.all("a") if a.get("class") not in ("skip", "link")]
+    assert links == [f"#{anchor(EVIL)}"]
     assert {link[1:] for link in links} <= ids
+    own = [a["href"] for a in page.all("a") if a.get("class") == "link"]
+    assert len(own) == len(set(own)) == 15
+    assert {link[1:] for link in own} <= ids
     assert page.text.count("1 anomaly") == 1
 
 

@@ -161,17 +161,19 @@ def test_details(visit) -> None:
     """A feature opens by mouse and keyboard and shows its details."""
     page = visit("wide")
     button = page.get_by_role("button", name="feature_0000")
-    details = page.locator("#f0 .more")
+    details = page.locator("#feature-feature_0000 .more")
     assert not details.is_visible()
     button.focus()
     page.keyboard.press("Enter")
     assert button.get_attribute("aria-expanded") == "true"
     for text in ("Median", "Std. deviation", "99%", "Zeros"):
         assert details.get_by_role("rowheader", name=text).is_visible()
-    page.locator("#f0 .feature td").nth(3).click()
+    page.locator("#feature-feature_0000 .feature td").nth(3).click()
     assert not details.is_visible()
     page.get_by_role("button", name="Open all").click()
-    assert page.locator("#f2 .more").get_by_text("Most frequent values").is_visible()
+    assert (
+        page.locator("#feature-feature_0002 .more").get_by_text("Most frequent values").is_visible()
+    )
     assert page.locator(".more:visible").count() == 100
     page.get_by_role("button", name="Close all").click()
     assert page.locator(".more:visible").count() == 0
@@ -181,8 +183,26 @@ def test_anomalies_open_their_feature(visit) -> None:
     """The link of an anomaly leads to its feature and opens it."""
     page = visit("hostile")
     page.get_by_role("table", name="Anomalies").get_by_role("link").click()
-    assert page.locator("#f0 .more").is_visible()
-    assert page.locator("#f0").bounding_box()["y"] < 900
+    assert page.locator("#table > tbody").first.locator(".more").is_visible()
+    assert page.locator("#table > tbody").first.bounding_box()["y"] < 900
+
+
+@pytest.mark.parametrize("feature", ["year", "no numbers", EVIL])
+def test_links_to_a_feature(visit, site, feature: str) -> None:
+    """Each feature has an address; it opens the feature, whatever its name."""
+    page = visit("hostile")
+    number = shown_names(page).index(feature)
+    body = page.locator("#table > tbody").nth(number)
+    body.locator(".feature").hover()
+    body.get_by_role("link", name="Link to this feature").click()
+    assert body.locator(".more").is_visible()
+    address = page.url
+    assert address.startswith(f"{site.address('hostile')}#feature-")
+    page.reload()
+    assert body.locator(".more").is_visible()
+    assert 0 <= body.bounding_box()["y"] < 900
+    assert page.locator(".more:visible").count() == 1
+    site.asked.pop()
 
 
 def test_what_a_screen_reader_finds(visit) -> None:

@@ -20,6 +20,7 @@ function open(body, wanted) {
 
 table.addEventListener("click", (event) => {
   const row = event.target.closest(".feature");
+  if (event.target.closest("a")) return;
   if (row && String(getSelection()) === "") open(row.parentNode, row.nextElementSibling.hidden);
 });
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import urllib.parse
 from collections.abc import Iterable, Sequence
 
 from beam_pipelines.analysis.anomalies import Row
@@ -34,6 +35,7 @@ def render_report(report: Report) -> str:
     )
     environment.globals["SPLIT_COLORS"] = SPLIT_COLORS
     environment.filters |= {
+        "anchor": anchor,
         "bytes": show_bytes,
         "clipped": _clip,
         "commas": "{:,}".format,
@@ -51,13 +53,18 @@ def render_report(report: Report) -> str:
         report=report,
         anomalies=_by_feature(report.anomalies),
         features=describe_features(report),
-        numbers={name: number for number, name in enumerate(columns)},
+        names=list(columns),
         diagram=draw_pipeline(report),
         script=script,
         script_hash=f"sha256-{digest}",
         style=loader.get_source(environment, "page.css")[0],
         version=__version__,
     )
+
+
+def anchor(name: str) -> str:
+    """Returns the fragment of the page's address that leads to a feature."""
+    return f"feature-{urllib.parse.quote(name, safe='')}"
 
 
 def _clip(text: str, characters: int = 120) -> str:
