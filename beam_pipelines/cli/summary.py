@@ -18,6 +18,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
+from beam_pipelines.analysis.expectations import warnings_of
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text
@@ -96,7 +97,7 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
         }
         for name, source in manifest["sources"].items()
     }
-    kept = ("counts", "joins", "timings", "taken")
+    kept = ("counts", "joins", "timings", "taken", "expectations")
     return {
         "dataset": folder,
         "report": files.join(folder, REPORT),
@@ -161,13 +162,18 @@ def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 
 def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
-    """Prints joins that match nothing or multiply rows."""
+    """Prints failed expectations and unlikely joins."""
+    expectations = manifest.get("expectations", ())
+    if expectations:
+        met = sum(entry["holds"] for entry in expectations)
+        print(f"expect   {met:,} of {len(expectations):,} expectations are met", file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)
 
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
-    return [warning for join in joins_of(manifest) for warning in join.warnings()]
+    joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
+    return [*joins, *warnings_of(manifest)]
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:
@@ -282,7 +288,9 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
         for severity, where, what in recorded_anomalies(_anomalies(folder, name), policy)
     ]
     kept = {
-        key: manifest[key] for key in ("counts", "sources", "joins", "taken") if key in manifest
+        key: manifest[key]
+        for key in ("counts", "sources", "joins", "taken", "expectations")
+        if key in manifest
     }
     document = {
         "splits": to_json(described(folder)),

@@ -62,6 +62,7 @@ class Chunk(NamedTuple):
       path: path of the range's file.
       split: name of the split; empty before SplitChunks.
       start: number of its first row in the chunk that it was cut from; 0 for a whole chunk.
+      pieces: for each expectation of the recipe, what was found in the rows; JSON data.
     """
 
     range_number: int
@@ -73,6 +74,7 @@ class Chunk(NamedTuple):
     path: str = ""
     split: str = ""
     start: int = 0
+    pieces: tuple[Any, ...] = ()
 
 
 class ChunkCounts(NamedTuple):
@@ -86,7 +88,7 @@ class ChunkCounts(NamedTuple):
       rows: split name -> rows of the chunk in that split.
       rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are
         none.
-      crc32c, path: as in ``Chunk``.
+      crc32c, path, pieces: as in ``Chunk``.
     """
 
     range_number: int
@@ -96,6 +98,7 @@ class ChunkCounts(NamedTuple):
     rejected: str = ""
     crc32c: int | None = None
     path: str = ""
+    pieces: tuple[Any, ...] = ()
 
 
 def add_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

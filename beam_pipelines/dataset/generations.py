@@ -26,9 +26,11 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
       manifest: of the dataset before.
       added: of the generation, as if it were the whole dataset.
     """
-    latest = ("recipe", "recipe_hash", "directory", "versions", "timings")
+    latest: tuple[str, ...] = ("recipe", "recipe_hash", "directory", "versions", "timings")
+    if "expectations" in added:
+        latest += ("expectations",)
     return (
-        manifest
+        {key: value for key, value in manifest.items() if key != "expectations"}
         | {key: added[key] for key in latest}
         | {
             "splits": {

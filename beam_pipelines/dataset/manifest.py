@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
@@ -62,6 +63,7 @@ def make_manifest(
     generation: int = 1,
     contract: bytes | None = None,
     take: Take | None = None,
+    judged: Sequence[Judged] = (),
 ) -> Manifest:
     """Returns the manifest of a dataset.
 
@@ -78,6 +80,7 @@ def make_manifest(
       generation: number of the generation.
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
+      judged: the expectations.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     manifest = {
@@ -127,6 +130,8 @@ def make_manifest(
             "sample": take.share,
             "unread_bytes": take.unread_bytes,
         }
+    if judged:
+        manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}
 
 
@@ -145,9 +150,9 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
     }
     if is_gathered(base):
         sources[base.source.name]["list"] = inputs_path(base.source.name, number)
-    copied = ("recipe_hash", "directory", "joins", "counts", "versions", "timings")
+    copied = ("recipe_hash", "directory", "joins", "counts", "expectations", "versions", "timings")
     return {"number": number, "splits": splits, "sources": sources} | {
-        key: manifest[key] for key in copied
+        key: manifest[key] for key in copied if key in manifest
     }
 
 

@@ -10,8 +10,10 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.alerts import Alert, find_alerts
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
+from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.report import (
+    ExpectationSummary,
     JoinSummary,
     Report,
     SourceSummary,
@@ -207,6 +209,7 @@ def _manifest(
         plan.generation,
         plan.contract,
         plan.take,
+        result.judged,
     )
     return made if earlier is None else with_generation(earlier.manifest, made)
 
@@ -294,6 +297,17 @@ def _report(
         if baseline and has_accumulators(baseline)
         else {},
         schema=_schema_name(plan),
+        expectations=[
+            ExpectationSummary(
+                each.rule.name,
+                show_condition(each.to_json()),
+                found_of(each.to_json()),
+                each.holds,
+                each.rule.severity,
+                each.first,
+            )
+            for each in result.judged
+        ],
         alerts=[
             *(
                 Alert(f"join with {join.source}", "join", warning)

@@ -22,9 +22,11 @@ from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import EncodeChunks
+from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import CountRightSources, JoinChunks, counts_by_source
+from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
 from beam_pipelines.transforms.preprocess import (
     ANALYZED,
@@ -57,7 +59,7 @@ class ReadSplits(beam.PTransform):
 
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
-    was found unique.
+    was found unique. If an expectation asks for unique values, also ``repeats``.
     """
 
     plan: Plan
@@ -83,6 +85,14 @@ class ReadSplits(beam.PTransform):
             )
         select = SelectOrReject(plan.checks, plan.base) if reject else SelectChunks(plan.select)
         chunks = chunks | "Select" >> select
+        repeats = {}
+        if plan.select.unique:
+            repeats["repeats"] = chunks | "FindRepeats" >> FindRepeats(
+                tuple(range(len(plan.select.unique))),
+                count_partitions(plan.base),
+                self.folders.exchange_of("repeats"),
+            )
+            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes)
         if plan.groups is not None:
             chunks = chunks | "Group" >> GroupRows(
                 plan.groups,
@@ -94,7 +104,7 @@ class ReadSplits(beam.PTransform):
             plan.split, self.folders.rejected_of("base"), plan.recipe.output
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
-        return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys}
+        return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **repeats}
 
 
 class _NoteRead(beam.DoFn):
@@ -229,6 +239,7 @@ class FirstPass(beam.PTransform):
             | "SpillEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
+        repeats = beam.pvalue.AsList(splits["repeats"]) if "repeats" in splits else ()
         has_images = image_column(plan.split.schema, plan.recipe.rename) is not None
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
@@ -240,26 +251,30 @@ class FirstPass(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, chunk_counts, pictures, encoded, rights, *_waits: make_result(
-                    plan,
-                    merge_splits(
-                        statistics,
-                        plan.recipe.split.names,
-                        plan.split.schema,
-                        plan.statistics,
-                        statistics_folder,
-                    ),
-                    chunk_counts,
-                    [load_chunk(chunk) for chunk in pictures],
-                    [load_chunk(chunk) for chunk in encoded],
-                    counts_by_source(rights),
-                    FittedFolders(encoder.fitted, encoder.analyzed),
+                lambda _, statistics, counts, pictures, encoded, rights, repeats, *_waits: (
+                    make_result(
+                        plan,
+                        merge_splits(
+                            statistics,
+                            plan.recipe.split.names,
+                            plan.split.schema,
+                            plan.statistics,
+                            statistics_folder,
+                        ),
+                        counts,
+                        [load_chunk(chunk) for chunk in pictures],
+                        [load_chunk(chunk) for chunk in encoded],
+                        counts_by_source(rights),
+                        FittedFolders(encoder.fitted, encoder.analyzed),
+                        repeats,
+                    )
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
                 beam.pvalue.AsList(samples) if has_images else (),
                 beam.pvalue.AsList(encoded),
                 rights,
+                repeats,
                 *waits,
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
+from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.report import ImageSample, choose_images, image_column
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
@@ -23,6 +24,7 @@ from beam_pipelines.core.tensor_representations import add_representations, drop
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
+from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.serving.job import GraphJob
@@ -31,6 +33,7 @@ from beam_pipelines.serving.schemas import schema_files
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.encodings_store import load_fitted
+from beam_pipelines.transforms.equal_rows import Found
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
@@ -49,6 +52,7 @@ class FirstPassResult:
       fitted, analyzed: as in ``FittedFolders``.
       shards: the shard plan.
       images: sampled images, if rows are images.
+      judged: the expectations of the recipe.
     """
 
     row_counts: RowCounts
@@ -60,6 +64,7 @@ class FirstPassResult:
     analyzed: str
     shards: ShardPlan
     images: tuple[ImageSample, ...] = ()
+    judged: tuple[Judged, ...] = ()
 
 
 class FittedFolders(NamedTuple):
@@ -82,6 +87,7 @@ def make_result(
     encoded: Sequence[Chunk],
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
+    repeats: Iterable[Found] = (),
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 
@@ -93,10 +99,11 @@ def make_result(
       encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
       fitting: folders of the fitted encodings.
+      repeats: of the values that have to be unique.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
-        schema.
+        schema, or an expectation has no value.
     """
     recipe = plan.recipe
     names = recipe.split.names
@@ -133,6 +140,7 @@ def make_result(
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
         images=_images(pictures, plan),
+        judged=judge_rows(plan, chunk_counts, row_counts, repeats),
     )
 
 
@@ -207,10 +215,11 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     stays as it is.
 
     Raises:
-      DataError: an anomaly is not accepted, a join has too few matches or too many, or a row has
-        no label or no record.
+      DataError: an anomaly is not accepted, a join has too few matches or too many, an expectation
+        fails, or a row has no label or no record.
     """
     check_joins_of(plan, result)
+    stop_on_expectations(plan, result.judged, folder)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label

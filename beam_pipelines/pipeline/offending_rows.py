@@ -8,9 +8,10 @@ column ``ROW``, up to a limit of bytes.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,15 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
+from beam_pipelines.analysis.expectations import Place
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.row_chain import split_rows
+from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
+from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
@@ -110,7 +113,7 @@ def find_offenders(
         if reason.severity == Info.ERROR and can_blame_rows(reason.type)
     }
     rows: dict[AnomalyKey, list[Rejected]] = {key: [] for key in reasons}
-    reader = _Reader(plan)
+    reader = RangeReader(plan)
     is_complete = True
     for byte_range in sorted(
         plan.base.ranges, key=lambda byte_range: (byte_range.number_in_file, byte_range.number)
@@ -132,6 +135,13 @@ def find_offenders(
     )
 
 
+class FoundRow(NamedTuple):
+    """The place of a row in its file, and some values."""
+
+    position: Position
+    values: Mapping[str, Any]
+
+
 class _Hit(NamedTuple):
     """An offending row: its number in its range, and the reason."""
 
@@ -140,7 +150,7 @@ class _Hit(NamedTuple):
     reason: str
 
 
-class _Reader:
+class RangeReader:
     """Reads byte ranges; keeps scans and indexes between them."""
 
     def __init__(self, plan: Plan) -> None:
@@ -149,7 +159,7 @@ class _Reader:
         row = pa.field(ROW, pa.int64())
         self._plan = dataclasses.replace(
             plan,
-            select=plan.select.numbered(),
+            select=plan.select.explained(),
             split=dataclasses.replace(plan.split, schema=plan.split.schema.append(row)),
         )
         self.positions = RowPositions(plan.base)
@@ -187,6 +197,37 @@ class _Reader:
             )
             for hit, row in found
         ]
+
+    def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> list[FoundRow]:
+        """Returns rows by their places after selection, in order.
+
+        Args:
+          places: of rows.
+          columns: whose values are shown.
+        """
+        found: dict[Place, FoundRow] = {}
+        ordered = sorted(set(places))
+        for number, own in itertools.groupby(ordered, key=lambda place: place.range_number):
+            found.update(self._rows_of_range(number, list(own), columns))
+        return [found[place] for place in places]
+
+    def _rows_of_range(
+        self, number: int, places: Sequence[Place], columns: Sequence[str]
+    ) -> dict[Place, FoundRow]:
+        byte_range, base = self._plan.base.ranges[number], self._plan.base
+        states = self.positions.quote_states(byte_range)
+        self.read_bytes += byte_range.end - byte_range.start
+        chunks = read.read_range(base, byte_range, states, self._reject)
+        values: dict[Place, tuple[int, dict[str, Any]]] = {}
+        for chunk in select_chunks(self._plan, chunks, self._index):
+            for place in places:
+                if place.part == chunk.part:
+                    row = chunk.batch.slice(place.row, 1)
+                    shown = row.select(columns).to_pylist()[0]
+                    values[place] = row.column(ROW)[0].as_py(), shown
+        rows = sorted({row for row, _ in values.values()})
+        positions = dict(zip(rows, self.positions.find(number, rows), strict=True))
+        return {place: FoundRow(positions[row], shown) for place, (row, shown) in values.items()}
 
     def _hits(
         self,

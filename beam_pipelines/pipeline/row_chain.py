@@ -47,11 +47,22 @@ def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterat
       DataError: an expression has no value for a row, and the recipe rejects no rows; or a row
         fits no split.
     """
-    numbered = number_rows(chunks)
-    for chunk in numbered if plan.take is None else take_chunks(plan.take, numbered):
-        for part in split_chunk(plan.split, _select(plan, chunk, index_of)):
+    for chunk in select_chunks(plan, chunks, index_of):
+        batch = chunk.batch if plan.groups is None else group_batch(chunk.batch, plan.groups)
+        for part in split_chunk(plan.split, chunk._replace(batch=batch)):
             if isinstance(part, Chunk):
                 yield part
+
+
+def select_chunks(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterator[Chunk]:
+    """Joins and selects the chunks of one byte range.
+
+    Args:
+      plan, chunks, index_of: as in ``split_rows``.
+    """
+    numbered = number_rows(chunks)
+    for chunk in numbered if plan.take is None else take_chunks(plan.take, numbered):
+        yield _select(plan, chunk, index_of)
 
 
 def _select(plan: Plan, chunk: Chunk, index_of: IndexOf) -> Chunk:
@@ -59,12 +70,8 @@ def _select(plan: Plan, chunk: Chunk, index_of: IndexOf) -> Chunk:
         index = index_of(step, chunk)
         chunk = _add_nulls(chunk, step) if index is None else join_chunk(chunk, step, index)
     if plan.recipe.on_error.reject:
-        chunk, _ = select_good(chunk, plan.checks)
-    else:
-        chunk = select_chunk(chunk, plan.select)
-    if plan.groups is None:
-        return chunk
-    return chunk._replace(batch=group_batch(chunk.batch, plan.groups))
+        return select_good(chunk, plan.checks)[0]
+    return select_chunk(chunk, plan.select)
 
 
 def _add_nulls(chunk: Chunk, step: JoinStep) -> Chunk:

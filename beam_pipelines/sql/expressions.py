@@ -6,13 +6,9 @@ the cut into batches), on the clock, on chance, or on files, by walking DuckDB's
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
-import json
-import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,13 +18,20 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.core.raw_numbers import raw_numbers
+from beam_pipelines.sql.database import (
+    TABLE,
+    ExpressionError,
+    clean,
+    connection,
+    parsed,
+    quote,
+    registered,
+    walk,
+)
 
 if TYPE_CHECKING:
     import duckdb
 
-_TABLE = "batch"
-_LOCAL = threading.local()
 # Scalar functions that return several rows.
 _ROW_MAKERS = frozenset({"unnest", "unlist", "generate_subscripts", "regexp_split_to_table"})
 # Scalar functions that parse, plan or run whole statements, which may name files.
@@ -60,13 +63,6 @@ _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
 _INFINITE = {pa.date32(): (1 << 31) - 1, pa.timestamp("us"): (1 << 63) - 1}
 
 
-class ExpressionError(Exception):
-    """An expression is not allowed, or has no value.
-
-    The message shows why.
-    """
-
-
 class Expression(NamedTuple):
     """A checked expression.
 
@@ -96,9 +92,9 @@ def parse_expression(
       ExpressionError: it cannot be parsed, is not one expression of one row, or names an unknown
         column.
     """
-    nodes = list(_walk(_parse(sql)))
+    nodes = list(walk(_parse(sql)))
     for node in nodes:
-        if refused := _refused(node):
+        if refused := refused_part(node):
             raise ExpressionError(
                 f"found {refused}; expected an expression over the columns of one row"
             )
@@ -106,7 +102,7 @@ def parse_expression(
         reference["column_names"][0]
         for node in nodes
         if node.get("class") == "LAMBDA"
-        for reference in _walk(node["lhs"])
+        for reference in walk(node["lhs"])
         if reference.get("class") == "COLUMN_REF"
     }
     found = {
@@ -136,7 +132,7 @@ def evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
     inputs = {name: batch.column(name) for name in expression.columns} or {
         "": np.zeros(batch.num_rows, np.int8)
     }
-    result = _run(f"SELECT (\n{expression.sql}\n) FROM {_TABLE}", pa.table(inputs))  # noqa: S608 - SQL is what it is for
+    result = _run(f"SELECT (\n{expression.sql}\n) FROM {TABLE}", pa.table(inputs))  # noqa: S608 - SQL is what it is for
     if len(result) != batch.num_rows:
         raise ExpressionError(
             f"found {len(result)} values for {batch.num_rows} rows, expected one for each row"
@@ -171,22 +167,22 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
     inputs = {name: batch.column(name) for name in expression.columns} | {
         place: np.arange(batch.num_rows)
     }
-    with _registered(pa.table(inputs)) as connection:
-        connection.execute(
-            f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {_TABLE} WHERE {place} = $1"  # noqa: S608
+    with registered(pa.table(inputs)) as database:
+        database.execute(
+            f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {TABLE} WHERE {place} = $1"  # noqa: S608
         )
-        found = [_failure(connection, row) for row in range(batch.num_rows)]
-        connection.execute("DEALLOCATE one")
+        found = [_failure(database, row) for row in range(batch.num_rows)]
+        database.execute("DEALLOCATE one")
     return found
 
 
-def _failure(connection: duckdb.DuckDBPyConnection, row: int) -> str | None:
+def _failure(database: duckdb.DuckDBPyConnection, row: int) -> str | None:
     import duckdb
 
     try:
-        connection.execute(f"EXECUTE one({row})").fetchall()
+        database.execute(f"EXECUTE one({row})").fetchall()
     except duckdb.Error as error:
-        return _clean(str(error))
+        return clean(str(error))
     return None
 
 
@@ -252,54 +248,9 @@ def _fails(batch: pa.RecordBatch, expression: Expression) -> bool:
     return False
 
 
-def quote(name: str) -> str:
-    """Returns a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """Returns this thread's own database.
-
-    It is in memory, with one thread, no files, no extensions, UTC, and locked settings.
-    """
-    import duckdb  # only if there are expressions
-
-    if not hasattr(_LOCAL, "connection"):
-        made = duckdb.connect(
-            ":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""}
-        )
-        for setting in (
-            "autoinstall_known_extensions = false",
-            "autoload_known_extensions = false",
-            "python_enable_replacements = false",
-            "preserve_insertion_order = true",
-            "TimeZone = 'UTC'",
-        ):
-            made.execute(f"SET {setting}")
-        _add_functions(made)
-        made.execute("SET lock_configuration = true")
-        _LOCAL.connection = made
-    connection: duckdb.DuckDBPyConnection = _LOCAL.connection
-    return connection
-
-
-def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Adds ``raw(numbers)``, which has no equal in DuckDB."""
-
-    def raw(*arguments: pa.Array) -> pa.Array:
-        if len(arguments) != 1:
-            raise pa.ArrowInvalid(
-                f"raw() of {len(arguments)} values, expected one: a number, or a list such as "
-                "raw([a, b])"
-            )
-        return raw_numbers(columns.only_chunk(arguments[0]))
-
-    connection.create_function("raw", raw, None, "BLOB", type="arrow", null_handling="special")
-
-
 def _run(query: str, table: pa.Table) -> pa.Table:
-    with _registered(table) as connection:
-        found = connection.sql(query)
+    with registered(table) as database:
+        found = database.sql(query)
         kind = found.types[0]
         while kind.id in ("list", "array"):
             kind = kind.children[0][1]
@@ -311,34 +262,13 @@ def _run(query: str, table: pa.Table) -> pa.Table:
         return found.to_arrow_table()
 
 
-@contextlib.contextmanager
-def _registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Gives the connection with a table registered.
+def statement_of(sql: str) -> dict[str, Any]:
+    """Returns DuckDB's parse tree of a statement that selects one expression.
 
     Raises:
-      ExpressionError: DuckDB raised an error in the body.
+      ExpressionError: the text is not one expression.
     """
-    import duckdb
-
-    connection = _connection()
-    connection.register(_TABLE, table)
-    try:
-        yield connection
-    except duckdb.Error as error:
-        raise ExpressionError(_clean(str(error))) from error
-    finally:
-        connection.unregister(_TABLE)
-
-
-def _clean(message: str) -> str:
-    """Returns DuckDB's message without the query around the expression."""
-    message = re.sub(r"Python exception occurred while executing the UDF: \w+: ", "", message)
-    return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:", message)[0].split())
-
-
-def _parse(sql: str) -> dict[str, Any]:
-    """Returns DuckDB's parse tree of one expression."""
-    tree = _parsed(f"SELECT (\n{sql}\n)")
+    tree = parsed(f"SELECT (\n{sql}\n)")
     statements = tree["statements"]
     select = statements[0]["node"] if len(statements) == 1 else {}
     # A text such as "1) FROM t WHERE (true" closes our bracket: then there is more than one
@@ -354,39 +284,26 @@ def _parse(sql: str) -> dict[str, Any]:
     )
     if not simple:
         raise ExpressionError("found a whole statement or several values, expected one expression")
-    _parsed(
+    parsed(
         f"SELECT {sql}"
     )  # a text such as "true) OR (true" is an expression only within our brackets
-    expression: dict[str, Any] = select["select_list"][0]
-    return expression
-
-
-def _parsed(statement: str) -> dict[str, Any]:
-    rows = _connection().execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
-    tree: dict[str, Any] = json.loads(rows[0][0])
-    if tree["error"]:
-        raise ExpressionError(_clean(str(tree["error_message"])))
     return tree
 
 
-def _walk(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yields every object of a parse tree."""
-    if isinstance(tree, dict):
-        yield tree
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for item in tree:
-            yield from _walk(item)
+def _parse(sql: str) -> dict[str, Any]:
+    """Returns DuckDB's parse tree of one expression."""
+    expression: dict[str, Any] = statement_of(sql)["statements"][0]["node"]["select_list"][0]
+    return expression
 
 
-def _refused(node: Mapping[str, Any]) -> str | None:
+def refused_part(node: Mapping[str, Any]) -> str | None:
     """Returns why one node of a parse tree is refused, or ``None``."""
     if node.get("class") in _REFUSED_CLASSES:
         return _REFUSED_CLASSES[node["class"]]
     if node.get("class") != "FUNCTION":
         return None
     name = str(node["function_name"]).lower()
-    kind = _function_kinds().get(name)
+    kind = function_kinds().get(name)
     return None if kind is None else f"the function '{name}', {kind}"
 
 
@@ -414,7 +331,7 @@ def _resolve(
         raise ExpressionError(
             f"found '{name}', which may be any of {matches}; write it exactly, in quotes"
         )
-    if kind := _function_kinds().get(name.lower()):
+    if kind := function_kinds().get(name.lower()):
         raise ExpressionError(
             f"found '{name}', {kind}; expected an expression over the columns of one row"
         )
@@ -425,10 +342,10 @@ def _resolve(
 
 
 @functools.cache
-def _function_kinds() -> dict[str, str]:
+def function_kinds() -> dict[str, str]:
     """Returns refused function -> reason, from DuckDB's catalogue."""
     rows = (
-        _connection()
+        connection()
         .execute(
             "SELECT DISTINCT lower(function_name), function_type, stability, macro_definition FROM "
             "duckdb_functions()"
@@ -470,7 +387,7 @@ def _called(definition: str) -> list[str]:
     A name without brackets, such as ``current_date``, may be one.
     """
     try:
-        nodes = list(_walk(_parse(definition)))
+        nodes = list(walk(_parse(definition)))
     except ExpressionError:  # a macro that is a whole query
         return []
     names = [node.get("function_name") or "".join(node.get("column_names", ())) for node in nodes]

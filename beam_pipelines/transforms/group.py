@@ -106,6 +106,7 @@ def _chunk_without_rows(range_number: int, about: Any, plan: GroupPlan) -> Chunk
         rejected,
         about["crc32c"],
         about["path"],
+        pieces=about["pieces"],
     )
 
 

@@ -23,13 +23,8 @@ from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
 from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sql.expressions import (
-    Expression,
-    ExpressionError,
-    evaluate,
-    failing_rows,
-    failures,
-)
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.expressions import Expression, evaluate, failing_rows, failures
 from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select import (

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
-import fractions
 import itertools
-import math
 import struct
 from collections.abc import Mapping, Sequence
 
 import google_crc32c
 
+from beam_pipelines.core.budgets import allowed_rows, show_budget
 from beam_pipelines.core.chunks import ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Recipe
@@ -209,23 +207,8 @@ def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
     if source.rejected <= allowed_rows(budget, total):
         return
     shown = "".join(f"\n  {rejected.describe()}" for rejected in source.rejected_rows[:_SHOWN_ROWS])
-    written = (
-        str(budget)
-        if isinstance(budget, int)
-        else f"{(decimal.Decimal(repr(budget)) * 100).normalize():f}%"
-    )
     raise DataError(
         f"source '{name}': {source.rejected:,} of {total:,} rows are bad "
         f"({source.rejected / total:.2%}), more than "
-        f"'on_error: {{reject: {written}}}' allows. The first ones:{shown}"
-    )
-
-
-def allowed_rows(budget: float, total: int) -> int:
-    """Returns how many of ``total`` rows may be rejected.
-
-    A share is computed exactly from its decimals, and rounded down.
-    """
-    return (
-        budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)
+        f"'on_error: {{reject: {show_budget(budget)}}}' allows. The first ones:{shown}"
     )

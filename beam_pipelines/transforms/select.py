@@ -7,13 +7,17 @@ DuckDB is not loaded.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis.expectations import Expected
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
@@ -21,12 +25,14 @@ from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.images.columns import first_damage, image_columns
-from beam_pipelines.sql.expressions import (
-    Expression,
-    ExpressionError,
-    evaluate,
-    find_row,
-    parse_expression,
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.expressions import Expression, evaluate, find_row, parse_expression
+from beam_pipelines.transforms.equal_rows import hash_name, hash_values
+from beam_pipelines.transforms.expect import (
+    check_rows,
+    failing_expectation,
+    plan_expectations,
+    unique_arguments,
 )
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.split_key import SplitKey
@@ -46,6 +52,21 @@ class SelectError(ValueError):
         super().__init__(found)
         self.expression = expression
         self.batch = batch
+
+    @property
+    def where(self) -> str:
+        """The expression in words."""
+        name = self.expression.name
+        return "filter" if name == "filter" else f"derived column '{name}'"
+
+
+class ExpectError(SelectError):
+    """A condition of an expectation has no value for a row."""
+
+    @property
+    def where(self) -> str:
+        """The expectation in words."""
+        return f"expectation '{self.expression.name}'"
 
 
 class DamagedImageError(ValueError):
@@ -73,6 +94,9 @@ class SelectPlan(PickledOnce):
       rename: columns that get a new name first.
       images: derived columns of images, which are decoded to check them.
       limits: of an image's pixels.
+      expected: the expectations, which see all columns before ``drop`` and ``keep``.
+      seen: the columns that they name.
+      unique: arguments of their ``unique``, whose hashes chunks get as columns.
     """
 
     filter: Expression | None
@@ -82,12 +106,24 @@ class SelectPlan(PickledOnce):
     rename: Names = dataclasses.field(default_factory=dict)
     images: tuple[str, ...] = ()
     limits: Limits = Limits()  # noqa: RUF009 (it is frozen)
+    expected: tuple[Expected, ...] = ()
+    seen: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
+    unique: tuple[tuple[Expression, ...], ...] = ()
 
     def numbered(self) -> SelectPlan:
         """Returns the plan that keeps the column ``ROW`` as well."""
         if ROW in self.schema.names:
             return self
         return dataclasses.replace(self, schema=self.schema.append(pa.field(ROW, pa.int64())))
+
+    def explained(self) -> SelectPlan:
+        """Returns the plan that keeps the columns of expectations.
+
+        It keeps ``ROW``, too, and checks nothing.
+        """
+        more = [field for field in self.seen if field.name not in self.schema.names]
+        schema = pa.schema([*self.schema, *more])
+        return dataclasses.replace(self, schema=schema, expected=(), unique=()).numbered()
 
 
 def plan_select(
@@ -122,12 +158,25 @@ def plan_select(
             del problems[before]  # it is right but for a column that could not be derived
         broken.add(name)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
+    expected = () if broken else plan_expectations(recipe.expect, empty, problems)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
-    return SelectPlan(condition, tuple(derive), kept, key, recipe.rename, images, recipe.limits)
+    named = {name for each in expected for name in each.condition.columns}
+    return SelectPlan(
+        condition,
+        tuple(derive),
+        kept,
+        key,
+        recipe.rename,
+        images,
+        recipe.limits,
+        expected,
+        pa.schema([field for field in empty.schema if field.name in named]),
+        unique_arguments(expected),
+    )
 
 
 def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Expression | None:
@@ -219,17 +268,32 @@ def select_batch(
       DataError: an expression has no value for a row, and the message shows both; or a derived
         image is not whole.
     """
-    try:
+    with explained(path):
         return select_rows(plan, batch)
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Raises ``DataError`` for the errors of a selection in the body.
+
+    Args:
+      path: file of the rows.
+    """
+    try:
+        yield
     except SelectError as error:
         expression = error.expression
-        row = find_row(error.batch, expression)
-        columns = [] if row is None else expression.columns
-        values = [f"{name}: {error.batch.column(name)[row].as_py()!r}" for name in columns]
-        where = "filter" if expression.name == "filter" else f"derived column '{expression.name}'"
+        columns = expression.columns
+        row = find_row(error.batch, expression) if columns else None
+        values = [
+            f"{name}: {error.batch.column(name)[row].as_py()!r}"
+            for name in (() if row is None else columns)
+        ]
+        shown = ", ".join(value[:_SHOWN_CHARACTERS] for value in values)
+        place = f" in the row {{{shown}}}" if shown else ""
         raise DataError(
-            f"{path}, {where} ({expression.sql}): found {error} in the row "
-            f"{{{', '.join(value[:_SHOWN_CHARACTERS] for value in values)}}}, expected a value. "
+            f"{path}, {error.where} ({expression.sql}): found {error}{place}, "
+            "expected a value. "
             "Use TRY_CAST or TRY, which "
             "give NULL instead, or filter such rows out."
         ) from error
@@ -244,6 +308,16 @@ def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch
       SelectError: an expression has no value for a row.
       DamagedImageError: a derived image is not whole.
     """
+    left, filtered = _derived(plan, batch)
+    return left.select(plan.schema.names), filtered
+
+
+def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """Returns the remaining rows with all columns.
+
+    Returns:
+      The rows, and the number of rows filtered out.
+    """
     left = batch = rename_batch(batch, plan.rename)
     if plan.filter is not None:
         mask = pc.fill_null(_evaluate(batch, plan.filter), False)
@@ -254,7 +328,7 @@ def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch
         left = _append(left, expression.name, _evaluate(left, expression))
     for column, found in first_damage(left, plan.images, plan.limits).values():
         raise DamagedImageError(found, column)
-    return left.select(plan.schema.names), batch.num_rows - left.num_rows
+    return left, batch.num_rows - left.num_rows
 
 
 def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
@@ -282,6 +356,38 @@ class SelectChunks(beam.PTransform):
 
 
 def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
-    """Selects rows and columns of one chunk; adds ``filtered`` to its counts."""
-    batch, filtered = select_batch(plan, chunk.batch, chunk.path)
-    return chunk._replace(batch=batch, counts=add_counts(chunk.counts, {"filtered": filtered}))
+    """Selects rows and columns of one chunk, and checks the expectations.
+
+    Its counts get ``filtered``. Hashes of ``unique`` follow the columns.
+    """
+    with explained(chunk.path):
+        rows, filtered = _derived(plan, chunk.batch)
+        pieces, hashes = _checked(plan, rows)
+        batch = rows.select(plan.schema.names)
+        for number, column in enumerate(hashes):
+            batch = _append(batch, hash_name(number), column)
+    counts = add_counts(chunk.counts, {"filtered": filtered})
+    return chunk._replace(batch=batch, counts=counts, pieces=pieces)
+
+
+def _checked(
+    plan: SelectPlan, rows: pa.RecordBatch
+) -> tuple[tuple[Any, ...], tuple[pa.Array, ...]]:
+    """Returns the pieces of the expectations, and the hashes of each ``unique``.
+
+    Raises:
+      ExpectError: one of them has no value.
+    """
+    try:
+        pieces = check_rows(plan.expected, rows)
+        return pieces, tuple(
+            hash_values([evaluate(rows, each) for each in arguments], skips_null=True)
+            for arguments in plan.unique
+        )
+    except ExpressionError as error:
+        failing = failing_expectation(plan.expected, rows)
+        expected, found = failing or (plan.expected[0], str(error))
+        is_row = isinstance(expected.condition, Expression)
+        columns = expected.condition.columns if is_row else ()
+        expression = Expression(expected.rule.name, expected.rule.sql, columns)
+        raise ExpectError(found, expression, rows) from error

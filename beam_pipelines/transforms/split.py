@@ -432,6 +432,7 @@ def split_chunk(
         rejected,
         chunk.crc32c,
         chunk.path,
+        chunk.pieces,
     )
     batch = chunk.batch.select(plan.schema.names)
     for index, (name, count) in enumerate(zip(plan.names, rows, strict=True)):

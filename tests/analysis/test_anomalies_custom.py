@@ -23,7 +23,7 @@ from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.structs import FEATURE_TYPE, to_struct
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.sql.expressions import ExpressionError
+from beam_pipelines.sql.database import ExpressionError
 
 Info = anomalies_pb2.AnomalyInfo
 SCHEMA = text_format.Parse(

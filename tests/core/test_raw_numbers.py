@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.raw_numbers import raw_numbers
-from beam_pipelines.sql.expressions import ExpressionError, evaluate, parse_expression
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.expressions import evaluate, parse_expression
 
 TYPES = {
     pa.float64(): ("d", st.floats()),

@@ -82,6 +82,10 @@ name: histories
 sources: {visits: {path: visits.csv, types: {comment: text}}}
 sequence: {group_by: user, order_by: [day, seconds, shop, comment], max_length: 12}
 filter: seconds IS NOT NULL AND comment IS NOT NULL
+expect:
+  - {name: long, row: seconds >= 30, severity: warn}
+  - {name: spread, column: stddev(seconds) < 1 OR avg(seconds / 7) > 100, severity: warn}
+  - {name: keys, column: "unique(user, day) OR monotone(day)", severity: warn}
 split: {train: 0.6, eval: 0.4, by: [user]}
 output: {num_shards: 2, compression: zlib, shuffle_seed: 1}
 """

@@ -75,6 +75,7 @@ def test_it_follows_content(folder):
         ("contract.pbtxt", "INT", "INT presence { min_count: 1 }"),
         ("module.py", "return", "return  "),
         ("recipe.yaml", "name: clicks", "name: click"),
+        ("recipe.yaml", "from: clicks", "from: clicks\nexpect: [{name: n, row: n > 0}]"),
     ],
 )
 def test_any_change_changes_it(folder, name, old, new):

@@ -107,7 +107,7 @@ def found(
 
 
 def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
-    reader = offending_rows._Reader(planned)
+    reader = offending_rows.RangeReader(planned)
     tables: dict[str, list[TableStatistics]] = {}
     for byte_range in planned.base.ranges:
         chunks = list(

@@ -16,8 +16,9 @@ from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
-from beam_pipelines.sql import expressions
-from beam_pipelines.sql.expressions import ExpressionError, evaluate, parse_expression
+from beam_pipelines.sql import database
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.expressions import evaluate, parse_expression
 
 SENTINEL = "sentinel-7c1f0e"
 # FILE is a file with the sentinel, NAME an environment variable with it.
@@ -171,7 +172,7 @@ def test_the_connection_is_locked(filled: str, text: str) -> None:
     some_python_table = pa.table({"a": [SENTINEL]})
     before = sorted(os.listdir("."))
     with pytest.raises(duckdb.Error) as error:
-        expressions._connection().execute(put(text, filled)).fetchall()
+        database.connection().execute(put(text, filled)).fetchall()
     assert SENTINEL not in str(error.value)
     assert sorted(os.listdir(".")) == before
     assert Path(filled).read_text() == f"content\n{SENTINEL}\n"

@@ -24,6 +24,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_pipelines.core.budgets import allowed_rows
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline import convert
@@ -33,7 +34,6 @@ from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.reject import _SelectOrReject
 from beam_pipelines.transforms.rejected_rows import store_rejected, write_rejected
-from beam_pipelines.transforms.row_counts import allowed_rows
 from beam_pipelines.transforms.row_positions import RowPositions
 
 pytestmark = pytest.mark.end_to_end

@@ -17,7 +17,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.sql import expressions
+from beam_pipelines.sql import database, expressions
 from beam_pipelines.transforms import select
 
 BATCH = pa.record_batch(
@@ -166,7 +166,7 @@ def test_drop_and_keep_do_not_touch_duckdb(monkeypatch):
 
     The order of the columns stays.
     """
-    monkeypatch.setattr(expressions, "_connection", None)
+    monkeypatch.setattr(database, "connection", None)
     assert selected(drop=("a", "raw", "tags"))[0].schema.names == ["b.c", "Lo w", 'qu"ote']
     assert selected(keep=("tags", "a"))[0].schema.names == ["a", "tags"]
     batch, filtered = selected()
@@ -247,14 +247,14 @@ def test_refused_expressions(sql, said):
 
 def test_every_volatile_function_and_aggregate_is_refused():
     """Every aggregate and inconsistent function of DuckDB's catalogue is refused."""
-    rows = expressions._connection().execute(
+    rows = database.connection().execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() "
         "WHERE function_type = 'aggregate' OR stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')"
     )
     names = [name for (name,) in rows.fetchall()]
     assert len(names) > 80
     for name in names:
-        with pytest.raises(expressions.ExpressionError):
+        with pytest.raises(database.ExpressionError):
             expressions.parse_expression("new", f'"{name}"(a)', ["a"])
 
 
@@ -347,7 +347,7 @@ def test_failing_expression_shows_expression_and_row(keys, said):
 
 def test_settings_are_locked():
     """The database reads no files, loads no extensions, and keeps its settings."""
-    connection = expressions._connection()
+    connection = database.connection()
     for statement in (
         "SELECT * FROM read_text('/etc/hostname')",
         "SET enable_external_access = true",

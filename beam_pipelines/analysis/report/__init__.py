@@ -5,6 +5,7 @@ from __future__ import annotations
 from beam_pipelines.analysis.report.images import choose_images, image_column
 from beam_pipelines.analysis.report.page import render_report
 from beam_pipelines.analysis.report.values import (
+    ExpectationSummary,
     ImageSample,
     JoinSummary,
     Report,
@@ -13,6 +14,7 @@ from beam_pipelines.analysis.report.values import (
 )
 
 __all__ = [
+    "ExpectationSummary",
     "ImageSample",
     "JoinSummary",
     "Report",

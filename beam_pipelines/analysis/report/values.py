@@ -63,6 +63,20 @@ class JoinSummary(NamedTuple):
     added: int = 0
 
 
+class ExpectationSummary(NamedTuple):
+    """An expectation of the recipe.
+
+    ``condition`` and ``found`` are texts, ``first`` says where the first offending rows are.
+    """
+
+    name: str
+    condition: str
+    found: str
+    holds: bool
+    severity: str
+    first: Sequence[str] = ()
+
+
 class ImageSample(NamedTuple):
     """An encoded image of a split.
 
@@ -113,6 +127,7 @@ class Report:
       schema: path of the recipe's schema; ``None``: it was inferred from the data.
       alerts: what is suspicious, though the schema may allow it.
       class_names: column of ids -> the name of each class.
+      expectations: of the recipe.
     """
 
     name: str
@@ -132,6 +147,7 @@ class Report:
     schema: str | None = None
     alerts: Sequence[Alert] = ()
     class_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    expectations: Sequence[ExpectationSummary] = ()
 
     @property
     def errors(self) -> int:

@@ -25,9 +25,9 @@ def fingerprint_of(plan: Plan) -> str:
 
     Conversions with equal fingerprints write the same shards.
 
-    The hash includes the recipe and its date, this package's version, the contract, the severities
-    and conditions of anomalies, the recipe's user functions, and the path and content of every
-    input file. Local files are read once.
+    The hash includes the recipe, its expectations and its date, this package's version, the
+    contract, the severities and conditions of anomalies, the recipe's user functions, and the path
+    and content of every input file. Local files are read once.
 
     Raises:
       DataError: a file cannot be read.
@@ -43,6 +43,8 @@ def fingerprint_of(plan: Plan) -> str:
     if plan.policy.overrides or plan.policy.validations:
         policy = repr((plan.policy.overrides, plan.policy.validations))
         digest.update(hashlib.sha256(policy.encode()).digest())
+    if plan.recipe.expect:
+        digest.update(hashlib.sha256(repr(plan.recipe.expect).encode()).digest())
     for name in sorted(plan.sources):
         paths = sorted(set(_paths(plan.sources[name])))
         digest.update(f"{name}: {len(paths)}\n".encode())

@@ -140,6 +140,7 @@ def send_counts(chunk: Chunk) -> Message:
         "rejected": chunk.rejected,
         "crc32c": chunk.crc32c,
         "path": chunk.path,
+        "pieces": chunk.pieces,
     }
     empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
     return Message(

@@ -18,12 +18,8 @@ from beam_pipelines.analysis.statistics.structs import FEATURE_TYPE, to_struct
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.schema_features import name_of
-from beam_pipelines.sql.expressions import (
-    Expression,
-    ExpressionError,
-    evaluate,
-    parse_expression,
-)
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 
 # TFDV's name of the rows that are not a slice; an empty name means it too.
 _ALL_EXAMPLES = "All Examples"

@@ -1,0 +1,427 @@
+"""SQL conditions of whole columns, computed chunk by chunk.
+
+Each aggregate of a condition is a few values of a chunk, its pieces, and a rule that merges the
+pieces of all chunks in order. Sums are exact for whole numbers, and rounded once for others. The
+rest of the condition is evaluated once, on the merged values.
+"""
+
+from __future__ import annotations
+
+import copy
+import decimal
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.sql.database import (
+    TABLE,
+    ExpressionError,
+    connection,
+    parsed,
+    registered,
+    walk,
+)
+from beam_pipelines.sql.expressions import (
+    Expression,
+    function_kinds,
+    parse_expression,
+    refused_part,
+    statement_of,
+)
+
+# Numbers of a chunk that an aggregate is merged of, in order; ``None`` is null.
+Piece = tuple[Any, ...]
+UNIQUE, MONOTONE = "unique", "monotone"
+_VARIANCES = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
+# Aggregate -> templates of its pieces: function, and ``double`` if its argument is cast.
+_PIECES: dict[str, tuple[tuple[str, bool], ...]] = {
+    **{
+        name: ((name, False),)
+        for name in ("count_star", "count", "count_if", "sum", "min", "max", "bool_and", "bool_or")
+    },
+    "avg": (("sum", False), ("count", False)),
+    **dict.fromkeys(_VARIANCES, (("count", False), ("avg", True), ("var_pop", True))),
+    UNIQUE: (),
+    MONOTONE: (),
+}
+_SAME = {"countif": "count_if", "mean": "avg"}
+_KNOWN = (
+    "count, count_if, sum, avg, min, max, stddev, stddev_pop, variance, var_pop, bool_and, "
+    f"bool_or, {UNIQUE} and {MONOTONE}"
+)
+
+
+class Call(NamedTuple):
+    """An aggregate of a condition.
+
+    Attributes:
+      name: of the function.
+      sql: its text.
+      pieces: SQL of the pieces of a chunk.
+      arguments: of ``unique`` and ``monotone``.
+      type: DuckDB's type of its value.
+    """
+
+    name: str
+    sql: str
+    pieces: tuple[str, ...]
+    arguments: tuple[Expression, ...]
+    type: str
+
+
+class Condition(NamedTuple):
+    """A checked condition of whole columns.
+
+    Attributes:
+      name: of the expectation.
+      sql: its text.
+      columns: the columns that it needs.
+      calls: its aggregates, in order.
+      rest: the condition with ``value0``, ``value1``, … in place of the aggregates.
+    """
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    calls: tuple[Call, ...]
+    rest: str
+
+
+def parse_condition(name: str, sql: str, empty: pa.RecordBatch) -> Condition:
+    """Checks a condition of whole columns.
+
+    Args:
+      name: of the expectation.
+      sql: one SQL condition of aggregates.
+      empty: a batch without rows, of the columns that it may use.
+
+    Raises:
+      ExpressionError: it cannot be parsed, has no aggregate, one that cannot be merged, or a column
+        outside of one, or is no condition.
+    """
+    statement = statement_of(_quoted_unique(sql))
+    found: list[dict[str, Any]] = []
+    rest = _cut(statement["statements"][0]["node"]["select_list"][0], found)
+    for node in walk(rest):
+        if refused := refused_part(node):
+            raise ExpressionError(f"found {refused}; expected a condition of aggregates")
+        if node.get("class") == "COLUMN_REF" and not _is_value(node):
+            column = ".".join(node["column_names"])
+            raise ExpressionError(
+                f"found column '{column}' outside of an aggregate, expected one such as "
+                f"avg({column})"
+            )
+    if not found:
+        raise ExpressionError("found no aggregate, expected one such as avg(x); 'row' has none")
+    columns: set[str] = set()
+    calls = tuple(_call(statement, node, empty, columns) for node in found)
+    condition = Condition(name, sql, tuple(sorted(columns)), calls, _text(statement, rest))
+    types = _types(_with_values(condition, [None] * len(calls)), {})
+    if types[0] not in ("BOOLEAN", '"NULL"'):
+        raise ExpressionError(f"found a value of type {types[0]}, expected a condition")
+    return condition
+
+
+def merged_value(call: Call, pieces: Sequence[Piece]) -> Any:
+    """Returns the value of an aggregate over chunks; ``None`` is null.
+
+    Args:
+      call: other than ``unique``.
+      pieces: of all chunks, in order.
+    """
+    if call.name in _VARIANCES:
+        return _variance(call.name, pieces)
+    return _MERGES[call.name](pieces)
+
+
+def holds(condition: Condition, values: Sequence[Any]) -> bool | None:
+    """Whether a condition is true, or ``None`` if it is null.
+
+    Args:
+      condition: from ``parse_condition``.
+      values: of its aggregates.
+
+    Raises:
+      ExpressionError: it has no value.
+    """
+    ((found,),) = _rows(_with_values(condition, values), {})
+    return None if found is None else bool(found)
+
+
+def select_values(batch: pa.RecordBatch, columns: Sequence[str], sql: Sequence[str]) -> Piece:
+    """Returns the values of SQL aggregates over a batch.
+
+    Numbers stay numbers and booleans booleans; decimals, dates and times are texts.
+
+    Raises:
+      ExpressionError: one of them has no value.
+    """
+    inputs = {name: batch.column(name) for name in columns}
+    (row,) = _rows(_query(sql), inputs, batch.num_rows)
+    return tuple(map(plain_value, row))
+
+
+def _rows(query: str, inputs: Mapping[str, pa.Array], num_rows: int = 0) -> list[tuple[Any, ...]]:
+    # A table without columns has no rows.
+    table = pa.table(inputs or {"": pa.nulls(num_rows, pa.int8())})
+    with registered(table) as database:
+        found: list[tuple[Any, ...]] = database.execute(query).fetchall()
+        return found
+
+
+def _types(query: str, inputs: Mapping[str, pa.Array]) -> list[str]:
+    """Returns DuckDB's types of the columns of a query."""
+    with registered(pa.table(inputs or {"": pa.nulls(0, pa.int8())})) as database:
+        return [str(type_) for type_ in database.sql(query).types]
+
+
+def _query(sql: Sequence[str]) -> str:
+    return f"SELECT {', '.join(sql)} FROM {TABLE}"  # noqa: S608 - SQL is what it is for
+
+
+def plain_value(value: Any) -> Any:
+    """Returns a value of DuckDB or Arrow as JSON data."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return str(value) if isinstance(value, decimal.Decimal) else value.isoformat()
+
+
+def _quoted_unique(sql: str) -> str:
+    """Puts quotes around ``unique``, which is a keyword of SQL."""
+    import duckdb  # only if there are expressions
+
+    data, keyword = sql.encode(), str(duckdb.token_type.keyword)
+    for offset, kind in reversed(duckdb.tokenize(sql)):
+        word = data[offset : offset + len(UNIQUE)]
+        if str(kind) == keyword and word.lower() == UNIQUE.encode():
+            data = data[:offset] + b'"unique"' + data[offset + len(word) :]
+    return data.decode()
+
+
+def _cut(tree: Any, found: list[dict[str, Any]]) -> Any:
+    """Returns a tree with names in place of its aggregates.
+
+    It appends the aggregates to ``found``.
+    """
+    if isinstance(tree, list):
+        return [_cut(item, found) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("class") == "FUNCTION" and _is_aggregate(_function(tree)):
+        found.append(tree)
+        return {
+            "class": "COLUMN_REF",
+            "type": "COLUMN_REF",
+            "alias": "",
+            "column_names": [f"{_VALUE}{len(found) - 1}"],
+        }
+    return {key: _cut(item, found) for key, item in tree.items()}
+
+
+_VALUE = "\ufdd0value"  # no column's name has this character
+
+
+def _is_value(node: Mapping[str, Any]) -> bool:
+    return str(node["column_names"][0]).startswith(_VALUE)
+
+
+def _function(node: Mapping[str, Any]) -> str:
+    name = str(node["function_name"]).lower()
+    return _SAME.get(name, name)
+
+
+def _is_aggregate(name: str) -> bool:
+    return name in _PIECES or function_kinds().get(name) == "which would see one batch only"
+
+
+def _arguments(node: Mapping[str, Any]) -> list[Any]:
+    """Returns the arguments of a function, for DuckDB 1 or 2."""
+    if "arguments" in node:
+        return [argument["expression"] for argument in node["arguments"]]
+    return list(node["children"])
+
+
+def _call(
+    statement: Mapping[str, Any], node: dict[str, Any], empty: pa.RecordBatch, columns: set[str]
+) -> Call:
+    name, arguments, sql = _function(node), _arguments(node), _text(statement, node)
+    if name not in _PIECES:
+        raise ExpressionError(
+            f"found the aggregate '{name}', which cannot be merged from parts of the rows, "
+            f"expected one of {_KNOWN}"
+        )
+    if node["distinct"] or (node["order_bys"] or {}).get("orders"):
+        raise ExpressionError(
+            f"found DISTINCT or ORDER BY in {sql}, which cannot be merged from parts of the rows; "
+            "unique(x) says whether every value is another one"
+        )
+    most = 1 if name not in (UNIQUE, "count_star") else len(arguments)
+    if len(arguments) != most or (name == UNIQUE and not arguments):
+        raise ExpressionError(f"found {len(arguments)} arguments of {name}, expected 1")
+    if node["filter"] is not None and name in (UNIQUE, MONOTONE):
+        raise ExpressionError(f"found FILTER with {name}, expected {name}(CASE WHEN … THEN x END)")
+    inner = [*arguments, *([] if node["filter"] is None else [node["filter"]])]
+    parsed_inner = [
+        parse_expression(name, _text(statement, each), empty.schema.names) for each in inner
+    ]
+    columns.update(column for each in parsed_inner for column in each.columns)
+    pieces = tuple(
+        _text(statement, _renamed(node, function, is_cast)) for function, is_cast in _PIECES[name]
+    )
+    return Call(
+        name,
+        sql.replace('"unique"', UNIQUE).replace("count_star()", "count(*)"),
+        pieces,
+        tuple(parsed_inner) if name in (UNIQUE, MONOTONE) else (),
+        _type(name, sql, pieces, parsed_inner, empty),
+    )
+
+
+def _type(
+    name: str, sql: str, pieces: Sequence[str], inner: Sequence[Expression], empty: pa.RecordBatch
+) -> str:
+    """Returns DuckDB's type of an aggregate's value."""
+    inputs = {column: empty.column(column) for each in inner for column in each.columns}
+    if name == UNIQUE:
+        return "BOOLEAN"
+    asked = [f"({inner[0].sql})"] if name == MONOTONE else pieces
+    types = _types(_query(asked), inputs)
+    if name in ("min", "max", MONOTONE) and (
+        types[0] in ("VARCHAR", "BLOB", "INTERVAL", "UUID", "BIT")
+        or (types[0].endswith(("]", ")")) and not types[0].startswith("DECIMAL"))
+    ):
+        raise ExpressionError(
+            f"found {sql} of type {types[0]}, expected a number, date, time or boolean"
+        )
+    if name == MONOTONE:
+        return "BOOLEAN"
+    return "DOUBLE" if name == "avg" or name in _VARIANCES else types[0]
+
+
+def _renamed(node: Mapping[str, Any], function: str, is_cast: bool) -> dict[str, Any]:
+    """Returns a call with another function, maybe of the argument as DOUBLE."""
+    new = copy.deepcopy(dict(node)) | {"function_name": function}
+    if "qualified_name" in new:
+        new["qualified_name"]["path"][-1] = function
+    if is_cast:
+        (argument,) = _arguments(new)
+        cast = dict(_cast_tree())
+        cast["child"] = argument
+        if "arguments" in new:
+            new["arguments"][0]["expression"] = cast
+        else:
+            new["children"] = [cast]
+    return new
+
+
+@functools.cache
+def _cast_tree() -> dict[str, Any]:
+    tree: dict[str, Any] = parsed("SELECT CAST(x AS DOUBLE)")
+    cast: dict[str, Any] = tree["statements"][0]["node"]["select_list"][0]
+    return cast
+
+
+def _text(statement: Mapping[str, Any], expression: Mapping[str, Any]) -> str:
+    """Returns an expression of a statement's tree as SQL."""
+    tree = copy.deepcopy(dict(statement))
+    tree["statements"][0]["node"]["select_list"] = [expression]
+    rows = connection().execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
+    return str(rows[0][0]).removeprefix("SELECT ")
+
+
+def _with_values(condition: Condition, values: Sequence[Any]) -> str:
+    """Returns a query of the condition on values."""
+    made = ", ".join(
+        f'CAST({_literal(value)} AS {call.type}) AS "{_VALUE}{number}"'
+        for number, (call, value) in enumerate(zip(condition.calls, values, strict=True))
+    )
+    return f"SELECT {condition.rest} FROM (SELECT {made})"  # noqa: S608 - SQL is what it is for
+
+
+def _literal(value: Any) -> str:
+    return "NULL" if value is None else f"'{value}'"
+
+
+def _present(pieces: Sequence[Piece]) -> list[Any]:
+    return [piece[0] for piece in pieces if piece[0] is not None]
+
+
+def _add(values: Sequence[Any]) -> Any:
+    """Returns a sum, rounded once; ``None`` of no values."""
+    if not values:
+        return None
+    if isinstance(values[0], str):
+        return str(sum(map(decimal.Decimal, values)))
+    if isinstance(values[0], float):
+        finite = all(map(math.isfinite, values))
+        return math.fsum(values) if finite else sum(values)
+    return sum(values)
+
+
+def _average(pieces: Sequence[Piece]) -> float | None:
+    count = sum(piece[1] for piece in pieces)
+    total = _add(_present(pieces))
+    if isinstance(total, str):
+        return float(decimal.Decimal(total) / count)
+    return None if total is None or not count else total / count
+
+
+def _variance(name: str, pieces: Sequence[Piece]) -> float | None:
+    """Returns a variance or its root, merged from chunks."""
+    filled = [piece for piece in pieces if piece[0]]
+    count = sum(piece[0] for piece in filled)
+    is_sample = name not in ("stddev_pop", "var_pop")
+    if count <= is_sample:
+        return None
+    mean = math.fsum(rows * own for rows, own, _ in filled) / count
+    squares = math.fsum(rows * (spread + (own - mean) ** 2) for rows, own, spread in filled)
+    variance = squares / (count - is_sample)
+    return math.sqrt(variance) if name.startswith("stddev") else variance
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    """Returns a key to order by; NaN comes last, as in DuckDB."""
+    if isinstance(value, float):
+        return math.isnan(value), 0.0 if math.isnan(value) else value
+    if isinstance(value, str) and value.lstrip("-").replace(".", "").isdigit():
+        return False, decimal.Decimal(value)
+    return False, value
+
+
+def _rises(pieces: Sequence[Piece]) -> bool | None:
+    return fall_of(pieces) is None
+
+
+def fall_of(pieces: Sequence[Piece]) -> tuple[int, int] | None:
+    """Returns chunk and place of the first fall, or ``None``.
+
+    A piece of ``monotone`` has the first and the last value, the place of the first, and the place
+    of the first fall in the chunk, or -1.
+    """
+    before = None
+    for chunk, (first, last, start, fall) in enumerate(pieces):
+        if first is None:
+            continue
+        if before is not None and _order(first) < _order(before):
+            return chunk, start
+        if fall >= 0:
+            return chunk, fall
+        before = last
+    return None
+
+
+_MERGES: dict[str, Callable[[Sequence[Piece]], Any]] = {
+    **dict.fromkeys(
+        ("count_star", "count", "count_if", "sum"), lambda pieces: _add(_present(pieces))
+    ),
+    "avg": _average,
+    "min": lambda pieces: min(_present(pieces), key=_order, default=None),
+    "max": lambda pieces: max(_present(pieces), key=_order, default=None),
+    "bool_and": lambda pieces: all(_present(pieces)) if _present(pieces) else None,
+    "bool_or": lambda pieces: any(_present(pieces)) if _present(pieces) else None,
+    MONOTONE: _rises,
+}

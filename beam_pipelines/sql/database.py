@@ -1,0 +1,122 @@
+"""A database in memory that expressions run in, by DuckDB."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.raw_numbers import raw_numbers
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Name of the table of a batch's rows.
+TABLE = "batch"
+_LOCAL = threading.local()
+
+
+class ExpressionError(Exception):
+    """An expression is not allowed, or has no value.
+
+    The message shows why.
+    """
+
+
+def quote(name: str) -> str:
+    """Returns a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """Returns this thread's own database.
+
+    It is in memory, with one thread, no files, no extensions, UTC, and locked settings.
+    """
+    import duckdb  # only if there are expressions
+
+    if not hasattr(_LOCAL, "connection"):
+        new = duckdb.connect(
+            ":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""}
+        )
+        for setting in (
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            "python_enable_replacements = false",
+            "preserve_insertion_order = true",
+            "TimeZone = 'UTC'",
+        ):
+            new.execute(f"SET {setting}")
+        _add_functions(new)
+        new.execute("SET lock_configuration = true")
+        _LOCAL.connection = new
+    made: duckdb.DuckDBPyConnection = _LOCAL.connection
+    return made
+
+
+def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Adds ``raw(numbers)``, which has no equal in DuckDB."""
+
+    def raw(*arguments: pa.Array) -> pa.Array:
+        if len(arguments) != 1:
+            raise pa.ArrowInvalid(
+                f"raw() of {len(arguments)} values, expected one: a number, or a list such as "
+                "raw([a, b])"
+            )
+        return raw_numbers(columns.only_chunk(arguments[0]))
+
+    connection.create_function("raw", raw, None, "BLOB", type="arrow", null_handling="special")
+
+
+@contextlib.contextmanager
+def registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Gives the connection with a table registered.
+
+    Raises:
+      ExpressionError: DuckDB raised an error in the body.
+    """
+    import duckdb
+
+    database = connection()
+    database.register(TABLE, table)
+    try:
+        yield database
+    except duckdb.Error as error:
+        raise ExpressionError(clean(str(error))) from error
+    finally:
+        database.unregister(TABLE)
+
+
+def clean(message: str) -> str:
+    """Returns DuckDB's message without the query around the expression."""
+    message = re.sub(r"Python exception occurred while executing the UDF: \w+: ", "", message)
+    return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:", message)[0].split())
+
+
+def parsed(statement: str) -> dict[str, Any]:
+    """Returns DuckDB's parse tree of a statement.
+
+    Raises:
+      ExpressionError: it cannot be parsed.
+    """
+    rows = connection().execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
+    tree: dict[str, Any] = json.loads(rows[0][0])
+    if tree["error"]:
+        raise ExpressionError(clean(str(tree["error_message"])))
+    return tree
+
+
+def walk(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yields every object of a parse tree."""
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for item in tree:
+            yield from walk(item)

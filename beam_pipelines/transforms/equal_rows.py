@@ -1,0 +1,172 @@
+"""Finds rows with equal values, by 128-bit hashes that meet in partitions.
+
+A hash is two 64-bit hashes with seeds of their own (``core/hashing.py``). Two of a billion rows
+with different values have one hash with a probability of 10^-21.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.analysis.expectations import MOST_PLACES, Place, Repeats
+from beam_pipelines.core import hashing
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.transforms.exchange import Exchange, Message, Received
+
+_SEEDS = (0x657175616C30, 0x657175616C31)  # "equal0", "equal1"
+# A hash and its row in the chunk, as they cross.
+_SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4")])
+# Bytes of a hash in a column.
+_WIDTH = 16
+HASH = "\0equal"
+
+
+def hash_name(number: int) -> str:
+    """Returns the column of a hash.
+
+    No column of a source can have this name.
+    """
+    return f"{HASH}{number}"
+
+
+def hash_values(arrays: Sequence[pa.Array], skips_null: bool) -> pa.Array:
+    """Returns the hash of each row's values, binary of 16 bytes.
+
+    Numbers are equal as in SQL: NaN equals NaN, and -0.0 equals 0.0.
+
+    Args:
+      arrays: one or more, of n values of column types.
+      skips_null: whether a row with a null has no hash, which is null; else a null is a value.
+    """
+    pairs = np.empty((len(arrays[0]), 2), "<u8")
+    for number, seed in enumerate(_SEEDS):
+        pairs[:, number] = hashing.hash_rows(arrays, seed)
+    validity = None
+    if skips_null and any(array.null_count for array in arrays):
+        is_valid = np.logical_and.reduce(
+            [array.is_valid().to_numpy(zero_copy_only=False) for array in arrays]
+        )
+        validity = pa.array(is_valid).buffers()[1]
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(_WIDTH), len(pairs), [validity, pa.py_buffer(pairs)]
+    )
+
+
+def send_hashes(chunk: Chunk, numbers: Sequence[int], partitions: int) -> Message:
+    """Sends the hashes of a chunk to their partitions.
+
+    Those of column k go to the partitions from ``k * partitions`` on.
+    """
+    payloads: dict[int, bytes] = {}
+    for number in numbers:
+        column = chunk.batch.column(hash_name(number))
+        buffer: Any = column.buffers()[1]
+        pairs = np.frombuffer(buffer, "<u8").reshape(-1, 2)[column.offset :][: len(column)]
+        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        sent = np.empty(len(rows), _SENT)
+        sent["high"], sent["low"], sent["row"] = pairs[rows, 0], pairs[rows, 1], rows
+        parts = (sent["high"] % np.uint64(partitions)).astype(np.int64)
+        order = np.argsort(parts, kind="stable")
+        ends = np.cumsum(np.bincount(parts, minlength=partitions))
+        for part, own in enumerate(np.split(sent[order], ends[:-1])):
+            if len(own):
+                payloads[number * partitions + part] = own.tobytes()
+    return Message((chunk.range_number, chunk.part), payloads)
+
+
+class Found(NamedTuple):
+    """Repeats of the hashes of one column in one partition."""
+
+    number: int
+    repeats: Repeats
+
+
+def find_repeats(received: Received, partitions: int) -> Found:
+    """Finds the rows of a partition whose hash an earlier row has."""
+    contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
+    sent = np.concatenate(contents)
+    firsts, repeats = _repeats(sent)
+    starts = np.cumsum([0, *map(len, contents)])
+
+    def place(index: int) -> Place:
+        message = int(np.searchsorted(starts, index, side="right")) - 1
+        range_number, part = received.orders[message]
+        return Place(range_number, part, int(sent["row"][index]))
+
+    order = np.argsort(repeats)[:MOST_PLACES]
+    pairs = tuple((place(int(firsts[each])), place(int(repeats[each]))) for each in order)
+    return Found(received.partition // partitions, Repeats(len(repeats), pairs))
+
+
+def _repeats(sent: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns the rows that repeat a hash.
+
+    Returns:
+      The first row of each hash, and the row that repeats it.
+    """
+    order = np.argsort(sent["high"], kind="stable")
+    high, low = sent["high"][order], sent["low"][order]
+    same_high = high[1:] == high[:-1]
+    if np.any(same_high & (low[1:] != low[:-1])):
+        order = np.lexsort((sent["low"], sent["high"]))
+        high, low = sent["high"][order], sent["low"][order]
+        same_high = high[1:] == high[:-1]
+    repeats = np.flatnonzero(same_high & (low[1:] == low[:-1])) + 1
+    is_first = np.ones(len(order), bool)
+    is_first[repeats] = False
+    starts = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    return order[starts[repeats]], order[repeats]
+
+
+def merge_found(found: Iterable[Found], count: int) -> tuple[Repeats, ...]:
+    """Returns the repeats of each of ``count`` columns, of all partitions."""
+    own: list[list[Repeats]] = [[] for _ in range(count)]
+    for number, repeats in found:
+        own[number].append(repeats)
+    return tuple(
+        Repeats(
+            sum(each.rows for each in some),
+            tuple(sorted((pair for each in some for pair in each.pairs), key=lambda pair: pair[1]))[
+                :MOST_PLACES
+            ],
+        )
+        for some in own
+    )
+
+
+def without_hashes(chunk: Chunk) -> Chunk:
+    """Returns a chunk without the columns of hashes."""
+    names = [name for name in chunk.batch.schema.names if not name.startswith(HASH)]
+    return chunk._replace(batch=chunk.batch.select(names))
+
+
+@dataclasses.dataclass
+class FindRepeats(beam.PTransform):
+    """Finds rows with equal hashes.
+
+    Input: ``Chunk`` elements with columns of hashes. Output: ``Found`` elements.
+
+    Attributes:
+      numbers: of the columns.
+      partitions: of each column's hashes.
+      folder: for the exchange, used by this step only; ``None`` sends hashes through the engine.
+    """
+
+    numbers: tuple[int, ...]
+    partitions: int
+    folder: str | None
+
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Found]:
+        return (
+            chunks
+            | "SendHashes" >> beam.Map(send_hashes, self.numbers, self.partitions)
+            | "Meet" >> Exchange(self.folder)
+            | "FindRepeats" >> beam.Map(find_repeats, self.partitions)
+        )

@@ -1,0 +1,150 @@
+"""Runs hold rows to the expectations of their recipe."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.plan_append import plan_append
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import RunOptions
+from beam_pipelines.sources import plan as plan_module
+
+ROWS = 400
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in several ranges.
+
+    Its cells have two lines, and two distances are below zero.
+    """
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 2_000)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (2_000,))
+    lines = [
+        f'{row},{-5 if row in (150, 390) else row % 50},{row % 4 == 0},"a{row % 199}\nb"'
+        for row in range(ROWS)
+    ]
+    (tmp_path / "d.csv").write_text("id,distance,late,note\n" + "\n".join(lines) + "\n")
+    return tmp_path
+
+
+def plan_of(folder: Path, expect: str, more: str = "") -> Plan:
+    text = f"name: d\nsources: {{d: d.csv}}\nexpect:\n{expect}{more}"
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+FAILING = """\
+  - {name: far, row: distance >= 0}
+  - {name: rate, column: "avg(late) > 0.5"}
+  - {name: notes, column: unique(note), severity: warn}
+  - {name: fine, row: distance < 40, budget: 21%}
+"""
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_failed_expectation_stops_a_run(folder: Path) -> None:
+    """Nothing is written but the list of rows, with their lines."""
+    plan = plan_of(folder, FAILING, "drop: distance\n")
+    found = (
+        r"2 expectations of 4 failed; nothing was written:\n"
+        r"  far, distance >= 0: 2 of 400 rows fail \(0.5%\); d.csv, line 302 and 1 more\n"
+        r"  rate, avg\(late\) > 0.5: avg\(late\) is 0.25\n"
+    )
+    with pytest.raises(DataError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    path = folder / "out" / "rejected" / "_stopped_run.jsonl"
+    assert [file for file in (folder / "out").rglob("*") if file.is_file()] == [path]
+    rows = lines_of(path)
+    assert [row["position"] for row in rows if row["expectation"] == "far"] == [
+        "line 302",
+        "line 782",
+    ]
+    assert rows[0]["reason"] == "found distance: -5, expected distance >= 0"
+    # Both rows of the first pairs: row 199 has the note of row 0.
+    places = [row["position"] for row in rows if row["expectation"] == "notes"]
+    assert places[:4] == ["line 2", "line 400", "line 4", "line 402"]
+
+
+def test_describe_goes_on_and_validate_stops(folder: Path) -> None:
+    """Both list the rows in a description that stays."""
+    plan = plan_of(folder, FAILING)
+    seen = folder / "seen"
+    manifest = convert.describe(plan, RunOptions(str(seen), quiet=True))
+    assert [entry["holds"] for entry in manifest["expectations"]] == [False, False, False, True]
+    assert len(lines_of(seen / "rejected" / "_expectations.jsonl")) == 12
+    with pytest.raises(DataError, match="the data do not pass"):
+        convert.validate(plan, RunOptions(str(seen), quiet=True))
+
+
+WARNED = FAILING.replace("}", ", severity: warn}").replace("warn, severity: warn", "warn")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "on_error: {reject: 10}\n",
+        "sequence: {group_by: late}\n",
+        "filter: id < 300\nsplit: {train: 0.5, eval: 0.5}\n",
+    ],
+)
+def test_workers_find_the_same(folder: Path, more: str) -> None:
+    """One worker and four write the same entries."""
+    plan = plan_of(folder, WARNED, more)
+    entries = []
+    for workers in (1, 4):
+        out = str(folder / f"out{workers}")
+        options = (f"--direct_num_workers={workers}",)
+        manifest = convert.convert(plan, out, beam_options=options, quiet=True)
+        entries.append(manifest["expectations"])
+    assert entries[0] == entries[1]
+    far, rate, notes, _ = entries[0]
+    assert far["failed"] == (1 if "filter" in more else 2)
+    assert far["first"][0] == "d.csv, line 302"
+    assert rate["values"] == {"avg(late)": 0.25}
+    assert notes["first"][:2] == ["d.csv, line 2", "d.csv, line 400"]
+
+
+def test_warnings_are_shown(folder: Path) -> None:
+    """The summary, its JSON form and the report have them."""
+    plan, out = plan_of(folder, WARNED), str(folder / "out")
+    manifest = convert.convert(plan, out, quiet=True)
+    text, data = io.StringIO(), io.StringIO()
+    print_summary(manifest, out, text)
+    print_summary(manifest, out, data, "json")
+    assert "expect   1 of 4 expectations are met\n" in text.getvalue()
+    assert (
+        "warning  expectation 'far', distance >= 0: 2 of 400 rows fail (0.5%); the first is "
+        "d.csv, line 302\n" in text.getvalue()
+    )
+    assert json.loads(data.getvalue())["expectations"] == manifest["expectations"]
+    report = (folder / "out" / "report.html").read_text()
+    assert "Expectations" in report
+    assert "avg(late) is 0.25" in report
+
+
+def test_an_append_checks_the_new_rows(folder: Path) -> None:
+    """Each generation has what was found in its rows; expectations may change."""
+    text = "name: d\nappend: true\nsources: {d: '*.csv'}\n"
+    out = str(folder / "out")
+    convert.convert(make_plan(parse_recipe(text, "r.yaml", str(folder))), out, quiet=True)
+    (folder / "e.csv").write_text("id,distance,late,note\n7,3,true,a\n8,4,true,b\n")
+    text += "expect: [{name: new, column: avg(id) < 10}]\n"
+    plan = plan_append(parse_recipe(text, "r.yaml", str(folder)), out)
+    manifest = convert.convert(plan, out, quiet=True)
+    (entry,) = manifest["expectations"]
+    assert entry["values"] == {"avg(id)": 7.5}
+    assert "expectations" not in manifest["generations"][0]
+    assert manifest["generations"][1]["expectations"] == [entry]
