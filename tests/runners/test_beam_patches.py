@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
-from apache_beam.transforms import userstate
+from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from beam_pipelines.runners import beam_patches
@@ -125,6 +126,25 @@ def test_bundles_end_when_their_work_is_done() -> None:
 
     Beam's own thread sleeps up to 200 ms.
     """
+def test_arguments_of_methods_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at a function finds the arguments of all methods that it is."""
+    looked = []
+    look = core.get_function_args_defaults
+
+    def count(function: Callable[..., object]) -> object:
+        looked.append(function.__name__)
+        return look(function)
+
+    monkeypatch.setattr(core, "get_function_args_defaults", count)
+    beam_patches._cache_arguments()
+    for dofn in (_Stateful(), _Stateless(), _Stateful()):
+        for method in (dofn.process, dofn.setup, type(dofn).process):
+            names, defaults = core.get_function_args_defaults(method)
+            assert (names, defaults) == look(method)
+            names.append("changed")
+    assert looked == ["process", "setup", "process", "process", "process", "process"]
+
+
     code = """
 from beam_pipelines.runners import beam_patches
 beam_patches.import_beam([])
