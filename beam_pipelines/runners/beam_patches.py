@@ -54,6 +54,18 @@ _LEFT_OUT = frozenset(
         ),
     ]
 )
+# Packages that Beam imports names of, and that a local run never calls: they check types of steps,
+# encrypt keys, and fetch files for a cluster.
+_DEFERRED = frozenset(
+    [
+        "beartype",
+        "beartype.door",
+        "beartype.roar",
+        "cryptography",
+        "cryptography.fernet",
+        "httplib2",
+    ]
+)
 _SAMPLING_PERIOD_MS = 5
 
 
@@ -113,7 +125,56 @@ class _MissingPackages:
     def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
         if name in _LEFT_OUT:
             raise ModuleNotFoundError(f"{name} is left out", name=name)
+        if name in _DEFERRED:
+            return importlib.machinery.ModuleSpec(name, _DeferredLoader(), is_package=True)
         return None
+
+
+class _DeferredLoader:
+    """Makes placeholders of modules."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _DeferredModule(spec.name)
+
+    def exec_module(self, _: types.ModuleType) -> None: ...
+
+
+class _DeferredModule(types.ModuleType):
+    """A placeholder of a module; has a placeholder of every name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Deferred(self.__name__, name)
+
+
+class _Deferred:
+    """A placeholder of a function or class, which the first call imports.
+
+    From then on, modules of Beam have the real ones in place of all placeholders: an ``except``
+    takes no placeholder of an exception.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._place = (module, name)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        for module in [module for name, module in sys.modules.items() if _is_of_beam(name)]:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, _Deferred):
+                    setattr(module, name, value._real())  # noqa: SLF001 - another of this class
+        return self._real()(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real(), name)
+
+    def _real(self) -> Any:
+        module, name = self._place
+        return getattr(importlib.import_module(module), name)
+
+
+def _is_of_beam(module: str) -> bool:
+    return module.partition(".")[0] == "apache_beam"
 
 
 def import_beam(arguments: Sequence[str]) -> None:
@@ -122,8 +183,9 @@ def import_beam(arguments: Sequence[str]) -> None:
     The packages are pandas, absl and dill, which Beam pickles some objects with, and clients of
     services. Beam runs without these packages, which are extras of its own. They are missing only
     during the import; later imports find them, and a filesystem of an object store is imported when
-    a path asks for it. Arrow looks for pandas once, here; otherwise each worker would import it.
-    CPU of the import: 0.55 s, where all of Beam takes 1.3 s.
+    a path asks for it. Beam cannot do without some others (beartype, cryptography, httplib2), so it
+    gets placeholders, which import them when they are called. Arrow looks for pandas once, here;
+    otherwise each worker would import it. CPU of the import: 0.4 s, where all of Beam takes 1.3 s.
 
     Upstream: apache/beam#37445 and #40178 make clients optional, but import those that are
     installed; no upstream issue found that makes the imports lazy.
@@ -142,6 +204,9 @@ def import_beam(arguments: Sequence[str]) -> None:
         importlib.import_module("pyarrow").array([0])
     finally:
         sys.meta_path.remove(finder)
+        for name in _DEFERRED:
+            if isinstance(sys.modules.get(name), _DeferredModule):
+                del sys.modules[name]
         logging.disable(disabled)
     _import_filesystems_on_demand()
 
@@ -175,8 +240,34 @@ def patch_command_process() -> None:
     Workers are forked off this process. The patches stay.
     """
     if not is_unpatched():
+        _cache_arguments()
         _cache_dofn_specs()
         _sample_worker_state_often()
+
+
+def _cache_arguments() -> None:
+    """Inspects the arguments of a function once (speed).
+
+    Beam inspects the methods of a DoFn for each DoFn, though most are those of the base class:
+    3,600 inspections of a small conversion, where 200 remain, and a twentieth of its CPU time.
+
+    Upstream: ``core.get_function_args_defaults`` caches nothing; no upstream issue found.
+    """
+    from apache_beam.transforms import core
+
+    inspect = core.get_function_args_defaults
+    known: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+
+    def get_function_args_defaults(function: Any) -> tuple[list[str], list[Any]]:
+        # The arguments of a method are those of its function without the first.
+        if not isinstance(function, types.MethodType):
+            return inspect(function)
+        if function.__func__ not in known:
+            known[function.__func__] = inspect(function)
+        names, defaults = known[function.__func__]
+        return [*names], [*defaults]
+
+    core.get_function_args_defaults = get_function_args_defaults
 
 
 def _cache_dofn_specs() -> None:
@@ -240,36 +331,10 @@ def drop_idle_bundle_processors() -> Iterator[None]:
                 for processors in cache.cached_bundle_processors.values()
                 for processor in processors
             ]
-        _cache_arguments()
             cache.cached_bundle_processors.clear()
         for processor in idle:
             processor.shutdown()
         memory.collect_garbage()  # steps refer to each other
-def _cache_arguments() -> None:
-    """Inspects the arguments of a function once (speed).
-
-    Beam inspects the methods of a DoFn for each DoFn, though most are those of the base class:
-    3,600 inspections of a small conversion, where 200 remain, and a twentieth of its CPU time.
-
-    Upstream: ``core.get_function_args_defaults`` caches nothing; no upstream issue found.
-    """
-    from apache_beam.transforms import core
-
-    inspect = core.get_function_args_defaults
-    known: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
-
-    def get_function_args_defaults(function: Any) -> tuple[list[str], list[Any]]:
-        # The arguments of a method are those of its function without the first.
-        if not isinstance(function, types.MethodType):
-            return inspect(function)
-        if function.__func__ not in known:
-            known[function.__func__] = inspect(function)
-        names, defaults = known[function.__func__]
-        return [*names], [*defaults]
-
-    core.get_function_args_defaults = get_function_args_defaults
-
-
 
     BundleProcessorCache.release = release_and_shut_down
     try:

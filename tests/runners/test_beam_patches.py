@@ -46,6 +46,39 @@ print(pandas.Series([1, 2]).sum())
     assert run(code).split("\n") == [*["False"] * 6, "GCSFileSystem", "S3FileSystem", "3", ""]
 
 
+def test_deferred_packages_are_imported_by_their_first_call() -> None:
+    """Beam gets packages that a local run never calls when it calls them."""
+    code = """
+import sys
+from beam_pipelines.runners import beam_patches
+beam_patches.import_beam([])
+import apache_beam as beam
+from apache_beam.internal import http_client
+from apache_beam.transforms import util
+from apache_beam.typehints import typehints
+packages = ("beartype", "cryptography", "httplib2")
+print([name in sys.modules for name in packages])
+class Even(int):
+    pass
+print(typehints.is_consistent_with(Even, int), typehints.is_consistent_with(Even, str))
+import beartype.door, beartype.roar
+print(typehints.is_subhint is beartype.door.is_subhint)
+print(typehints.BeartypeDoorException is beartype.roar.BeartypeDoorException)
+print(len(util.Fernet.generate_key()), http_client.get_new_http().timeout)
+import cryptography, httplib2
+print([hasattr(sys.modules[name], "__file__") for name in packages])
+"""
+    assert run(code).split("\n") == [
+        "[False, False, False]",
+        "True False",
+        "True",
+        "True",
+        "44 60",
+        "[True, True, True]",
+        "",
+    ]
+
+
 @pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
 def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
     """Nothing is left out where a runner is named."""
@@ -93,6 +126,25 @@ def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert looked == [_Stateful, _Stateless]
 
 
+def test_arguments_of_methods_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at a function finds the arguments of all methods that it is."""
+    looked = []
+    look = core.get_function_args_defaults
+
+    def count(function: Callable[..., object]) -> object:
+        looked.append(function.__name__)
+        return look(function)
+
+    monkeypatch.setattr(core, "get_function_args_defaults", count)
+    beam_patches._cache_arguments()
+    for dofn in (_Stateful(), _Stateless(), _Stateful()):
+        for method in (dofn.process, dofn.setup, type(dofn).process):
+            names, defaults = core.get_function_args_defaults(method)
+            assert (names, defaults) == look(method)
+            names.append("changed")
+    assert looked == ["process", "setup", "process", "process", "process", "process"]
+
+
 def test_elements_are_not_pickled_to_be_measured() -> None:
     """An element is pickled only when it has to travel.
 
@@ -126,25 +178,6 @@ def test_bundles_end_when_their_work_is_done() -> None:
 
     Beam's own thread sleeps up to 200 ms.
     """
-def test_arguments_of_methods_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at a function finds the arguments of all methods that it is."""
-    looked = []
-    look = core.get_function_args_defaults
-
-    def count(function: Callable[..., object]) -> object:
-        looked.append(function.__name__)
-        return look(function)
-
-    monkeypatch.setattr(core, "get_function_args_defaults", count)
-    beam_patches._cache_arguments()
-    for dofn in (_Stateful(), _Stateless(), _Stateful()):
-        for method in (dofn.process, dofn.setup, type(dofn).process):
-            names, defaults = core.get_function_args_defaults(method)
-            assert (names, defaults) == look(method)
-            names.append("changed")
-    assert looked == ["process", "setup", "process", "process", "process", "process"]
-
-
     code = """
 from beam_pipelines.runners import beam_patches
 beam_patches.import_beam([])
