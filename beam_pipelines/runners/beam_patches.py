@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import importlib.abc
 import importlib.machinery
 import logging
 import os
@@ -130,7 +131,7 @@ class _MissingPackages:
         return None
 
 
-class _DeferredLoader:
+class _DeferredLoader(importlib.abc.Loader):
     """Makes placeholders of modules."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
@@ -258,7 +259,7 @@ def _cache_arguments() -> None:
     inspect = core.get_function_args_defaults
     known: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
 
-    def get_function_args_defaults(function: Any) -> tuple[list[str], list[Any]]:
+    def get_function_args_defaults(function: Any) -> Any:
         # The arguments of a method are those of its function without the first.
         if not isinstance(function, types.MethodType):
             return inspect(function)
