@@ -6,14 +6,11 @@ The tables are of the manifest and the statistics.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
@@ -57,7 +54,6 @@ def print_summary(
         print(visible(mask(text)), file=stream)
         return
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
-    # Not by rich, which would break paths over lines.
     print(_rows_line(manifest), file=stream)
     if len(manifest.get("generations", ())) > 1:
         print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)
@@ -138,20 +134,16 @@ def print_description(
         print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
 
 
-def _console(stream: IO[str]) -> Console:
-    return Console(
-        file=stream,
-        width=None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WHEN_PIPED,
-        highlight=False,
-        markup=False,
-    )
+def _width(stream: IO[str]) -> int:
+    """Returns the characters of a line of a terminal, or of what is no terminal."""
+    if stream.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return WIDTH_WHEN_PIPED
 
 
-def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
-    console = _console(stream)
+def _print_tables(tables: Iterable[Iterable[str]], stream: IO[str]) -> None:
     for table in tables:
-        console.print(table)
-        console.print()
+        print(*table, "", sep="\n", file=stream)
 
 
 def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
@@ -216,7 +208,7 @@ _WORDS_FOR_COUNT = {
 }
 
 
-def _splits(splits: Mapping[str, Any]) -> Table:
+def _splits(splits: Mapping[str, Any]) -> Iterator[str]:
     sizes = {
         name: (split["rows"], len(split["shards"]), split["bytes"])
         for name, split in splits.items()
@@ -239,7 +231,7 @@ def _splits(splits: Mapping[str, Any]) -> Table:
     )
 
 
-def _inputs(manifest: Mapping[str, Any]) -> Iterator[Table]:
+def _inputs(manifest: Mapping[str, Any]) -> Iterator[Iterator[str]]:
     """Yields the tables of sources and, if there are any, of joins."""
     yield _table(
         ["source", "rows read", "rejected", "files", "bytes"],
@@ -303,7 +295,7 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
 
 def _print_features(splits: Sequence[Described], stream: IO[str]) -> None:
     for split in splits:
-        for line in table_lines(split, _console(stream).width):
+        for line in table_lines(split, _width(stream)):
             print(line, file=stream)
 
 
@@ -321,16 +313,12 @@ def _anomalies(folder: str, split: str) -> anomalies_pb2.Anomalies:
     return anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Returns a table without frame: a text column, then number columns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, head in enumerate(heads):
-        table.add_column(
-            head,
-            justify="left" if index == 0 else "right",
-            no_wrap=index > 0,
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(visible(cell, keep="")) for cell in row))
-    return table
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table without frame: a text column, then number columns."""
+    lines = [list(heads), *([visible(cell, keep="") for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for number, (name, *values) in enumerate(lines):
+        cells = [cell.rjust(width) for cell, width in zip(values, widths[1:], strict=True)]
+        yield "   ".join([name.ljust(widths[0]), *cells])
+        if number == 0:
+            yield "─" * (sum(widths) + 3 * len(values))

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import dataclasses
 import os
+import shutil
 import struct
 import sys
 import threading
@@ -27,6 +28,8 @@ _CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1, "kept": 2, "encoded"
 # kind, rows, bytes
 _RECORD = struct.Struct("<Bqq")
 _SUFFIX = ".progress"
+_BAR_WIDTH = 24
+_ERASE_LINE = "\x1b[K"
 
 POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
@@ -142,7 +145,7 @@ def show_progress(
         yield
         return
     display: _Display = _Lines(stream, total_bytes) if log.folder else _Silent(stream, total_bytes)
-    if stream.isatty() and log.folder:
+    if stream.isatty() and log.folder and os.environ.get("TERM") != "dumb":
         display = _Bar(stream, total_bytes)
     stop, stalls = threading.Event(), _Stalls(state)
 
@@ -243,28 +246,25 @@ class _Bar:
     """Shows a bar that is redrawn in place, for terminals."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self.phases = Phases(total_bytes)
-        self.progress = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.description}"),
-            console=Console(file=stream),
-            transient=True,
-        )
-        self.task = self.progress.add_task("starting", total=1.0)
-        self.progress.start()
+        self.stream, self.phases = stream, Phases(total_bytes)
 
     def update(self, totals: Totals) -> None:
         found = self.phases.find(totals, time.monotonic())
-        self.progress.update(self.task, completed=found.share, total=1.0, description=found.text)
+        done = round(_BAR_WIDTH * min(found.share, 1))
+        line = f"{'━' * done}{'─' * (_BAR_WIDTH - done)} {found.text}"
+        # A line that fills the terminal would begin another.
+        self._draw(line[: shutil.get_terminal_size().columns - 1])
 
     def say(self, line: str) -> None:
-        self.progress.console.print(line)
+        self._draw(f"{line}\n")
 
     def close(self) -> None:
-        self.progress.stop()
+        self._draw("")
+
+    def _draw(self, text: str) -> None:
+        """Writes a text in place of the line of the cursor."""
+        self.stream.write(f"\r{_ERASE_LINE}{text}")
+        self.stream.flush()
 
 
 class Phase(NamedTuple):

@@ -7,6 +7,7 @@ import multiprocessing
 import pathlib
 import pickle
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -224,7 +225,22 @@ def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     with show_progress(log, 1000, stream=stream):
         log.add(10, 500, "read")
         time.sleep(0.3)
-    assert "reading: 10 rows" in stream.getvalue()
+    *drawn, last = stream.getvalue().split("\r\x1b[K")[1:]
+    assert last == ""
+    assert any(re.match("━{12}─{12} reading: 10 rows", line) for line in drawn)
+    assert max(map(len, drawn)) < shutil.get_terminal_size().columns
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_terminal_without_escapes_gets_lines(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is redrawn where the terminal says that it cannot."""
+    monkeypatch.setenv("TERM", "dumb")
+    stream, log = Terminal(), ProgressLog(str(tmp_path))
+    with show_progress(log, 1000, stream=stream):
+        time.sleep(0.2)
+    assert "\x1b" not in stream.getvalue()
 
 
 @pytest.mark.usefixtures("quick")
