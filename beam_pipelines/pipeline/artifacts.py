@@ -317,6 +317,7 @@ def _report(
             *find_alerts(statistics, recipe.label),
         ],
         class_names=plan.labels,
+        sampled=result.sampled,
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_pipelines.analysis.report import image_column
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.core.dataset_layout import ENCODINGS
@@ -240,7 +239,6 @@ class FirstPass(beam.PTransform):
         )
         rights: Any = ()
         repeats = beam.pvalue.AsList(splits["repeats"]) if "repeats" in splits else ()
-        has_images = image_column(plan.split.schema, plan.recipe.rename) is not None
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
@@ -251,27 +249,25 @@ class FirstPass(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, counts, pictures, encoded, rights, repeats, *_waits: (
-                    make_result(
-                        plan,
-                        merge_splits(
-                            statistics,
-                            plan.recipe.split.names,
-                            plan.split.schema,
-                            plan.statistics,
-                            statistics_folder,
-                        ),
-                        counts,
-                        [load_chunk(chunk) for chunk in pictures],
-                        [load_chunk(chunk) for chunk in encoded],
-                        counts_by_source(rights),
-                        FittedFolders(encoder.fitted, encoder.analyzed),
-                        repeats,
-                    )
+                lambda _, statistics, counts, raw, encoded, rights, repeats, *_waits: make_result(
+                    plan,
+                    merge_splits(
+                        statistics,
+                        plan.recipe.split.names,
+                        plan.split.schema,
+                        plan.statistics,
+                        statistics_folder,
+                    ),
+                    counts,
+                    [load_chunk(chunk) for chunk in raw],
+                    [load_chunk(chunk) for chunk in encoded],
+                    counts_by_source(rights),
+                    FittedFolders(encoder.fitted, encoder.analyzed),
+                    repeats,
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
-                beam.pvalue.AsList(samples) if has_images else (),
+                beam.pvalue.AsList(samples),
                 beam.pvalue.AsList(encoded),
                 rights,
                 repeats,

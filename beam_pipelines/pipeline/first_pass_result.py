@@ -11,7 +11,12 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
-from beam_pipelines.analysis.report import ImageSample, choose_images, image_column
+from beam_pipelines.analysis.report import (
+    ImageSample,
+    SampledRows,
+    choose_images,
+    image_column,
+)
 from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
@@ -26,6 +31,7 @@ from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.sampled_rows import describe_sample
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
@@ -53,6 +59,7 @@ class FirstPassResult:
       shards: the shard plan.
       images: sampled images, if rows are images.
       judged: the expectations of the recipe.
+      sampled: a description of sampled rows.
     """
 
     row_counts: RowCounts
@@ -65,6 +72,7 @@ class FirstPassResult:
     shards: ShardPlan
     images: tuple[ImageSample, ...] = ()
     judged: tuple[Judged, ...] = ()
+    sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
 
 
 class FittedFolders(NamedTuple):
@@ -83,7 +91,7 @@ def make_result(
     plan: Plan,
     statistics: Mapping[str, TableStatistics],
     chunk_counts: Sequence[ChunkCounts],
-    pictures: Sequence[Chunk],
+    samples: Sequence[Chunk],
     encoded: Sequence[Chunk],
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
@@ -95,7 +103,7 @@ def make_result(
       plan: of the conversion.
       statistics: split -> statistics of the selected columns.
       chunk_counts: of the base source's chunks, in any order.
-      pictures: sampled rows before encoding, in any order; empty if no column holds images.
+      samples: sampled rows before encoding, in any order.
       encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
       fitting: folders of the fitted encodings.
@@ -139,7 +147,8 @@ def make_result(
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
-        images=_images(pictures, plan),
+        images=_images(samples, plan),
+        sampled=describe_sample(load_fitted(plan.encode, fitting.fitted), names, samples, encoded),
         judged=judge_rows(plan, chunk_counts, row_counts, repeats),
     )
 

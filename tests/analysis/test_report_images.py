@@ -86,7 +86,7 @@ def test_labels(others: dict, label: str | None, shown: str) -> None:
     ("value", "shown"), [(0, "cat"), (1, "dog"), (2, "2"), (-1, "-1"), (None, "")]
 )
 def test_names_of_classes(value: int | None, shown: str) -> None:
-    """An id of a class is shown as the name of the class."""
+    """An id is shown as the name of its class."""
     rows = batch([png()], label=pa.array([value], pa.int64()))
     chosen = choose_images([("train", rows)], names={"label": ["cat", "dog"]})
     assert [image.label for image in chosen] == [shown]

@@ -18,8 +18,14 @@ from beam_pipelines.analysis.report import (
     ImageSample,
     JoinSummary,
     Report,
+    SampledRows,
     SourceSummary,
     SplitSummary,
+)
+from beam_pipelines.analysis.report.encodings import (
+    Coverage,
+    EncodedFeature,
+    describe_encoding,
 )
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Rejected
@@ -163,4 +169,27 @@ def report_of_splits(number: int) -> Report:
         [],
         tables,
         label="place",
+        sampled=SampledRows(40 * number, _encodings(tables)),
+    )
+
+
+def _encodings(tables: dict[str, TableStatistics]) -> tuple[EncodedFeature, ...]:
+    """Returns features of one column and of two."""
+    columns = {
+        name: {split: table.columns[name] for split, table in tables.items()}
+        for name in ("amount", "place", "year")
+    }
+    coverage = dict.fromkeys(tables, Coverage(262_144, 1_000_000, 999_999, 300_000, 262_144))
+    both = {name: columns[name] for name in ("place", "year")}
+    return (
+        describe_encoding(
+            "amount", ["z_score"], {"amount": columns["amount"]}, columns["amount"], {}
+        ),
+        describe_encoding(
+            "place_and_year_in_one_feature_of_a_long_name",
+            ["cross", "vocabulary"],
+            both,
+            columns["year"],
+            coverage,
+        ),
     )

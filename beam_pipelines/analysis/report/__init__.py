@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from beam_pipelines.analysis.report.images import choose_images, image_column
 from beam_pipelines.analysis.report.page import render_report
+from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import (
     ExpectationSummary,
     ImageSample,
@@ -18,6 +19,7 @@ __all__ = [
     "ImageSample",
     "JoinSummary",
     "Report",
+    "SampledRows",
     "SourceSummary",
     "SplitSummary",
     "choose_images",

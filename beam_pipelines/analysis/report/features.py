@@ -135,7 +135,7 @@ def _feature(
 
 
 def _show_class(names: Sequence[str], show: Show, value: float | None, kind: pa.DataType) -> str:
-    """Returns a value, and the name of its class if it has one."""
+    """Returns a value, with the name of its class."""
     is_id = value is not None and value == int(value) and 0 <= value < len(names)
     return f"{show(value, kind)} ({names[int(value or 0)]})" if is_id else show(value, kind)
 

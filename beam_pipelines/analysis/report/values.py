@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 
@@ -126,6 +127,7 @@ class Report:
       baseline: split name -> statistics of an earlier dataset; empty without one.
       schema: path of the recipe's schema; ``None``: it was inferred from the data.
       alerts: what is suspicious, though the schema may allow it.
+      sampled: a description of sampled rows.
       class_names: column of ids -> the name of each class.
       expectations: of the recipe.
     """
@@ -146,6 +148,7 @@ class Report:
     baseline: Mapping[str, TableStatistics] = dataclasses.field(default_factory=dict)
     schema: str | None = None
     alerts: Sequence[Alert] = ()
+    sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
     class_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     expectations: Sequence[ExpectationSummary] = ()
 

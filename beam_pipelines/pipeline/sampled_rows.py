@@ -1,0 +1,161 @@
+"""Describes the first pass' sample of rows for the report.
+
+The sample is a hash of the rows' addresses (``transforms/size_sample.py``), so that it is the same
+on any number of workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
+from beam_pipelines.analysis.report.sampled import SampledRows
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.columns import concat_batches, take_rows
+from beam_pipelines.encodings.apply import conversions, needed, run_chain
+from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.plan import Chain, EncodePlan
+
+# Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
+_MOST_ROWS = 20_000
+_MOST_ENCODINGS = 100
+_Address = tuple[int, int, int, str]
+
+
+class _Split(NamedTuple):
+    """Sampled rows of a split, before and after encoding."""
+
+    raw: pa.RecordBatch
+    encoded: pa.RecordBatch
+
+
+def describe_sample(
+    plan: EncodePlan, splits: Sequence[str], raw: Sequence[Chunk], encoded: Sequence[Chunk]
+) -> SampledRows:
+    """Describes sampled rows.
+
+    Args:
+      plan: of the encodings, fitted.
+      splits: names.
+      raw, encoded: sampled chunks before and after encoding, in any order.
+    """
+    sample = _thinned(_by_split(splits, raw, encoded))
+    return SampledRows(
+        sum(split.raw.num_rows for split in sample.values()),
+        tuple(_encodings(plan, sample)) if sample else (),
+    )
+
+
+def _by_split(
+    splits: Sequence[str], raw: Sequence[Chunk], encoded: Sequence[Chunk]
+) -> dict[str, _Split]:
+    """Returns the rows of each split; nothing without any rows.
+
+    A user function may drop rows; chunks of such rows are left out.
+    """
+    other = {_address(chunk): chunk.batch for chunk in encoded}
+    parts: dict[str, list[_Split]] = {}
+    for chunk in sorted(raw, key=_address):
+        batch = other.get(_address(chunk))
+        if batch is not None and 0 < batch.num_rows == chunk.batch.num_rows:
+            parts.setdefault(chunk.split, []).append(_Split(chunk.batch, batch))
+    joined = {
+        name: _Split(*(concat_batches(batches) for batches in zip(*own, strict=True)))
+        for name, own in parts.items()
+    }
+    if not joined:
+        return {}
+    none = _Split(*(batch.slice(0, 0) for batch in next(iter(joined.values()))))
+    return {name: joined.get(name, none) for name in splits}
+
+
+def _address(chunk: Chunk) -> _Address:
+    return chunk.range_number, chunk.part, chunk.start, chunk.split
+
+
+def _thinned(sample: Mapping[str, _Split]) -> dict[str, _Split]:
+    """Returns every n-th row, so that there are not too many."""
+    rows = sum(split.raw.num_rows for split in sample.values())
+    step = -(-rows // _MOST_ROWS)
+    if step <= 1:
+        return dict(sample)
+    return {
+        name: _Split(*(take_rows(batch, np.arange(0, batch.num_rows, step)) for batch in split))
+        for name, split in sample.items()
+    }
+
+
+def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[EncodedFeature]:
+    """Yields the encoded features that are written, in the recipe's order."""
+    columns: dict[str, dict[str, ColumnStatistics]] = {}
+    written = next(iter(sample.values())).encoded.schema.names
+    chains = [chain for chain in plan.chains if chain.name in written]
+    for chain in chains[:_MOST_ENCODINGS]:
+        _, used = needed(_up_to(plan, chain, chain), [chain.name])
+        inputs = [name for name in plan.columns.names if name in used]
+        for name in inputs:
+            if name not in columns:
+                columns[name] = _statistics({k: v.raw for k, v in sample.items()}, name)
+        yield describe_encoding(
+            chain.name,
+            [step.kind for step in chain.steps],
+            {name: columns[name] for name in inputs},
+            _statistics({k: v.encoded for k, v in sample.items()}, chain.name),
+            _coverage(plan, chain, sample),
+        )
+
+
+def _statistics(batches: Mapping[str, pa.RecordBatch], name: str) -> dict[str, ColumnStatistics]:
+    return {split: ColumnStatistics.of(batch.column(name)) for split, batch in batches.items()}
+
+
+def _coverage(plan: EncodePlan, chain: Chain, sample: Mapping[str, _Split]) -> dict[str, Coverage]:
+    """Returns what a chain's vocabulary knows in each split; empty without one."""
+    for place, step in enumerate(chain.steps):
+        if isinstance(step.encoding, FittedVocabulary):
+            return {
+                name: _known(step.encoding, _before(plan, chain, place, split.raw))
+                for name, split in sample.items()
+            }
+    return {}
+
+
+def _before(plan: EncodePlan, chain: Chain, place: int, batch: pa.RecordBatch) -> pa.Array:
+    """Returns the values that a step of a chain encodes."""
+    convert = conversions(plan)
+    chains, columns = needed(_up_to(plan, chain), chain.inputs)
+    features = {name: convert[name](batch.column(name)) for name in columns}
+    for one in chains:
+        inputs = tuple(features[name] for name in one.inputs)
+        features[one.name] = run_chain(one, inputs, "the sample")
+    arrays = tuple(features[name] for name in chain.inputs)
+    part = Chain(chain.name, chain.inputs, chain.steps[:place])
+    return run_chain(part, arrays, "the sample")
+
+
+def _up_to(plan: EncodePlan, chain: Chain, *more: Chain) -> EncodePlan:
+    """Returns the plan with the chains before one, and some more."""
+    chains = plan.chains[: plan.chains.index(chain)]
+    return dataclasses.replace(plan, chains=(*chains, *more))
+
+
+def _known(vocabulary: FittedVocabulary, values: pa.Array) -> Coverage:
+    while pa.types.is_list(values.type):
+        values = values.flatten()
+    encoded = values.drop_null().dictionary_encode()
+    ids = vocabulary.apply(encoded.dictionary).to_numpy(zero_copy_only=False)
+    is_known = (ids >= 0) & (ids < len(vocabulary.tokens))
+    counts = np.bincount(encoded.indices.to_numpy(), minlength=len(ids))
+    return Coverage(
+        len(vocabulary.tokens),
+        len(encoded),
+        int(counts[is_known].sum()),
+        len(ids),
+        int(is_known.sum()),
+    )

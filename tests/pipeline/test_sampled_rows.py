@@ -1,0 +1,141 @@
+"""Sampled rows of the report, against plain Python."""
+
+from __future__ import annotations
+
+import collections
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.analysis.report import render_report
+from beam_pipelines.analysis.report.encodings import EncodedFeature
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.sampled_rows import describe_sample
+from beam_pipelines.transforms.fit import fit_batch
+from tests.support.report_examples import EVIL, report
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=1, max_size=30)
+
+
+def fitted(encode: str, batch: pa.RecordBatch) -> EncodePlan:
+    """Returns encodings fitted on a batch."""
+    text = f"name: d\nsources: {{t: {{path: t.csv}}}}\nencode: {encode}\n"
+    return fit_batch(plan_encode(parse_recipe(text, "."), batch.schema), batch, "here")
+
+
+def chunks_of(
+    plan: EncodePlan, splits: dict[str, Sequence[pa.RecordBatch]]
+) -> tuple[list[Chunk], list[Chunk]]:
+    """Returns raw and encoded chunks, one for each batch."""
+    raw = [
+        Chunk(number, 0, batch, {}, split=split)
+        for split, batches in splits.items()
+        for number, batch in enumerate(batches)
+    ]
+    encoded = [chunk._replace(batch=encode_batch(plan, chunk.batch, "t.csv")) for chunk in raw]
+    return raw, encoded
+
+
+def described(plan: EncodePlan, **splits: Sequence[pa.RecordBatch]) -> dict[str, EncodedFeature]:
+    found = describe_sample(plan, list(splits), *chunks_of(plan, splits))
+    return {one.name: one for one in found.encodings}
+
+
+def cells(feature: EncodedFeature) -> dict[str, list[str]]:
+    return {name: [cell.text for cell in line] for name, line in feature.table.lines}
+
+
+@settings(max_examples=40, deadline=None)
+@given(WORDS.filter(any), WORDS, st.integers(1, 3), st.integers(0, 2))
+def test_coverage_of_a_vocabulary(
+    train: list[str | None], test: list[str | None], top_k: int, num_oov: int
+) -> None:
+    """Shares out of the vocabulary are those that Python counts."""
+    first, second = (pa.record_batch({"word": pa.array(x, pa.string())}) for x in (train, test))
+    encode = f"{{id: [{{column: word}}, {{vocabulary: {{top_k: {top_k}, num_oov: {num_oov}}}}}]}}"
+    plan = fitted(encode, first)
+    counts = collections.Counter(word for word in train if word)
+    known = sorted(counts, key=lambda word: (counts[word], word), reverse=True)[:top_k]
+    lines = cells(described(plan, train=[first], test=[second])["id"])
+    for split, words in enumerate((train, test)):
+        values = [word for word in words if word]
+        unknown = sum(word not in known for word in values)
+        share = f"{100 * unknown / len(values):.1f}%" if unknown else "0%"
+        assert lines["Out of vocabulary"][split] == share.replace("100.0%", "100%")
+        assert lines["Texts in the vocabulary"][split] == str(len(known))
+
+
+def test_what_is_shown_of_an_encoding() -> None:
+    """Charts, missing values and range are those before and after."""
+    batch = pa.record_batch({"x": [1.0, None, 3.0, 5.0], "unused": [1, 2, 3, 4]})
+    plan = fitted("{x: [{fill: 3}, z_score]}", batch)
+    one = described(plan, train=[batch], eval=[batch.slice(0, 0)])["x"]
+    assert (one.columns, one.steps, one.type) == (("x",), ("fill", "z_score"), "float32")
+    assert one.before is not None
+    assert [bar.value for bar in one.before.bars] == ["1", "3", "5"]
+    lines = cells(one)
+    assert lines["Missing before"] == ["25.0%", "0%"]
+    assert lines["Missing after"] == ["0%", "0%"]
+    assert lines["Std. deviation after"] == ["1", "–"]
+
+
+def test_a_vocabulary_after_another_chain() -> None:
+    """The vocabulary's input is that of its step, whatever replaces it later."""
+    batch = pa.record_batch({"word": ["A", "a", "b"], "n": [1, 2, 3]})
+    encode = (
+        "{low: [{column: word}, {vocabulary: {top_k: 2}}], "
+        "word: [{fill: A}, {hash_bucket: 5}], n: z_score}"
+    )
+    found = described(fitted(encode, batch), train=[batch])
+    assert cells(found["low"])["Out of vocabulary"] == ["33.3%"]
+    assert found["low"].columns == ("word",)
+    assert list(found) == ["low", "word", "n"]
+
+
+def test_order_of_chunks_does_not_matter() -> None:
+    """Any order of the sampled chunks gives the same description."""
+    parts = [pa.record_batch({"x": [float(n), 2.0 * n]}) for n in range(5)]
+    plan = fitted("{x: z_score}", parts[1])
+    raw, encoded = chunks_of(plan, {"train": parts, "eval": parts[:2]})
+    names = ["train", "eval"]
+    expected = describe_sample(plan, names, raw, encoded)
+    assert describe_sample(plan, names, raw[::-1], encoded[3:] + encoded[:3]) == expected
+    assert expected.rows == 14
+
+
+def test_many_rows_are_thinned() -> None:
+    """At most 20,000 rows are described, of all splits in proportion."""
+    batch = pa.record_batch({"x": [float(n) for n in range(30_000)]})
+    plan = fitted("{x: min_max}", batch)
+    found = describe_sample(plan, ["train", "eval"], *chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 3000)]}))  # fmt: skip
+    assert found.rows == 16_500
+    assert cells(found.encodings[0])["Rows"] == ["15,000", "1,500"]
+
+
+def test_nothing_is_encoded() -> None:
+    """Without encodings there is no section of them."""
+    batch = pa.record_batch({"x": [1], "y": [2]})
+    plan = fitted("{x: drop}", batch)
+    found = describe_sample(plan, ["train"], *chunks_of(plan, {"train": [batch]}))
+    assert found.encodings == ()
+    assert 'id="encodings"' not in render_report(report(sampled=found))
+    assert describe_sample(plan, ["train"], [], []).rows == 0
+
+
+def test_names_are_escaped() -> None:
+    """Names of columns and features are text in the page."""
+    batch = pa.record_batch({EVIL: ["a", "<b>"]})
+    text = json.dumps({f"feature {EVIL}": [{"column": EVIL}, {"vocabulary": 1}]})
+    plan = fitted(text, batch)
+    found = describe_sample(plan, ["train"], *chunks_of(plan, {"train": [batch]}))
+    page = render_report(report(sampled=found))
+    assert 'id="encodings"' in page
+    assert page.count("<script>") == 1
+    assert "<bdi><b></bdi>" not in page
+    assert "<bdi>&lt;b&gt;</bdi>" in page
