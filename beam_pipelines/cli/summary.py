@@ -135,7 +135,7 @@ def print_description(
 
 
 def _width(stream: IO[str]) -> int:
-    """Returns the characters of a line of a terminal, or of what is no terminal."""
+    """Returns the width of a stream, in characters."""
     if stream.isatty() or "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     return WIDTH_WHEN_PIPED
@@ -314,7 +314,7 @@ def _anomalies(folder: str, split: str) -> anomalies_pb2.Anomalies:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yields the lines of a table without frame: a text column, then number columns."""
+    """Yields the lines of a table: one text column, then numbers."""
     lines = [list(heads), *([visible(cell, keep="") for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for number, (name, *values) in enumerate(lines):

@@ -47,7 +47,7 @@ print(pandas.Series([1, 2]).sum())
 
 
 def test_deferred_packages_are_imported_by_their_first_call() -> None:
-    """Beam gets packages that a local run never calls when it calls them."""
+    """Packages that a local run does not call are imported later."""
     code = """
 import sys
 from beam_pipelines.runners import beam_patches
@@ -127,7 +127,7 @@ def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_arguments_of_methods_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at a function finds the arguments of all methods that it is."""
+    """A function that is several methods is inspected once."""
     looked = []
     look = core.get_function_args_defaults
 
