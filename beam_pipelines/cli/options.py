@@ -9,6 +9,7 @@ nothing; here it is an error with the nearest name.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -20,6 +21,7 @@ from beam_pipelines.core.errors import nearest
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
+    cache_option_views,
     import_beam,
     is_unpatched,
     names_runner,
@@ -100,10 +102,14 @@ class BeamCommand(click.Command):
         from beam_pipelines.runners.local_workers import register_unmeasured_coder
 
         patch_command_process()
-        if not (is_unpatched() or names_runner(ctx.meta[BEAM_OPTIONS])):
+        is_patched = not (is_unpatched() or names_runner(ctx.meta[BEAM_OPTIONS]))
+        if is_patched:
             register_unmeasured_coder()
         memory.resume_garbage_collection()
-        with fork_server.running():
+        with (
+            fork_server.running(),
+            cache_option_views() if is_patched else contextlib.nullcontext(),
+        ):
             return super().invoke(ctx)
 
 

@@ -18,6 +18,7 @@ from beam_pipelines.core.limits import MIB
 _LARGEST_KEPT_BYTES = 32 * MIB
 _KEPT_BYTES = 1024 * MIB
 _ARENAS = 1
+_LEAST_COLLECTED_BYTES = 16 * MIB
 # Parameters of mallopt, from malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
@@ -74,6 +75,11 @@ def resume_garbage_collection() -> None:
 
 
 def collect_garbage() -> None:
-    """Collects garbage if that takes milliseconds: without the objects of the modules."""
-    if _are_modules_frozen.is_set():
+    """Collects garbage if it may hold batches.
+
+    It takes milliseconds without the modules' objects, else it is not done. Small batches can wait.
+    """
+    import pyarrow as pa  # as above
+
+    if _are_modules_frozen.is_set() and pa.total_allocated_bytes() > _LEAST_COLLECTED_BYTES:
         gc.collect()

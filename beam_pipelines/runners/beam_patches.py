@@ -345,6 +345,28 @@ def drop_idle_bundle_processors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def trust_steps_to_pickle() -> Iterator[None]:
+    """Pickles a step once, when its job is sent (speed).
+
+    Beam pickles and unpickles the function and the arguments of each step when the step is made, to
+    find out whether it can: 135 times for a small conversion, a thirtieth of its CPU time.
+
+    Upstream: ``PTransformWithSideInputs`` has no option for it; no upstream issue found.
+    """
+    if is_unpatched():
+        yield
+        return
+    from apache_beam.internal import pickler
+
+    roundtrip = pickler.roundtrip
+    pickler.roundtrip = lambda value: value
+    try:
+        yield
+    finally:
+        pickler.roundtrip = roundtrip
+
+
+@contextlib.contextmanager
 def cache_option_views() -> Iterator[None]:
     """Parses the options of each of Beam's option classes once (speed).
 

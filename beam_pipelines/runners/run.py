@@ -39,6 +39,7 @@ from beam_pipelines.runners.beam_patches import (
     drop_idle_bundle_processors,
     silent_worker_threads,
     size_based_flushes,
+    trust_steps_to_pickle,
 )
 from beam_pipelines.runners.local_workers import local_environment, shows_engine_logs
 from beam_pipelines.transforms.preprocess import explain_failure
@@ -222,7 +223,7 @@ def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
 @contextlib.contextmanager
 def _faster_local_run() -> Iterator[None]:
     """Applies the speed patches of local runs."""
-    with cache_option_views(), drop_idle_bundle_processors():
+    with cache_option_views(), drop_idle_bundle_processors(), trust_steps_to_pickle():
         yield
 
 
@@ -283,12 +284,16 @@ def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
     Beam's local runner gives them no options. They are in a file that only this user can read, as
     keys may be among them.
     """
+    mode = options.view_as(DirectOptions).direct_running_mode
+    if not is_local(options) or mode != "multi_processing":
+        yield
+        return
     given = {
         name: value
         for name, value in options.get_all_options(drop_default=True).items()
         if name.startswith("s3_")
     }
-    if not given or not is_local(options):
+    if not given:
         yield
         return
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:

@@ -207,8 +207,10 @@ memory.pause_garbage_collection()
 beam_patches.import_beam([])
 memory.resume_garbage_collection()
 import apache_beam as beam
+import pyarrow as pa
 class Element:
-    pass
+    def __init__(self):
+        self.batch = pa.allocate_buffer(20 << 20)
 builtins.made = []
 def make(_):
     element = Element()
@@ -221,6 +223,22 @@ with beam_patches.drop_idle_bundle_processors() if {forgets} else contextlib.nul
     made | beam.Reshuffle() | beam.Map(look)
 """
     assert run(code) == f"[{forgets}]\n"
+
+
+def test_steps_are_not_pickled_when_they_are_made() -> None:
+    """A step that cannot travel fails when its job is sent."""
+    stays = (number for number in range(3))
+    with pytest.raises(RuntimeError, match="pickle"):
+        beam.Map(lambda _: stays)
+    with beam_patches.trust_steps_to_pickle():
+        step = beam.Map(lambda _: stays)
+        with (
+            pytest.raises(Exception, match="Unable to translate"),
+            beam.Pipeline("FnApiRunner") as pipeline,
+        ):
+            pipeline | beam.Create([0]) | step
+    with pytest.raises(RuntimeError, match="pickle"):
+        beam.Map(lambda _: stays)
 
 
 def test_views_of_options_share_what_is_set() -> None:
