@@ -13,9 +13,9 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
+from beam_pipelines.analysis import duplicates, expectations
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
-from beam_pipelines.analysis.expectations import warnings_of
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text
@@ -93,7 +93,7 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
         }
         for name, source in manifest["sources"].items()
     }
-    kept = ("counts", "joins", "timings", "taken", "expectations")
+    kept = ("counts", "joins", "timings", "taken", "expectations", "duplicates")
     return {
         "dataset": folder,
         "report": files.join(folder, REPORT),
@@ -154,18 +154,17 @@ def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 
 def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
-    """Prints failed expectations and unlikely joins."""
-    expectations = manifest.get("expectations", ())
-    if expectations:
-        met = sum(entry["holds"] for entry in expectations)
-        print(f"expect   {met:,} of {len(expectations):,} expectations are met", file=stream)
+    """Prints failed expectations, unlikely joins and duplicates."""
+    if entries := manifest.get("expectations"):
+        met = sum(entry["holds"] for entry in entries)
+        print(f"expect   {met:,} of {len(entries):,} expectations are met", file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)
 
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
-    return [*joins, *warnings_of(manifest)]
+    return [*joins, *expectations.warnings_of(manifest), *duplicates.warnings_of(manifest)]
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:
@@ -203,6 +202,7 @@ _WORDS_FOR_COUNT = {
     "dropped": "dropped by inner joins",
     "left_out": "left out by --limit or --sample",
     "filtered": "filtered out",
+    "duplicates": "left out as duplicates",
     "merged": "merged into sequences",
     "written": "written",
 }
@@ -281,7 +281,7 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
     ]
     kept = {
         key: manifest[key]
-        for key in ("counts", "sources", "joins", "taken", "expectations")
+        for key in ("counts", "sources", "joins", "taken", "expectations", "duplicates")
         if key in manifest
     }
     document = {

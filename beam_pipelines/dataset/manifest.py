@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
@@ -64,6 +65,7 @@ def make_manifest(
     contract: bytes | None = None,
     take: Take | None = None,
     judged: Sequence[Judged] = (),
+    duplicates: FoundDuplicates | None = None,
 ) -> Manifest:
     """Returns the manifest of a dataset.
 
@@ -81,6 +83,7 @@ def make_manifest(
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
       judged: the expectations.
+      duplicates: those found; ``None``: the recipe does not ask for them.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     manifest = {
@@ -118,6 +121,11 @@ def make_manifest(
             "filtered": row_counts.filtered,
             "merged": row_counts.merged,
             **({} if take is None else {"left_out": row_counts.left_out}),
+            **(
+                {"duplicates": row_counts.duplicates}
+                if duplicates is not None and duplicates.rule.drops
+                else {}
+            ),
             "written": sum(shard.rows for shard in shards),
         },
         "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
@@ -130,6 +138,8 @@ def make_manifest(
             "sample": take.share,
             "unread_bytes": take.unread_bytes,
         }
+    if duplicates is not None:
+        manifest["duplicates"] = duplicates.to_json()
     if judged:
         manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}

@@ -152,8 +152,16 @@ def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> 
             "sum of the splits."
         )
     left = (
-        counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
-    ) - counts.get("left_out", 0)
+        (
+            counts["read"]
+            + counts["added"]
+            - counts["dropped"]
+            - counts["filtered"]
+            - counts["merged"]
+        )
+        - counts.get("left_out", 0)
+        - counts.get("duplicates", 0)
+    )
     if counts["written"] != left:
         yield (
             f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, "

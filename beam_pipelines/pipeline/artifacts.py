@@ -10,6 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.alerts import Alert, find_alerts
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
+from beam_pipelines.analysis.duplicates import warnings_of
 from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.report import (
@@ -210,6 +211,7 @@ def _manifest(
         plan.contract,
         plan.take,
         result.judged,
+        result.duplicates,
     )
     return made if earlier is None else with_generation(earlier.manifest, made)
 
@@ -308,7 +310,9 @@ def _report(
             )
             for each in result.judged
         ],
+        duplicates=manifest["counts"].get("duplicates", 0),
         alerts=[
+            *(Alert("rows", "duplicates", line) for line in warnings_of(manifest)),
             *(
                 Alert(f"join with {join.source}", "join", warning)
                 for join in joins_of(manifest)

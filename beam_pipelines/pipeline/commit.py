@@ -32,6 +32,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
+from beam_pipelines.pipeline.duplicates import DUPLICATES, check_duplicates, write_pairs
 from beam_pipelines.pipeline.expectations import FAILING, check_expectations, write_failing
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.plan import Plan
@@ -232,8 +233,8 @@ def write_description(
       stays: whether the folder stays, so that an error may name files in it.
 
     Raises:
-      DataError: ``stops``, and an anomaly is not accepted, an expectation fails, or a join has too
-        few matches or too many.
+      DataError: ``stops``, and an anomaly is not accepted, an expectation fails, there are
+        duplicates, or a join has too few matches or too many.
     """
     if stops:
         check_joins_of(plan, result)
@@ -241,6 +242,9 @@ def write_description(
     rows_path = write_failing(plan, result.judged, folder, FAILING)
     if stops:
         check_expectations(result.judged, "the data do not pass", rows_path if stays else "")
+    pairs_path = write_pairs(plan, result.duplicates, folder, DUPLICATES)
+    if stops:
+        check_duplicates(result.duplicates, "the data do not pass", pairs_path if stays else "")
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from beam_pipelines.analysis.expectations import Judged, found_of, judge, show_condition
+from beam_pipelines.analysis.expectations import Judged, Repeats, found_of, judge, show_condition
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.dataset_layout import REJECTED
 from beam_pipelines.core.errors import DataError, mask
@@ -14,8 +14,6 @@ from beam_pipelines.pipeline.offending_rows import FoundRow, RangeReader
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 from beam_pipelines.storage import file_changes, files
-from beam_pipelines.transforms.equal_rows import Found, merge_found
-from beam_pipelines.transforms.row_counts import RowCounts
 
 # Under rejected/ of a description. No source is called so.
 FAILING = "_expectations.jsonl"
@@ -23,15 +21,15 @@ _SHOWN_VALUE = 100
 
 
 def judge_rows(
-    plan: Plan, chunk_counts: Sequence[ChunkCounts], row_counts: RowCounts, found: Iterable[Found]
+    plan: Plan, chunk_counts: Sequence[ChunkCounts], rows: int, repeats: Sequence[Repeats]
 ) -> tuple[Judged, ...]:
     """Judges the expectations of a recipe, and finds where rows fail.
 
     Args:
       plan: of the run.
       chunk_counts: of the base source's chunks, in any order.
-      row_counts: of the run.
-      found: repeats of the values that have to be unique.
+      rows: number of rows that were checked.
+      repeats: of the values that have to be unique.
 
     Raises:
       DataError: a condition has no value.
@@ -44,19 +42,12 @@ def judge_rows(
         for counted in chunk_counts
         if counted.pieces
     )
-    rows = sum(row_counts.rows.values()) + row_counts.merged
-    repeats = merge_found(found, len(plan.select.unique))
     judged = judge(expected, chunks, rows, repeats)
     reader = RangeReader(plan)
     return tuple(
         each
         if each.holds
-        else each._replace(
-            first=tuple(
-                f"{files.name_of(row.position.file)}, {row.position.place}".removesuffix(", ")
-                for row in reader.rows_of(each.places, ())
-            )
-        )
+        else each._replace(first=tuple(row.where for row in reader.rows_of(each.places, ())))
         for each in judged
     )
 

@@ -20,8 +20,9 @@ from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.drop_repeats import DropRepeats
 from beam_pipelines.transforms.encode import EncodeChunks
-from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
+from beam_pipelines.transforms.equal_rows import FindRepeats, Found, without_hashes
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import CountRightSources, JoinChunks, counts_by_source
@@ -58,7 +59,7 @@ class ReadSplits(beam.PTransform):
 
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
-    was found unique. If an expectation asks for unique values, also ``repeats``.
+    was found unique. If rows are compared, also ``repeats``.
     """
 
     plan: Plan
@@ -67,10 +68,11 @@ class ReadSplits(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
         reject = plan.recipe.on_error.reject > 0
+        drops = plan.recipe.duplicates is not None and plan.recipe.duplicates.drops
         sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
             begin
-            | "Read" >> ReadChunks(plan.base, reject, numbered=reject, take=plan.take)
+            | "Read" >> ReadChunks(plan.base, reject, numbered=reject or drops, take=plan.take)
             | "NoteRead" >> beam.ParDo(_NoteRead(log, sizes))
         )
         keys = {}
@@ -82,16 +84,11 @@ class ReadSplits(beam.PTransform):
             chunks = chunks | "Join" >> JoinChunks(
                 plan.joins, self.folders.exchange_of("join"), reject
             )
-        select = SelectOrReject(plan.checks, plan.base) if reject else SelectChunks(plan.select)
+        selection = plan.select.numbered() if drops else plan.select
+        checks = dataclasses.replace(plan.checks, select=selection)
+        select = SelectOrReject(checks, plan.base) if reject else SelectChunks(selection)
         chunks = chunks | "Select" >> select
-        repeats = {}
-        if plan.select.unique:
-            repeats["repeats"] = chunks | "FindRepeats" >> FindRepeats(
-                tuple(range(len(plan.select.unique))),
-                count_partitions(plan.base),
-                self.folders.exchange_of("repeats"),
-            )
-            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes)
+        chunks, repeats = self._compare(chunks, drops)
         if plan.groups is not None:
             chunks = chunks | "Group" >> GroupRows(
                 plan.groups,
@@ -104,6 +101,30 @@ class ReadSplits(beam.PTransform):
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
         return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **repeats}
+
+    def _compare(
+        self, chunks: beam.PCollection[Chunk], drops: bool
+    ) -> tuple[beam.PCollection[Chunk], dict[str, beam.PCollection[Found]]]:
+        """Finds equal rows where the recipe asks for it."""
+        plan, folders = self.plan, self.folders
+        compared, partitions = plan.select.hashes, count_partitions(plan.base)
+        found = []
+        if numbers := tuple(range(compared - drops)):
+            find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
+            found.append(chunks | "FindRepeats" >> find)
+        if drops and plan.recipe.duplicates is not None:
+            exchanges = (folders.exchange_of("duplicates"), folders.exchange_of("kept"))
+            drop = DropRepeats(
+                plan.recipe.duplicates, compared - 1, plan.base, partitions, exchanges
+            )
+            kept = chunks | "DropRepeats" >> drop
+            chunks = kept["chunks"]
+            found.append(kept["found"])
+        elif compared:
+            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes)
+        if len(found) > 1:
+            return chunks, {"repeats": found | "AllRepeats" >> beam.Flatten()}
+        return chunks, dict(zip(("repeats",), found, strict=False))
 
 
 class _NoteRead(beam.DoFn):

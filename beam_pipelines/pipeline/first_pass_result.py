@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
-from beam_pipelines.analysis.expectations import Judged
+from beam_pipelines.analysis.duplicates import FoundDuplicates
+from beam_pipelines.analysis.expectations import Judged, Repeats
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.report import (
     ImageSample,
@@ -29,6 +30,7 @@ from beam_pipelines.core.tensor_representations import add_representations, drop
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
+from beam_pipelines.pipeline.duplicates import locate_duplicates, stop_on_duplicates
 from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.sampled_rows import describe_sample
@@ -39,7 +41,7 @@ from beam_pipelines.serving.schemas import schema_files
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.encodings_store import load_fitted
-from beam_pipelines.transforms.equal_rows import Found
+from beam_pipelines.transforms.equal_rows import Found, merge_found
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
@@ -60,6 +62,7 @@ class FirstPassResult:
       images: sampled images, if rows are images.
       judged: the expectations of the recipe.
       sampled: a description of sampled rows.
+      duplicates: those found, if the recipe asks for them.
     """
 
     row_counts: RowCounts
@@ -73,6 +76,7 @@ class FirstPassResult:
     images: tuple[ImageSample, ...] = ()
     judged: tuple[Judged, ...] = ()
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
+    duplicates: FoundDuplicates | None = None
 
 
 class FittedFolders(NamedTuple):
@@ -107,7 +111,7 @@ def make_result(
       encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
       fitting: folders of the fitted encodings.
-      repeats: of the values that have to be unique.
+      repeats: of the values that are compared.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
@@ -134,6 +138,8 @@ def make_result(
         if plan.policy.overrides
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
+    selected = sum(row_counts.rows.values()) + row_counts.merged + row_counts.duplicates
+    merged = merge_found(repeats, plan.select.hashes)
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     give_back_memory()
     return FirstPassResult(
@@ -149,7 +155,8 @@ def make_result(
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
         images=_images(samples, plan),
         sampled=describe_sample(load_fitted(plan.encode, fitting.fitted), names, samples, encoded),
-        judged=judge_rows(plan, chunk_counts, row_counts, repeats),
+        judged=judge_rows(plan, chunk_counts, selected, merged),
+        duplicates=locate_duplicates(plan, selected, (*merged, Repeats())[len(plan.select.unique)]),
     )
 
 
@@ -225,10 +232,11 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
 
     Raises:
       DataError: an anomaly is not accepted, a join has too few matches or too many, an expectation
-        fails, or a row has no label or no record.
+        fails, there are duplicates, or a row has no label or no record.
     """
     check_joins_of(plan, result)
     stop_on_expectations(plan, result.judged, folder)
+    stop_on_duplicates(plan, result.duplicates, folder)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label

@@ -31,6 +31,7 @@ from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import load_index
@@ -140,6 +141,11 @@ class FoundRow(NamedTuple):
 
     position: Position
     values: Mapping[str, Any]
+
+    @property
+    def where(self) -> str:
+        """The name of the file and the place in it."""
+        return ", ".join(filter(None, (files.name_of(self.position.file), self.position.place)))
 
 
 class _Hit(NamedTuple):

@@ -104,6 +104,12 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "of files that are not read again. Leave one of them out.",
             "append",
         )
+    if recipe.duplicates is not None:
+        value.wrong(
+            "found it with 'duplicates': rows of files that are not read again are not compared. "
+            "Leave one of them out.",
+            "append",
+        )
     if is_whole_name(recipe.output.shard_name):
         value.wrong(
             f"found it with 'shard_name: {recipe.output.shard_name}', the name of one file, where "

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB, MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
+from beam_pipelines.recipe.duplicates import Duplicates, read_duplicates
 from beam_pipelines.recipe.expectations import Expectation, read_expectations
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
 from beam_pipelines.recipe.libsvm import Libsvm
@@ -450,6 +451,14 @@ class Recipe:
     )
     expect: tuple[Expectation, ...] = recipe_key(
         read_expectations, (), "none", "Conditions that the selected rows have to meet.", "", False
+    )
+    duplicates: Duplicates | None = recipe_key(
+        read_duplicates,
+        None,
+        "not looked for",
+        "Looks for rows with the values of an earlier row.",
+        "",
+        False,
     )
     validation_config: str | None = recipe_key(
         read_text, None, "none", "Path of severities of anomalies and conditions in SQL."

@@ -19,7 +19,8 @@ _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
 def normalised(recipe: Recipe) -> dict[str, Any]:
     """Returns the recipe as JSON data, with every default filled in.
 
-    Secrets in paths are masked; ``append``, directory, date and lines are left out.
+    Secrets in paths are masked; ``append``, ``expect``, ``duplicates``, directory, date and lines
+    are left out. New data that are transformed are not checked by them.
     """
 
     def plain(value: Any) -> Any:
@@ -77,10 +78,11 @@ def _built(kind: Any, value: Any) -> Any:
 def recipe_hash(recipe: Recipe) -> str:
     """Returns the SHA-256 (hex) of the normalised recipe.
 
-    The order of derived columns and of encodings counts.
+    The order of derived columns and of encodings counts, and so does ``duplicates``.
     """
+    more = [] if recipe.duplicates is None else [vars(recipe.duplicates)]
     text = json.dumps(
-        [normalised(recipe), list(recipe.derive), list(recipe.encode)],
+        [normalised(recipe), list(recipe.derive), list(recipe.encode), *more],
         sort_keys=True,
         separators=(",", ":"),
     )

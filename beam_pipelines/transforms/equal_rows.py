@@ -88,21 +88,54 @@ class Found(NamedTuple):
     repeats: Repeats
 
 
-def find_repeats(received: Received, partitions: int) -> Found:
-    """Finds the rows of a partition whose hash an earlier row has."""
+class Met(NamedTuple):
+    """The hashes of one partition that an earlier row has.
+
+    Attributes:
+      sent: all hashes of the partition, in order of their rows.
+      starts: first hash of each message, and the end.
+      orders: addresses of the messages' chunks, int64[messages, 2].
+      firsts, repeats: hashes by their place in ``sent``: the first of each, and the repeated one.
+    """
+
+    sent: npt.NDArray[Any]
+    starts: npt.NDArray[np.int64]
+    orders: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    repeats: npt.NDArray[np.int64]
+
+    def addresses(
+        self, places: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Returns range, part and row of hashes."""
+        messages = np.searchsorted(self.starts, places, side="right") - 1
+        orders = self.orders[messages]
+        return orders[:, 0], orders[:, 1], self.sent["row"][places].astype(np.int64)
+
+
+def meet(received: Received) -> Met:
+    """Finds the hashes of a partition that an earlier row has."""
     contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
     sent = np.concatenate(contents)
-    firsts, repeats = _repeats(sent)
     starts = np.cumsum([0, *map(len, contents)])
+    orders = np.array(received.orders, np.int64).reshape(-1, 2)
+    return Met(sent, starts, orders, *_repeats(sent))
 
-    def place(index: int) -> Place:
-        message = int(np.searchsorted(starts, index, side="right")) - 1
-        range_number, part = received.orders[message]
-        return Place(range_number, part, int(sent["row"][index]))
 
-    order = np.argsort(repeats)[:MOST_PLACES]
-    pairs = tuple((place(int(firsts[each])), place(int(repeats[each]))) for each in order)
-    return Found(received.partition // partitions, Repeats(len(repeats), pairs))
+def find_repeats(received: Received, partitions: int) -> Found:
+    """Finds the rows of a partition whose hash an earlier row has."""
+    return repeats_of(meet(received), received.partition // partitions)
+
+
+def repeats_of(met: Met, number: int) -> Found:
+    """Returns the number of repeats, and the first pairs."""
+    order = np.argsort(met.repeats)[:MOST_PLACES]
+    firsts, repeats = (
+        [Place(*map(int, place)) for place in zip(*met.addresses(places[order]), strict=True)]
+        for places in (met.firsts, met.repeats)
+    )
+    pairs = tuple(zip(firsts, repeats, strict=True))
+    return Found(number, Repeats(len(met.repeats), pairs))
 
 
 def _repeats(sent: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

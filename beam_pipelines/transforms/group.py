@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -19,13 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import hashing
-from beam_pipelines.core.chunks import Chunk, Rejected
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.group_plan import GroupPlan
-from beam_pipelines.transforms.join.hash_join import Packed, cut_by_key, pack, send_counts, unpack
+from beam_pipelines.transforms.join.hash_join import (
+    Packed,
+    chunk_about,
+    cut_by_key,
+    pack,
+    send_counts,
+    unpack,
+)
 from beam_pipelines.transforms.join.index import table_batch
 
 # Arrow data of a chunk; a reader's chunks are about as large.
@@ -82,8 +88,9 @@ def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator
     """
     packed = (item for payload in received.payloads() for item in unpack(payload))
     if received.partition < first:
+        empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
         for _, about in packed:
-            yield _chunk_without_rows(received.partition, about, plan)
+            yield chunk_about(received.partition, empty, about)
         return
     rows = table_batch(pa.Table.from_batches([item.batch for item in packed]))
     groups = group_batch(rows, plan)
@@ -93,21 +100,6 @@ def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator
     for part, start in enumerate(range(0, max(1, groups.num_rows), size)):
         counts = {"merged": 0 if part else merged}
         yield Chunk(received.partition, part, groups.slice(start, size), counts, path=path)
-
-
-def _chunk_without_rows(range_number: int, about: Any, plan: GroupPlan) -> Chunk:
-    empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
-    rejected = tuple(Rejected(*row) for row in about["rejected"])
-    return Chunk(
-        range_number,
-        about["part"],
-        empty,
-        about["counts"],
-        rejected,
-        about["crc32c"],
-        about["path"],
-        pieces=about["pieces"],
-    )
 
 
 def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:

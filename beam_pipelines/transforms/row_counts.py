@@ -68,6 +68,7 @@ class RowCounts:
       merged: rows that became steps of another row's sequence.
       undone: rows that joins added to rejected rows.
       left_out: rows of the base source that ``Take`` left out.
+      duplicates: rows that were left out because an earlier row has their values.
     """
 
     sources: Mapping[str, SourceCounts]
@@ -77,6 +78,7 @@ class RowCounts:
     merged: int = 0
     undone: int = 0
     left_out: int = 0
+    duplicates: int = 0
 
     @property
     def added(self) -> int:
@@ -97,13 +99,15 @@ class RowCounts:
             + self.filtered
             + self.merged
             + self.left_out
+            + self.duplicates
             + sum(join.dropped for join in self.joins)
         )
         if gained != spent:
             raise DataError(
                 f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits "
                 f"{dict(self.rows)}, filtered "
-                f"{self.filtered}, left out {self.left_out}, merged {self.merged}, joins "
+                f"{self.filtered}, left out {self.left_out}, merged {self.merged}, duplicates "
+                f"{self.duplicates}, joins "
                 f"{self.joins}). Rows were lost or duplicated on the way, which the runner must "
                 "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a "
                 "local run, and report it."
@@ -154,6 +158,7 @@ def count_base(
         merged,
         counts.get("undone", 0),
         counts.get("left_out", 0),
+        counts.get("duplicates", 0),
     )
 
 

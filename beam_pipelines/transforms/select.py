@@ -97,6 +97,7 @@ class SelectPlan(PickledOnce):
       expected: the expectations, which see all columns before ``drop`` and ``keep``.
       seen: the columns that they name.
       unique: arguments of their ``unique``, whose hashes chunks get as columns.
+      equal: the columns of ``duplicates``, whose hash chunks get as the last column; or none.
     """
 
     filter: Expression | None
@@ -109,6 +110,12 @@ class SelectPlan(PickledOnce):
     expected: tuple[Expected, ...] = ()
     seen: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
     unique: tuple[tuple[Expression, ...], ...] = ()
+    equal: tuple[str, ...] = ()
+
+    @property
+    def hashes(self) -> int:
+        """Number of columns of hashes that chunks get."""
+        return len(self.unique) + bool(self.equal)
 
     def numbered(self) -> SelectPlan:
         """Returns the plan that keeps the column ``ROW`` as well."""
@@ -123,7 +130,7 @@ class SelectPlan(PickledOnce):
         """
         more = [field for field in self.seen if field.name not in self.schema.names]
         schema = pa.schema([*self.schema, *more])
-        return dataclasses.replace(self, schema=schema, expected=(), unique=()).numbered()
+        return dataclasses.replace(self, schema=schema, expected=(), unique=(), equal=()).numbered()
 
 
 def plan_select(
@@ -159,12 +166,13 @@ def plan_select(
         broken.add(name)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     expected = () if broken else plan_expectations(recipe.expect, empty, problems)
+    equal = _equal_columns(recipe, empty.schema, kept, bool(broken), problems)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
-    named = {name for each in expected for name in each.condition.columns}
+    named = {name for each in expected for name in each.condition.columns} | set(equal)
     return SelectPlan(
         condition,
         tuple(derive),
@@ -176,6 +184,7 @@ def plan_select(
         expected,
         pa.schema([field for field in empty.schema if field.name in named]),
         unique_arguments(expected),
+        equal,
     )
 
 
@@ -248,6 +257,34 @@ def _kept_columns(
     split = recipe.split
     deciding = (*split.by, split.time_column, SPLIT_KEY)
     return pa.schema([field for field in schema if field.name in left or field.name in deciding])
+
+
+def schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
+    """Leaves out the columns that only decide the split."""
+    dropped, kept = set(recipe.drop), set(recipe.keep)
+    return pa.schema(
+        [
+            field
+            for field in schema
+            if field.name not in dropped
+            and (not kept or field.name in kept)
+            and field.name != SPLIT_KEY
+        ]
+    )
+
+
+def _equal_columns(
+    recipe: Recipe, known: pa.Schema, kept: pa.Schema, broken: bool, problems: list[Problem]
+) -> tuple[str, ...]:
+    """Returns the columns that ``duplicates`` compares; notes unknown ones."""
+    if recipe.duplicates is None:
+        return ()
+    for index, name in enumerate(recipe.duplicates.by):
+        if name not in known.names and not (broken and name in recipe.derive):
+            message = f"found column '{name}', which is not there.{nearest(name, known.names)}"
+            problems.append(Problem(("duplicates", "by", index), message))
+    written = schema_after_split(recipe, kept).names
+    return recipe.duplicates.by or tuple(written)
 
 
 def select_batch(
@@ -364,6 +401,11 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
         rows, filtered = _derived(plan, chunk.batch)
         pieces, hashes = _checked(plan, rows)
         batch = rows.select(plan.schema.names)
+        if ROW in plan.schema.names and not rows.num_rows and ROW not in rows.schema.names:
+            batch = _append(batch, ROW, pa.array([], pa.int64()))
+        if plan.equal:
+            equal = [rows.column(name) for name in plan.equal]
+            hashes = (*hashes, hash_values(equal, skips_null=False))
         for number, column in enumerate(hashes):
             batch = _append(batch, hash_name(number), column)
     counts = add_counts(chunk.counts, {"filtered": filtered})

@@ -29,6 +29,7 @@ from beam_pipelines.recipe.model import Output, Recipe
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.transforms.rejected_rows import store_rejected
+from beam_pipelines.transforms.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
 from beam_pipelines.transforms.split_key import SPLIT_SEED, assign_buckets, feature_digests
 
@@ -93,7 +94,7 @@ def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> Split
         problems.append(
             Problem(("split",), f"found {len(split.names)} splits, expected at most {MAX_SPLITS}")
         )
-    plan = SplitPlan(split.names, _schema_after_split(recipe, schema))
+    plan = SplitPlan(split.names, schema_after_split(recipe, schema))
     if split.time_column is not None:
         plan = _plan_times(split, schema, plan, problems)
     elif split.files:
@@ -105,20 +106,6 @@ def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> Split
     if problems:
         raise RecipeProblems(problems)
     return plan
-
-
-def _schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
-    """Leaves out the columns that only decide the split."""
-    dropped, kept = set(recipe.drop), set(recipe.keep)
-    return pa.schema(
-        [
-            field
-            for field in schema
-            if field.name not in dropped
-            and (not kept or field.name in kept)
-            and field.name != SPLIT_KEY
-        ]
-    )
 
 
 def _plan_fractions(

@@ -82,6 +82,7 @@ name: histories
 sources: {visits: {path: visits.csv, types: {comment: text}}}
 sequence: {group_by: user, order_by: [day, seconds, shop, comment], max_length: 12}
 filter: seconds IS NOT NULL AND comment IS NOT NULL
+duplicates: {by: [user, day, shop], action: drop}
 expect:
   - {name: long, row: seconds >= 30, severity: warn}
   - {name: spread, column: stddev(seconds) < 1 OR avg(seconds / 7) > 100, severity: warn}

@@ -19,6 +19,7 @@ from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.recipe import lines, reader
+from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import (
@@ -659,6 +660,7 @@ SECTIONS = {
     "Statistics": Statistics,
     "Bad rows": OnError,
     "Expectations": Expectation,
+    "Duplicates": Duplicates,
     "Limits": Limits,
     "Output": Output,
 }

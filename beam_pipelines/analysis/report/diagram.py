@@ -107,7 +107,7 @@ class _Flow(NamedTuple):
 
 
 def draw_pipeline(report: Report) -> Diagram | None:
-    """Lays out sources, joins, filter, splits and shards.
+    """Lays out sources, joins, filter, duplicates, splits and shards.
 
     Returns ``None`` without a base source. Sources are on the left. The rows of the base source go
     down through the joins, each to the right of its source, and from the last join to the right:
@@ -125,6 +125,8 @@ def draw_pipeline(report: Report) -> Diagram | None:
         flow = _joined(flow, report)
     if report.filter or report.filtered:
         flow = _filtered(flow, report, middle)
+    if report.duplicates:
+        flow = _without_duplicates(flow, report, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
     return Diagram(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
 
@@ -155,6 +157,13 @@ def _filtered(flow: _Flow, report: Report, line: float) -> _Flow:
     step = Box(flow.column * _COLUMN, line * _LINE, "filter", note, "step")
     edges = (*flow.edges, _across(flow.last, step, flow.rows))
     return _Flow((*flow.boxes, step), edges, step, flow.rows - report.filtered, flow.column + 1)
+
+
+def _without_duplicates(flow: _Flow, report: Report, line: float) -> _Flow:
+    note = f"{report.duplicates:,} left out"
+    step = Box(flow.column * _COLUMN, line * _LINE, "duplicates", note, "step")
+    edges = (*flow.edges, _across(flow.last, step, flow.rows))
+    return _Flow((*flow.boxes, step), edges, step, flow.rows - report.duplicates, flow.column + 1)
 
 
 def _split(flow: _Flow, report: Report, top: float) -> _Flow:
@@ -223,6 +232,8 @@ def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
         )
     if report.filtered:
         yield f"The filter left out {report.filtered:,}."
+    if report.duplicates:
+        yield f"{report.duplicates:,} duplicates were left out."
     for name, split in report.splits.items():
         shards = f" in {split.shards:,} shard{'s' * (split.shards != 1)}" if split.shards else ""
         yield f"Split {name}: {split.rows:,} rows{shards}."

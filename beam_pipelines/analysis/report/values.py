@@ -121,6 +121,7 @@ class Report:
       statistics: split name -> statistics, all with the same columns.
       filter, filtered: the recipe's filter, or ``""``, and the number of rows that it left out.
       left_out: rows that ``--limit`` or ``--sample`` left out.
+      duplicates: rows that were left out because an earlier row has their values.
       label: the feature to predict, or ``None``.
       rejected: rejected rows of all sources, or the first of them.
       images: some of the images, if the examples are images.
@@ -142,6 +143,7 @@ class Report:
     filter: str = ""
     filtered: int = 0
     left_out: int = 0
+    duplicates: int = 0
     label: str | None = None
     rejected: Sequence[Rejected] = ()
     images: Sequence[ImageSample] = ()

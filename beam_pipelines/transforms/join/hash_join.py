@@ -60,10 +60,10 @@ class Packed(NamedTuple):
     about: Mapping[str, Any]
 
 
-def pack(batches: Sequence[Packed]) -> bytes:
-    """Writes batches of one schema as an Arrow IPC stream, with lz4."""
+def pack(batches: Sequence[Packed], compression: str | None = "lz4") -> bytes:
+    """Writes batches of one schema as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(sink, batches[0].batch.schema, options=options) as writer:
         for batch, about in batches:
             writer.write_batch(batch, {_METADATA_KEY: json.dumps(about)})
@@ -134,7 +134,16 @@ def send_counts(chunk: Chunk) -> Message:
 
     They come before its rows.
     """
-    about = {
+    empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    return Message(
+        (0, chunk.range_number, chunk.part),
+        {chunk.range_number: pack([Packed(empty, about_chunk(chunk))])},
+    )
+
+
+def about_chunk(chunk: Chunk) -> dict[str, Any]:
+    """Returns a chunk without its rows and range, as JSON data."""
+    return {
         "part": chunk.part,
         "counts": dict(chunk.counts),
         "rejected": chunk.rejected,
@@ -142,9 +151,19 @@ def send_counts(chunk: Chunk) -> Message:
         "path": chunk.path,
         "pieces": chunk.pieces,
     }
-    empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    return Message(
-        (0, chunk.range_number, chunk.part), {chunk.range_number: pack([Packed(empty, about)])}
+
+
+def chunk_about(range_number: int, batch: pa.RecordBatch, about: Mapping[str, Any]) -> Chunk:
+    """Returns the chunk of ``about_chunk`` with rows."""
+    return Chunk(
+        range_number,
+        about["part"],
+        batch,
+        about["counts"],
+        tuple(Rejected(*row) for row in about["rejected"]),
+        about["crc32c"],
+        about["path"],
+        pieces=tuple(about["pieces"]),
     )
 
 

@@ -1,0 +1,68 @@
+"""Findings about rows that occur twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from beam_pipelines.analysis.expectations import Place
+from beam_pipelines.core.formatting import show_share
+from beam_pipelines.recipe.duplicates import ROWS, Duplicates
+
+
+class Pair(NamedTuple):
+    """An earlier row and one with its values, as they are shown."""
+
+    first: str
+    duplicate: str
+
+
+class FoundDuplicates(NamedTuple):
+    """Rows with the values of an earlier row.
+
+    Attributes:
+      rule: of the recipe.
+      rows: rows that were compared.
+      found: those that an earlier row equals.
+      pairs: the first of them.
+      places: of these pairs.
+    """
+
+    rule: Duplicates
+    rows: int
+    found: int
+    pairs: tuple[Pair, ...]
+    places: tuple[tuple[Place, Place], ...]
+
+    @property
+    def stops(self) -> bool:
+        """Whether they stop the run."""
+        return self.found > 0 and self.rule.action == "error"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the entry of the manifest."""
+        return {
+            "by": list(self.rule.by) or ROWS,
+            "action": self.rule.action,
+            "rows": self.rows,
+            "found": self.found,
+            "first": [list(pair) for pair in self.pairs],
+        }
+
+
+def show_found(entry: Mapping[str, Any]) -> str:
+    """Returns what was found, of the entry of a manifest."""
+    by = "" if entry["by"] == ROWS else f" of {', '.join(entry['by'])}"
+    found, rows = entry["found"], entry["rows"]
+    return (
+        f"{found:,} of {rows:,} rows ({show_share(found, rows)}) have the values{by} of an "
+        "earlier row"
+    )
+
+
+def warnings_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a line on the duplicates that a dataset has."""
+    entry = manifest.get("duplicates")
+    if entry and entry["found"] and entry["action"] != "drop":
+        first, duplicate = entry["first"][0]
+        yield f"duplicates: {show_found(entry)}; the first is {duplicate}, as {first}"

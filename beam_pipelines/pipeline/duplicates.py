@@ -1,0 +1,103 @@
+"""Finds where rows occur twice, and stops runs on them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+
+from beam_pipelines.analysis.duplicates import FoundDuplicates, Pair, show_found
+from beam_pipelines.analysis.expectations import Repeats
+from beam_pipelines.core.dataset_layout import REJECTED
+from beam_pipelines.core.errors import DataError, mask
+from beam_pipelines.pipeline.offending_rows import RangeReader
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
+from beam_pipelines.storage import file_changes, files
+
+# Under rejected/ of a description. No source is called so.
+DUPLICATES = "_duplicates.jsonl"
+
+
+def locate_duplicates(plan: Plan, rows: int, repeats: Repeats) -> FoundDuplicates | None:
+    """Returns the duplicates of a run, located in files.
+
+    Args:
+      plan: of the run.
+      rows: number of rows that were compared.
+      repeats: of their values.
+    """
+    rule = plan.recipe.duplicates
+    if rule is None:
+        return None
+    both = tuple(itertools.chain.from_iterable(repeats.pairs))
+    places = [row.where for row in RangeReader(plan).rows_of(both, ())]
+    pairs = tuple(map(Pair, places[::2], places[1::2]))
+    return FoundDuplicates(rule, rows, repeats.rows, pairs, repeats.pairs)
+
+
+def stop_on_duplicates(plan: Plan, found: FoundDuplicates | None, folder: str) -> None:
+    """Stops a run with duplicates, if the recipe asks for it.
+
+    Their first pairs are listed in ``folder/rejected/``.
+
+    Raises:
+      DataError: there are duplicates, and their action is ``error``.
+    """
+    if found is not None and found.stops:
+        path = write_pairs(plan, found, folder, OFFENDERS_OF_STOPPED_RUN)
+        check_duplicates(found, "nothing was written", path)
+
+
+def check_duplicates(found: FoundDuplicates | None, outcome: str, path: str) -> None:
+    """Raises ``DataError`` if there are duplicates whose action is ``error``.
+
+    Args:
+      found: the duplicates, or ``None``.
+      outcome: outcome of the run.
+      path: file of the first pairs; empty if it does not stay.
+    """
+    if found is None or not found.stops:
+        return
+    pairs = "".join(f"\n  {pair.duplicate}, as {pair.first}" for pair in found.pairs)
+    note = f"\nThe first pairs are in {path}." if path else ""
+    raise DataError(
+        f"duplicates: {show_found(found.to_json())}; {outcome}:{pairs}{note}\n"
+        "Mend the data; or leave the later rows out with 'action: drop', or take 'action: warn'."
+    )
+
+
+def write_pairs(plan: Plan, found: FoundDuplicates | None, folder: str, name: str) -> str:
+    """Writes the rows of the first pairs to ``folder/rejected/``.
+
+    They are one JSON object a line. Without any, no file is left.
+
+    Returns:
+      The file's path; empty if there is none.
+    """
+    if found is None:
+        return ""
+    path = files.join(folder, REJECTED, name)
+    file_changes.delete(path)
+    if not found.pairs:
+        return ""
+    lines = "".join(f"{line}\n" for line in _lines(plan, found))
+    files.write_bytes(path, lines.encode())
+    return path
+
+
+def _lines(plan: Plan, found: FoundDuplicates) -> Iterator[str]:
+    both = tuple(itertools.chain.from_iterable(found.places))
+    rows = RangeReader(plan).rows_of(both, ())
+    for first, duplicate in zip(rows[::2], rows[1::2], strict=True):
+        yield json.dumps(
+            {
+                "source": plan.recipe.base,
+                "file": mask(duplicate.position.file),
+                "position": duplicate.position.place,
+                "reason": f"a duplicate of {first.where}",
+                "text": duplicate.position.text,
+                "first_text": first.position.text,
+            },
+            ensure_ascii=False,
+        )

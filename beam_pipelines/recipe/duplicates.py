@@ -1,0 +1,47 @@
+"""The recipe's key for rows that occur twice."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.values import Value, read_choice, read_texts, reader
+from beam_pipelines.recipe.yaml import Scalar
+
+ROWS = "rows"
+
+
+@reader(**read_texts.schema)
+def _read_by(value: Value) -> tuple[str, ...] | None:
+    """The columns to compare; none: whole rows."""
+    if isinstance(value.tree, Scalar) and value.tree.text == ROWS:
+        return ()
+    return read_texts(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Duplicates:
+    """The action for rows with the values of an earlier row.
+
+    Attributes:
+      by: columns to compare; empty: all that are written.
+    """
+
+    by: tuple[str, ...] = recipe_key(
+        _read_by, (), "`rows`", "Whole rows, or the columns whose values are compared."
+    )
+    action: Literal["warn", "drop", "error"] = recipe_key(
+        read_choice(("warn", "drop", "error")),
+        "warn",
+        "`warn`",
+        "Whether later ones are a warning, are left out, or stop the run.",
+    )
+
+    @property
+    def drops(self) -> bool:
+        """Whether later rows are left out."""
+        return self.action == "drop"
+
+
+read_duplicates = section(Duplicates, "a mapping such as {by: rows, action: drop}")

@@ -1,0 +1,156 @@
+"""Runs find rows that occur twice."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import RunOptions
+from beam_pipelines.sources import plan as plan_module
+
+# Rows 300 to 399 repeat rows 0 to 99, but for the column n.
+LINES = [f'{row % 300},{row},"a{row % 300}\nb"' for row in range(400)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in several ranges, and one to join."""
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    (tmp_path / "d.csv").write_text("id,n,note\n" + "\n".join(LINES) + "\n")
+    (tmp_path / "e.csv").write_text("key,city\n1,x\n1,x\n2,y\n")
+    return tmp_path
+
+
+def plan_of(folder: Path, duplicates: str, more: str = "") -> Plan:
+    text = f"name: d\nsources: {{d: d.csv}}\nduplicates: {duplicates}\n{more}"
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+def rejected(folder: Path, name: str = "d.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "rejected" / name).read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("more", "written"),
+    [
+        ("drop: n\n", 300),
+        ("filter: n >= 100\ndrop: n\n", 300),
+        ("on_error: {reject: 5}\ndrop: n\n", 300),
+        ("sequence: {group_by: id}\ndrop: n\n", 300),
+        ("drop: n\nsplit: {a: 0.5, b: 0.5}\noutput: {shuffle: false}\n", 300),
+        ("", 400),
+    ],
+)
+def test_workers_leave_out_the_same_rows(folder: Path, more: str, written: int) -> None:
+    """One worker and four write the same bytes.
+
+    Every row is in the account.
+    """
+    plan = plan_of(folder, "{action: drop}", more)
+    shards = []
+    for workers in (1, 4):
+        out = folder / f"out{workers}"
+        options = (f"--direct_num_workers={workers}",)
+        manifest = convert.convert(plan, str(out), beam_options=options, quiet=True)
+        shards.append([manifest["splits"], manifest["duplicates"], manifest["counts"]])
+        assert verify_dataset(str(out)).rows == written
+    assert shards[0] == shards[1]
+    counts = manifest["counts"]
+    left_out = counts["read"] - counts["filtered"] - written
+    assert counts["duplicates"] == left_out == manifest["duplicates"]["found"]
+    if left_out == 100:
+        rows = rejected(folder / "out4")
+        assert [row["position"] for row in rows[:2]] == ["line 602", "line 604"]
+        assert len(rows) == 100
+        assert rows[0]["reason"] == "a duplicate: an earlier row has the same values"
+        assert manifest["duplicates"]["first"][0] == ["d.csv, line 2", "d.csv, line 602"]
+
+
+def test_by_columns_that_are_not_written(folder: Path) -> None:
+    """The first row of each id stays."""
+    plan = plan_of(folder, "{by: id, action: drop}", "drop: id\noutput: {shuffle: false}\n")
+    manifest = convert.convert(plan, str(folder / "out"), quiet=True)
+    assert manifest["counts"]["written"] == 300
+    (batch,) = bp.open(str(folder / "out")).batches("train", 300, shuffle=False)
+    assert batch["n"].ravel().tolist() == list(range(300))
+    assert rejected(folder / "out")[0]["reason"] == "a duplicate: an earlier row has the same id"
+
+
+def test_rows_that_a_join_made(folder: Path) -> None:
+    """Of two matches with equal values one stays."""
+    text = (
+        "name: d\nsources: {d: d.csv, e: e.csv}\nfrom: d\njoin: [{source: e, on: {id: key}, "
+        "how: inner, strategy: hash}]\nduplicates: {action: drop}\n"
+    )
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    manifest = convert.convert(plan, str(folder / "out"), quiet=True)
+    counts = manifest["counts"]
+    # Ids 1 and 2 occur twice, with another n; id 1 has two matches.
+    assert (counts["written"], counts["added"], counts["duplicates"]) == (4, 2, 2)
+    assert [row["position"] for row in rejected(folder / "out")] == ["line 4", "line 604"]
+    assert verify_dataset(str(folder / "out")).rows == 4
+
+
+def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
+    """It shows both rows of the first pairs.
+
+    Describe goes on, validate stops.
+    """
+    plan = plan_of(folder, "{action: error}", "drop: n\n")
+    found = (
+        r"duplicates: 100 of 400 rows \(25.0%\) have the values of an earlier row; nothing was "
+        r"written:\n  d.csv, line 602, as d.csv, line 2\n"
+    )
+    with pytest.raises(DataError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    (path,) = [path for path in (folder / "out").rglob("*") if path.is_file()]
+    pairs = rejected(folder / "out", path.name)
+    assert len(pairs) == 10
+    assert pairs[0]["position"] == "line 602"
+    assert pairs[0]["reason"] == "a duplicate of d.csv, line 2"
+    assert pairs[0]["first_text"] == '0,0,"a0\nb"'
+    seen = RunOptions(str(folder / "seen"), quiet=True)
+    assert convert.describe(plan, seen)["duplicates"]["found"] == 100
+    assert len(rejected(folder / "seen", "_duplicates.jsonl")) == 10
+    with pytest.raises(DataError, match="the data do not pass"):
+        convert.validate(plan, seen)
+
+
+def test_a_warning_changes_no_byte(folder: Path) -> None:
+    """The shards are those of a recipe without the key."""
+    plain = make_plan(
+        parse_recipe("name: d\nsources: {d: d.csv}\ndrop: n\n", "r.yaml", str(folder))
+    )
+    warned = plan_of(folder, "{by: rows}", "drop: n\n")
+    before = convert.convert(plain, str(folder / "plain"), quiet=True)
+    manifest = convert.convert(warned, str(folder / "out"), quiet=True)
+    assert manifest["splits"] == before["splits"]
+    text = io.StringIO()
+    print_summary(manifest, str(folder / "out"), text)
+    assert (
+        "warning  duplicates: 100 of 400 rows (25.0%) have the values of an earlier row; the first "
+        "is d.csv, line 602, as d.csv, line 2\n" in text.getvalue()
+    )
+    assert "earlier row" in (folder / "out" / "report.html").read_text()
+
+
+def test_wrong_keys(folder: Path) -> None:
+    """An unknown column, another word, and an append are errors."""
+    with pytest.raises(RecipeProblems, match=r"found column 'idd', .*Did you mean 'id'"):
+        plan_of(folder, "{by: [idd]}")
+    with pytest.raises(RecipeError, match="found 'keep', expected warn, drop or error"):
+        plan_of(folder, "{action: keep}")
+    with pytest.raises(RecipeError, match="found it with 'duplicates'"):
+        plan_of(folder, "{action: drop}", "append: true\n")
