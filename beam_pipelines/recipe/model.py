@@ -453,12 +453,7 @@ class Recipe:
         read_expectations, (), "none", "Conditions that the selected rows have to meet.", "", False
     )
     duplicates: Duplicates | None = recipe_key(
-        read_duplicates,
-        None,
-        "not looked for",
-        "Looks for rows with the values of an earlier row.",
-        "",
-        False,
+        read_duplicates, None, "not looked for", "Looks for rows that recur.", "", False
     )
     validation_config: str | None = recipe_key(
         read_text, None, "none", "Path of severities of anomalies and conditions in SQL."
