@@ -33,7 +33,7 @@ from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.duplicates import locate_duplicates, stop_on_duplicates
 from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.sampled_rows import describe_sample
+from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
@@ -154,10 +154,19 @@ def make_result(
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
         images=_images(samples, plan),
-        sampled=describe_sample(load_fitted(plan.encode, fitting.fitted), names, samples, encoded),
+        sampled=_described(plan, fitting, samples, encoded),
         judged=judge_rows(plan, chunk_counts, selected, merged),
         duplicates=locate_duplicates(plan, selected, (*merged, Repeats())[len(plan.select.unique)]),
     )
+
+
+def _described(
+    plan: Plan, fitting: FittedFolders, samples: Sequence[Chunk], encoded: Sequence[Chunk]
+) -> SampledRows:
+    name = plan.recipe.label
+    label = LabelColumn(name, plan.labels.get(name or "", ()), plan.statistics.weight)
+    encode = load_fitted(plan.encode, fitting.fitted)
+    return describe_sample(encode, plan.recipe.split.names, samples, encoded, label)
 
 
 def graph_job(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.analysis.relations import Label, can_be_label, relations
 from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
@@ -21,6 +22,7 @@ from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.plan import Chain, EncodePlan
+from beam_pipelines.encodings.values import to_float64
 
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
 _MOST_ROWS = 20_000
@@ -35,8 +37,26 @@ class _Split(NamedTuple):
     encoded: pa.RecordBatch
 
 
+class LabelColumn(NamedTuple):
+    """The label, names of its classes by id, and the weight column.
+
+    ``name`` and ``weight`` may be ``None``.
+    """
+
+    name: str | None = None
+    classes: Sequence[str] = ()
+    weight: str | None = None
+
+
+_NO_LABEL = LabelColumn()
+
+
 def describe_sample(
-    plan: EncodePlan, splits: Sequence[str], raw: Sequence[Chunk], encoded: Sequence[Chunk]
+    plan: EncodePlan,
+    splits: Sequence[str],
+    raw: Sequence[Chunk],
+    encoded: Sequence[Chunk],
+    label: LabelColumn = _NO_LABEL,
 ) -> SampledRows:
     """Describes sampled rows.
 
@@ -44,11 +64,32 @@ def describe_sample(
       plan: of the encodings, fitted.
       splits: names.
       raw, encoded: sampled chunks before and after encoding, in any order.
+      label: that all columns are compared with.
     """
     sample = _thinned(_by_split(splits, raw, encoded))
-    return SampledRows(
-        sum(split.raw.num_rows for split in sample.values()),
-        tuple(_encodings(plan, sample)) if sample else (),
+    if not sample:
+        return SampledRows()
+    found = SampledRows(
+        sum(split.raw.num_rows for split in sample.values()), tuple(_encodings(plan, sample))
+    )
+    return _with_relations(found, concat_batches([split.raw for split in sample.values()]), label)
+
+
+def _with_relations(found: SampledRows, batch: pa.RecordBatch, column: LabelColumn) -> SampledRows:
+    """Adds what each column says about the label."""
+    names = batch.schema.names
+    if column.name is None or column.name not in names:
+        return found
+    if not can_be_label(batch.column(column.name).type):
+        return found
+    label = Label(column.name, batch.column(column.name), column.classes)
+    weights = None
+    if column.weight in names:
+        weights = to_float64(batch.column(column.weight))
+    others = [name for name in names if name not in (column.name, column.weight)]
+    own = dict(relations(batch, label, others, weights)) if label.is_useful else {}
+    return dataclasses.replace(
+        found, relations=own, label_title=label.title, shows_means=label.kind == "mean"
     )
 
 

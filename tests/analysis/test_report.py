@@ -147,6 +147,15 @@ def test_names_of_classes() -> None:
     assert "1 (<dog>)" in text
 
 
+def test_what_features_say_about_the_label() -> None:
+    """With a label, features have its information, and buckets with rates."""
+    text = " ".join(Page(render_report(report_of_splits(2))).text.split())
+    assert "0.377 bits, 44.0% of the labelRowslate = true" in text
+    assert "missing" in text
+    without = Page(render_report(report())).text
+    assert "mutual information" not in without
+
+
 def test_years_and_lengths() -> None:
     """Years have no separators; lengths of texts are in characters."""
     text = Page(render_report(report_of_splits(2))).text

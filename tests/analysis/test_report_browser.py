@@ -122,7 +122,7 @@ def test_search(visit) -> None:
     assert len(shown_names(page)) == 100
 
 
-@pytest.mark.parametrize("key", ["missing", "distinct", "drift"])
+@pytest.mark.parametrize("key", ["missing", "distinct", "drift", "label"])
 def test_sort_by_numbers(visit, key: str) -> None:
     """A column's button sorts descending, then ascending, then as in the data."""
     page = visit("wide")

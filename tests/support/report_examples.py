@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.relations import Bucket, Relation
 from beam_pipelines.analysis.report import (
     ImageSample,
     JoinSummary,
@@ -131,6 +132,14 @@ def wide_report(features: int) -> Report:
         [],
         [],
         dict(zip(splits, tables, strict=True)),
+        label="feature_0003",
+        sampled=SampledRows(
+            1500,
+            relations={
+                name: Relation(number / features, number / features, ())
+                for number, name in enumerate(batch.schema.names)
+            },
+        ),
     )
 
 
@@ -169,8 +178,19 @@ def report_of_splits(number: int) -> Report:
         [],
         tables,
         label="place",
-        sampled=SampledRows(40 * number, _encodings(tables)),
+        sampled=SampledRows(40 * number, _encodings(tables), _relations(), "late = true"),
     )
+
+
+def _relations() -> dict[str, Relation]:
+    """Returns relations to the label, with long names of buckets."""
+    long = "a text of many words that is a bucket of its own"
+    buckets = (
+        Bucket("98,371,360 – 105,762,399", 0.5, 0.25),
+        Bucket(long, 0.3, 0.75, "a class of a long name"),
+        Bucket("missing", 0.2, 0.0004),
+    )
+    return {"amount": Relation(0.377, 0.44, buckets), "year": Relation(0.0, 0.0, buckets[:1])}
 
 
 def _encodings(tables: dict[str, TableStatistics]) -> tuple[EncodedFeature, ...]:

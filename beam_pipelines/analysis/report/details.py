@@ -39,12 +39,14 @@ class Cell(NamedTuple):
       end: the upper end of a range, or ``""``.
       small: a remark after the value.
       is_high: whether the value is highlighted.
+      bar: width of a bar in pixels, or ``""``.
     """
 
     text: str
     end: str = ""
     small: str = ""
     is_high: bool = False
+    bar: str = ""
 
 
 class Table(NamedTuple):
@@ -117,7 +119,7 @@ def detail_tables(
         compared = [
             (f"{drift.split} against {drift.reference}", [show_drift(drift)]) for drift in drifts
         ]
-        yield Table("Drift", ["Divergence"], compared, "drift")
+        yield Table("Drift", ["Divergence"], compared, "plain")
 
 
 def _count(count: int, total: int) -> Cell:

@@ -22,7 +22,7 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.columns import type_name, value_type
-from beam_pipelines.core.formatting import show_number, show_share, show_value
+from beam_pipelines.core.formatting import show_number, show_share
 
 _Columns = Mapping[str, ColumnStatistics]
 
@@ -128,10 +128,10 @@ def _lines(
     numbers = [column.values for column in after.values()]
     if any(isinstance(item, TextStatistics) for item in numbers):
         return
-    kind = value_type(next(iter(after.values())).type)
+    kind, show = value_type(next(iter(after.values())).type), show_of("", after.values())
     ends = [item for item in numbers if isinstance(item, NumberStatistics)]
     for title, field in (("Min after", "minimum"), ("Max after", "maximum")):
-        yield title, [Cell(show_value(getattr(item, field), kind)) for item in ends]
+        yield title, [Cell(show(getattr(item, field), kind)) for item in ends]
     if pa.types.is_floating(kind):
         means = [show_number(item.mean) if item.count else "–" for item in ends]
         yield "Mean after", [Cell(mean) for mean in means]

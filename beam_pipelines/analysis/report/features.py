@@ -29,6 +29,8 @@ from beam_pipelines.analysis.report.details import (
 )
 from beam_pipelines.analysis.report.drift import Drift, measure_drift
 from beam_pipelines.analysis.report.lengths import text_lengths
+from beam_pipelines.analysis.report.relations import against_label, show_bits
+from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import Report
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
@@ -54,9 +56,11 @@ class FeatureRow(NamedTuple):
       missing: largest fraction of missing values of any split.
       distinct: largest number of distinct values of any split.
       drift: largest drift, or ``None``.
+      bits: mutual information with the label, or ``None``.
       bars: frequent values of texts and of few numbers.
       small: the distribution of other numbers.
-      cells: missing, distinct, range, drift; each a cell for all splits or one for each.
+      cells: missing, distinct, range, drift, and label if there is
+        one; each a cell for all splits or one for each.
       large: the distribution, for the details.
       tables: of the details.
     """
@@ -68,6 +72,7 @@ class FeatureRow(NamedTuple):
     missing: float
     distinct: int
     drift: float | None
+    bits: float | None
     bars: Sequence[Bar]
     small: Outlines | None
     cells: Sequence[Sequence[Cell]]
@@ -91,6 +96,7 @@ def describe_features(report: Report) -> Iterator[FeatureRow]:
             name == report.label,
             report.class_names.get(name, ()),
             drifts.get(name, ()),
+            report.sampled,
         )
 
 
@@ -101,8 +107,9 @@ def _feature(
     is_label: bool,
     class_names: Sequence[str],
     drifts: Sequence[Drift],
+    sampled: SampledRows,
 ) -> FeatureRow:
-    first = next(iter(columns.values()))
+    first, relation = next(iter(columns.values())), sampled.relations.get(name)
     show = show_of(name, columns.values())
     values = frequent_values(
         columns, _TOP_VALUES, functools.partial(_show_class, class_names, show)
@@ -121,6 +128,7 @@ def _feature(
             for column in columns.values()
         ),
         drift=largest and largest.value,
+        bits=relation and relation.bits,
         bars=bars(drawn, totals_of(columns)),
         small=None if drawn else distribution(columns, SMALL, show),
         cells=(
@@ -128,9 +136,17 @@ def _feature(
             _per_split(columns, show_distinct),
             _ranges(columns, show),
             [show_drift(largest) if largest else Cell("–")],
+            *([[show_bits(relation)]] if sampled.relations else []),
         ),
         large=distribution(columns, LARGE, show),
-        tables=[table for table in detail_tables(columns, values, drifts, show) if table.lines],
+        tables=[
+            table
+            for table in (
+                *detail_tables(columns, values, drifts, show),
+                *against_label(relation, sampled),
+            )
+            if table.lines
+        ],
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from beam_pipelines.analysis.relations import Relation
 from beam_pipelines.analysis.report.encodings import EncodedFeature
 
 
@@ -14,7 +16,13 @@ class SampledRows:
     Attributes:
       rows: number of sampled rows of all splits.
       encodings: of the features that are encoded.
+      relations: column -> what it says about the label; empty without a label.
+      label_title: the number of each bucket of a relation.
+      shows_means: whether these numbers are means, and no shares.
     """
 
     rows: int = 0
     encodings: tuple[EncodedFeature, ...] = ()
+    relations: Mapping[str, Relation] = dataclasses.field(default_factory=dict)
+    label_title: str = ""
+    shows_means: bool = False
