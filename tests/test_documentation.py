@@ -209,6 +209,19 @@ def make_trips(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
         (folder / f"{name}.yaml").write_text(recipe)
 
 
+def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """The table of docs/trust.md, with mistakes, and its recipes."""
+    lines = [
+        f"{n},d{n % 40},{0.0 if n in (700, 701, 1500) else n * 37 % 997 / 8 + 1.5},{n * 7 % 45 + 5}"
+        for n in range(2000)
+    ]
+    lines[1800] = lines[10]
+    (folder / "rides.csv").write_text("\n".join(["ride,driver,km,minutes", *lines]) + "\n")
+    recipes = [block.text for block in blocks_of("docs/trust.md") if block.language == "yaml"]
+    for name, recipe in zip(("expect", "duplicates"), recipes, strict=True):
+        (folder / f"{name}.yaml").write_text(recipe)
+
+
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "flights": make_flights,
     "clicks": make_clicks,
@@ -221,6 +234,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "served": make_served,
     "tutorial": make_tutorial,
     "trips": make_trips,
+    "rides": make_rides,
 }
 
 
