@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from beam_pipelines.core.compression import Compression
-from beam_pipelines.core.dataset_layout import index_path
+from beam_pipelines.core.dataset_layout import MANIFEST, index_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.manifest_reader import DatasetManifest
 from beam_pipelines.opening.folder import Folder
@@ -63,9 +63,11 @@ def indexed_split(
       remote: reads shards that are not on this machine.
 
     Raises:
-      DataError: there are no rows, or no index; or the index is damaged, or of other shards.
+      DataError: there are no rows, or no index; or the index is damaged, or of other shards; or
+        the shards have other rows than the manifest says.
       ValueError: there is no such generation.
     """
+    _check_rows(folder, manifest, name)
     numbers = [generation.number for generation in manifest.generations] or [1]
     indexed = []
     for number in choose_generations(folder.path, numbers, wanted):
@@ -86,6 +88,17 @@ def indexed_split(
             "recipe."
         )
     return make_split(name, indexed)
+
+
+def _check_rows(folder: Folder, manifest: DatasetManifest, name: str) -> None:
+    """Checks that an epoch has the rows that the manifest promises."""
+    split = manifest.splits[name]
+    rows = sum(shard.rows for shard in split.shards)
+    if rows != split.rows:
+        raise DataError(
+            f"{folder.join(MANIFEST)}: found shards with {rows:,} rows in split '{name}', expected "
+            f"{split.rows:,} as it says. Copy the dataset again, or convert again with --overwrite."
+        )
 
 
 def _read_index(

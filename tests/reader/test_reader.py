@@ -415,3 +415,14 @@ found = [name for name in slow if name in sys.modules]
 assert not found, found
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_manifest_that_lost_a_shard(tmp_path):
+    """An epoch has all rows that the manifest promises, or is an error at once."""
+    folder = Path(finish(write_dataset(tmp_path, [30, 20])))
+    path = folder / "dataset.json"
+    manifest = json.loads(path.read_text())
+    del manifest["splits"]["train"]["shards"][1]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"json: found shards with 30 rows .*, expected 50 as"):
+        bp.open(folder).batches("train")
