@@ -134,7 +134,7 @@ class Info:
         never missing and has a shape is dense, any other one sparse, or ragged if the schema says
         so.
         """
-        return _feature_spec(self.schema())
+        return feature_spec_of(self.schema())
 
     def sequence_spec(self) -> dict[str, Any]:
         """Returns name -> ``tf.io.RaggedFeature`` of the feature lists.
@@ -317,7 +317,8 @@ def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:
     return rows // batch_size if drop_remainder else -(-rows // batch_size)
 
 
-def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
+def feature_spec_of(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns the ``feature_spec`` of a dataset with the schema."""
     # tf.Transform uses this part of tfx-bsl too; it imports no Beam.
     from tfx_bsl.tfxio import tensor_representation_util as representations
 

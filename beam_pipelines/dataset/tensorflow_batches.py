@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.dataset.info import info
+from beam_pipelines.dataset.info import feature_spec_of
+from beam_pipelines.dataset.sequences import feature_lists
 from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.features import Feature
 from beam_pipelines.reader.reader import Reader
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from tensorflow_metadata.proto.v0 import schema_pb2
 
 
 class _Form(NamedTuple):
@@ -52,14 +54,13 @@ def check_tensorflow() -> None:
         ) from error
 
 
-def splits_of(folder: str) -> dict[str, tf.DType]:
+def splits_of(schema: schema_pb2.Schema) -> dict[str, tf.DType]:
     """Returns ragged features, with the type of their splits."""
     import tensorflow as tf
 
-    dataset = info(folder)
     return {
         name: feature.row_splits_dtype
-        for name, feature in (dataset.feature_spec() | dataset.sequence_spec()).items()
+        for name, feature in (feature_spec_of(schema) | dict(feature_lists(schema).spec)).items()
         if isinstance(feature, tf.io.RaggedFeature)
     }
 

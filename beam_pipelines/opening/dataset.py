@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core import full_package
-from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
+from beam_pipelines.core.dataset_layout import MANIFEST, REPORT, statistics_path
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.opening.folder import CACHE_BYTES, Folder
@@ -104,10 +104,15 @@ class Dataset:
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
-        stored = full_package.import_module("analysis.statistics.stored", "Dataset.statistics")
-        view = full_package.import_module("analysis.statistics.view", "Dataset.statistics")
-        found = stored.read_statistics(self.folder)
-        return {name: view.proto_of(found[name]) for name in self.splits if name in found}
+        from beam_pipelines.core.statistics_file import parse_statistics
+
+        paths = {name: statistics_path(name) for name in self.splits}
+        found = {name: self._files.find(path) for name, path in paths.items()}
+        return {
+            name: parse_statistics(content, self._files.join(paths[name]))
+            for name, content in found.items()
+            if content is not None
+        }
 
     @property
     def report(self) -> str:
@@ -152,9 +157,19 @@ class Dataset:
         A feature with exactly one value in each of these examples is a plain column; any other is a
         column of lists, with ``None`` where it is missing. Features from text columns are ``str``,
         other binary ones ``bytes``. See ``head`` for arguments and errors.
+
+        Raises:
+          ImportError: pandas is not installed.
         """
-        import pandas as pd
         import pyarrow as pa
+
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                f"Dataset.to_pandas: found no pandas that can be imported ({error}), expected it. "
+                "Install it: pip install pandas."
+            ) from error
 
         columns = {}
         texts = {name for name, type_ in self.manifest["columns"].items() if type_ == "text"}
@@ -305,7 +320,7 @@ class Dataset:
         return module.as_tensorflow(
             make_reader,
             features,
-            module.splits_of(self.folder),
+            module.splits_of(self.schema),
             None if remainder == "short" else batch_size,
             epochs,
         )

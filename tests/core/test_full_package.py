@@ -39,7 +39,6 @@ def test_names_of_the_full_package(name):
     [
         ("Dataset.head", lambda dataset: dataset.head()),
         ("Dataset.head", lambda dataset: dataset.to_pandas()),
-        ("Dataset.statistics", lambda dataset: dataset.statistics),
     ],
 )
 def test_methods_of_a_dataset(tmp_path: Path, wanted_by, call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ import tensorflow as tf
 import beam_pipelines as bp
 from tests.reader import test_sequences, test_values
 from tests.reader.datasets import write_records
+from tests.support.web_server import served
 
 ROWS = [test_values.row(number) for number in range(20)]
 SEQUENCES = [
@@ -39,6 +41,18 @@ def equal(left, right):
     if isinstance(left, tf.RaggedTensor):
         return left.to_list() == right.to_list()
     return bool(tf.reduce_all(tf.equal(left, right)))
+
+
+def test_batches_of_a_web_server(tmp_path):
+    """They are those of a copy; TensorFlow itself cannot read there."""
+    folder = write_records(tmp_path / "data", RAGGED, ROWS)
+    with served(pathlib.Path(folder)) as server:
+        pairs = zip(
+            bp.open(server.url).batches(batch_size=8, as_="tf", columns=["id"]),
+            bp.open(folder).batches(batch_size=8, as_="tf", columns=["id"]),
+            strict=True,
+        )
+        assert all(equal(one["id"], other["id"]) for one, other in pairs)
 
 
 @pytest.mark.parametrize("drop", [False, True])

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
 import beam_pipelines as bp
+from beam_pipelines.core.dataset_layout import statistics_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import fetching, order
 from beam_pipelines.reader import reader as reader_module
@@ -41,6 +43,25 @@ def _small(monkeypatch):
 def ids(dataset, **options):
     with dataset.batches("train", **{"batch_size": 32, **options}) as reader:
         return [batch["id"].tolist() for batch in reader]
+
+
+def test_statistics_are_those_of_a_copy(folder):
+    """They are read without the full package; a split may have none."""
+    own = statistics_pb2.DatasetFeatureStatistics(name="All Examples", num_examples=ROWS)
+    sliced = statistics_pb2.DatasetFeatureStatistics(name="city_Lima", num_examples=3)
+    content = statistics_pb2.DatasetFeatureStatisticsList(datasets=[sliced, own])
+    path = folder / statistics_path("train")
+    with served(folder) as server:
+        assert bp.open(server.url).statistics == {}
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content.SerializeToString())
+        assert bp.open(server.url).statistics == bp.open(folder).statistics == {"train": own}
+        path.write_bytes(b"no proto")
+        for where in (server.url, folder):
+            with pytest.raises(
+                DataError, match=r"FeatureStats\.pb: found something that is no Data"
+            ):
+                bp.open(where).statistics  # noqa: B018
 
 
 @pytest.mark.parametrize("most_bytes", [1, 1500, 64 << 20])

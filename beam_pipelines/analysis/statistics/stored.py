@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.datasets import has_accumulators, read_accumulators
@@ -14,12 +13,10 @@ from beam_pipelines.core.dataset_layout import (
     SPLIT_PREFIX,
     STATISTICS,
 )
-from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.manifest_reader import DatasetManifest, DescriptionManifest, parse_manifest
+from beam_pipelines.core.statistics_file import parse_statistics
 from beam_pipelines.storage import files, input_files
-
-# TFDV's name for the rows that are not a slice.
-_ALL_EXAMPLES = "All Examples"
 
 
 def is_stored(path: str) -> bool:
@@ -89,18 +86,4 @@ def _manifest_order(path: str) -> list[str]:
 def _read(path: str) -> statistics_pb2.DatasetFeatureStatistics:
     if not files.exists(path):
         raise RecipeError(f"{path}: there is no such file, expected statistics.")
-    try:
-        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(files.read_bytes(path))
-    except DecodeError as error:
-        raise DataError(
-            f"{path}: found something that is no DatasetFeatureStatisticsList, expected statistics "
-            "as TFDV writes them. Make them again with 'describe'."
-        ) from error
-    datasets = [
-        dataset for dataset in found.datasets if dataset.name in ("", _ALL_EXAMPLES)
-    ] or list(found.datasets)
-    if not datasets:
-        raise DataError(
-            f"{path}: found no statistics in the file, expected those of '{_ALL_EXAMPLES}'."
-        )
-    return datasets[0]
+    return parse_statistics(files.read_bytes(path), path)
