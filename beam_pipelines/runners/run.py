@@ -37,9 +37,10 @@ from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
     cache_option_views,
     drop_idle_bundle_processors,
+    plain_pickles,
     silent_worker_threads,
     size_based_flushes,
-    trust_steps_to_pickle,
+    trust_steps,
 )
 from beam_pipelines.runners.local_workers import local_environment, shows_engine_logs
 from beam_pipelines.transforms.preprocess import explain_failure
@@ -128,6 +129,11 @@ def runs_once(options: PipelineOptions) -> bool:
     return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
 
 
+def _has_processes(options: PipelineOptions) -> bool:
+    """Whether workers on this machine are processes, not threads of this one."""
+    return bool(options.view_as(DirectOptions).direct_running_mode == "multi_processing")
+
+
 def check_address_space(options: PipelineOptions) -> None:
     """Checks that the address space limit lets several workers start.
 
@@ -188,16 +194,15 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     Raises:
       PipelineError: one of ours was raised, in any process.
     """
-    if (
-        is_local(options)
-        and options.view_as(DirectOptions).direct_running_mode != "multi_processing"
-    ):
-        memory.keep_freed_memory()  # workers are threads of this process
+    are_threads = is_local(options) and not _has_processes(options)
+    if are_threads:
+        memory.keep_freed_memory()
     with (
         size_based_flushes(),
         contextlib.nullcontext() if shows_engine_logs() else silent_worker_threads(),
         _storage_options_for_processes(options),
         _faster_local_run() if is_local(options) else contextlib.nullcontext(),
+        plain_pickles() if are_threads else contextlib.nullcontext(),
     ):
         pipeline = beam.Pipeline(_local_runner(options), options=options)
         try:
@@ -223,7 +228,7 @@ def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
 @contextlib.contextmanager
 def _faster_local_run() -> Iterator[None]:
     """Applies the speed patches of local runs."""
-    with cache_option_views(), drop_idle_bundle_processors(), trust_steps_to_pickle():
+    with cache_option_views(), drop_idle_bundle_processors(), trust_steps():
         yield
 
 
@@ -284,8 +289,7 @@ def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
     Beam's local runner gives them no options. They are in a file that only this user can read, as
     keys may be among them.
     """
-    mode = options.view_as(DirectOptions).direct_running_mode
-    if not is_local(options) or mode != "multi_processing":
+    if not is_local(options) or not _has_processes(options):
         yield
         return
     given = {

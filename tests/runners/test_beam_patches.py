@@ -9,6 +9,7 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
+from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
@@ -230,7 +231,7 @@ def test_steps_are_not_pickled_when_they_are_made() -> None:
     stays = (number for number in range(3))
     with pytest.raises(RuntimeError, match="pickle"):
         beam.Map(lambda _: stays)
-    with beam_patches.trust_steps_to_pickle():
+    with beam_patches.trust_steps():
         step = beam.Map(lambda _: stays)
         with (
             pytest.raises(Exception, match="Unable to translate"),
@@ -239,6 +240,16 @@ def test_steps_are_not_pickled_when_they_are_made() -> None:
             pipeline | beam.Create([0]) | step
     with pytest.raises(RuntimeError, match="pickle"):
         beam.Map(lambda _: stays)
+
+
+def test_plain_pickles_are_read_where_they_are_made() -> None:
+    """Steps without compression become what they were; afterwards Beam compresses again."""
+    value = {"a": [1, 2, 3], "b": int}
+    compressed = pickler.dumps(value)
+    with beam_patches.plain_pickles():
+        plain = pickler.dumps(value)
+        assert pickler.loads(plain) == value
+    assert plain != compressed == pickler.dumps(value)
 
 
 def test_views_of_options_share_what_is_set() -> None:
