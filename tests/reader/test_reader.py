@@ -418,7 +418,7 @@ assert not found, found
 
 
 def test_a_manifest_that_lost_a_shard(tmp_path):
-    """An epoch has all rows that the manifest promises, or is an error at once."""
+    """An epoch has all rows of the manifest, or is an error."""
     folder = Path(finish(write_dataset(tmp_path, [30, 20])))
     path = folder / "dataset.json"
     manifest = json.loads(path.read_text())
