@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -322,7 +322,23 @@ def _report(
         ],
         class_names=plan.labels,
         sampled=result.sampled,
+        recipe=_recipe_text(manifest["recipe"]),
+        seconds=manifest["timings"]["total_secs"],
+        versions=manifest["versions"],
     )
+
+
+def _recipe_text(recipe: Mapping[str, Any]) -> str:
+    """Returns a normal form as YAML, without what is empty."""
+    import yaml  # here, because workers do not need it
+
+    def filled(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        items = ((name, filled(item)) for name, item in value.items())
+        return {name: item for name, item in items if item not in (None, [], {}, "")}
+
+    return yaml.safe_dump(filled(recipe), sort_keys=False, allow_unicode=True, width=100)
 
 
 def _schema_name(plan: Plan) -> str | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.relations import Label, can_be_label, relations
 from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
+from beam_pipelines.analysis.report.examples import Example, show_examples
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.core.chunks import Chunk
@@ -27,6 +28,7 @@ from beam_pipelines.encodings.values import to_float64
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
 _MOST_ROWS = 20_000
 _MOST_ENCODINGS = 100
+_EXAMPLES = 10
 _Address = tuple[int, int, int, str]
 
 
@@ -70,7 +72,9 @@ def describe_sample(
     if not sample:
         return SampledRows()
     found = SampledRows(
-        sum(split.raw.num_rows for split in sample.values()), tuple(_encodings(plan, sample))
+        sum(split.raw.num_rows for split in sample.values()),
+        tuple(_examples(plan, sample)),
+        tuple(_encodings(plan, sample)),
     )
     return _with_relations(found, concat_batches([split.raw for split in sample.values()]), label)
 
@@ -130,6 +134,21 @@ def _thinned(sample: Mapping[str, _Split]) -> dict[str, _Split]:
         name: _Split(*(take_rows(batch, np.arange(0, batch.num_rows, step)) for batch in split))
         for name, split in sample.items()
     }
+
+
+def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Example]:
+    """Yields ten rows, as many of each split as its share."""
+    total = sum(split.raw.num_rows for split in sample.values())
+    places = np.arange(min(_EXAMPLES, total)) * total // min(_EXAMPLES, total)
+    start = 0
+    for name, split in sample.items():
+        end = start + split.raw.num_rows
+        own = places[(start <= places) & (places < end)] - start
+        start = end
+        encoded = take_rows(split.encoded, own)
+        is_encoded = plan.changes or encoded.schema.names != split.raw.schema.names
+        raw = take_rows(split.raw, own)
+        yield from show_examples(name, raw, encoded if is_encoded else None)
 
 
 def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[EncodedFeature]:

@@ -156,6 +156,18 @@ def test_what_features_say_about_the_label() -> None:
     assert "mutual information" not in without
 
 
+def test_rows_and_recipe_are_shown() -> None:
+    """Rows, the recipe and the time of the run are shown, escaped."""
+    text = Page(render_report(report_of_splits(3))).text
+    assert "Row 1 train" in text
+    assert f"new {EVIL}" in text
+    assert "The run took 6.9 s. beam-pipelines 0.1.0, python 3.11.7." in text
+    assert "filter: long long" in text
+    without = Page(render_report(report())).text
+    assert "Example rows" not in without
+    assert "The recipe" not in without
+
+
 def test_years_and_lengths() -> None:
     """Years have no separators; lengths of texts are in characters."""
     text = Page(render_report(report_of_splits(2))).text

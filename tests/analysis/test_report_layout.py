@@ -30,6 +30,7 @@ def look(browser):
         page = context.new_page()
         page.set_content(text)
         page.get_by_role("button", name="Open all").click()
+        page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
         return page
 
     yield opened

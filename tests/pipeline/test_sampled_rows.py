@@ -118,6 +118,27 @@ def test_many_rows_are_thinned() -> None:
     assert cells(found.encodings[0])["Rows"] == ["15,000", "1,500"]
 
 
+def test_ten_rows_of_all_splits() -> None:
+    """Ten rows are shown, of each split by its share."""
+    batch = pa.record_batch(
+        {"x": [float(n) for n in range(80)], "t": ["é" * 90, None] * 40, "b": [b"\0\1"] * 80}
+    )
+    plan = fitted("{y: [{column: x}, z_score]}", batch)
+    chunks = chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 20)], "none": []})
+    found = describe_sample(plan, ["train", "eval", "none"], *chunks).examples
+    assert [one.split for one in found] == ["train"] * 8 + ["eval"] * 2
+    (x, text, data, new), raw = found[1].lines, batch.to_pylist()[10]
+    assert x == ("x", "10", "10")
+    assert text == ("t", f"{raw['t'][:79]}…", f"{raw['t'][:79]}…")
+    assert data == ("b", "2 bytes", "2 bytes")
+    assert new[:2] == ("y", None)
+    plain = fitted("{x: drop}", batch)
+    lines = (
+        describe_sample(plain, ["train"], *chunks_of(plain, {"train": [batch]})).examples[0].lines
+    )
+    assert lines[0] == ("x", "0", None)
+
+
 def test_nothing_is_encoded() -> None:
     """Without encodings there is no section of them."""
     batch = pa.record_batch({"x": [1], "y": [2]})

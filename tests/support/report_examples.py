@@ -28,6 +28,7 @@ from beam_pipelines.analysis.report.encodings import (
     EncodedFeature,
     describe_encoding,
 )
+from beam_pipelines.analysis.report.examples import Example
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 
@@ -178,8 +179,20 @@ def report_of_splits(number: int) -> Report:
         [],
         tables,
         label="place",
-        sampled=SampledRows(40 * number, _encodings(tables), _relations(), "late = true"),
+        recipe=f"name: splits\nfilter: {'long ' * 60}{'x' * 200}\n",
+        seconds=6.94,
+        versions={"beam-pipelines": "0.1.0", "python": "3.11.7"},
+        sampled=SampledRows(
+            40 * number, _examples(), _encodings(tables), _relations(), "late = true"
+        ),
     )
+
+
+def _examples() -> tuple[Example, ...]:
+    """Returns a row with long values."""
+    long = "no-blank-" * 9
+    lines = (("amount", "98371360", "-0.25"), ("place", long, None), (f"new {EVIL}", None, long))
+    return (Example("train", lines), Example("eval", lines, 3))
 
 
 def _relations() -> dict[str, Relation]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from beam_pipelines.analysis.relations import Relation
 from beam_pipelines.analysis.report.encodings import EncodedFeature
+from beam_pipelines.analysis.report.examples import Example
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,6 +16,7 @@ class SampledRows:
 
     Attributes:
       rows: number of sampled rows of all splits.
+      examples: some of the rows.
       encodings: of the features that are encoded.
       relations: column -> what it says about the label; empty without a label.
       label_title: the number of each bucket of a relation.
@@ -22,6 +24,7 @@ class SampledRows:
     """
 
     rows: int = 0
+    examples: tuple[Example, ...] = ()
     encodings: tuple[EncodedFeature, ...] = ()
     relations: Mapping[str, Relation] = dataclasses.field(default_factory=dict)
     label_title: str = ""

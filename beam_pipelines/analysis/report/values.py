@@ -129,6 +129,9 @@ class Report:
       schema: path of the recipe's schema; ``None``: it was inferred from the data.
       alerts: what is suspicious, though the schema may allow it.
       sampled: a description of sampled rows.
+      recipe: the recipe as text; ``""``: it is not shown.
+      seconds: how long the run took; ``None``: not known.
+      versions: package -> its version.
       class_names: column of ids -> the name of each class.
       expectations: of the recipe.
     """
@@ -151,6 +154,9 @@ class Report:
     schema: str | None = None
     alerts: Sequence[Alert] = ()
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
+    recipe: str = ""
+    seconds: float | None = None
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     class_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     expectations: Sequence[ExpectationSummary] = ()
 
