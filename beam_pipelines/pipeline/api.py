@@ -21,7 +21,6 @@ from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.dataset_layout import anomalies_path
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.pipeline import convert as convert_module
@@ -288,4 +287,6 @@ def inspect(
       RecipeError: there is no dataset or file at the path, or no such split or generation.
       DataError: the file is damaged or contains no tf.Examples.
     """
+    from beam_pipelines.dataset.inspect import inspect_examples  # imports Pillow
+
     return inspect_examples(os.fspath(path), n, split, generation)

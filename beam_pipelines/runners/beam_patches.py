@@ -56,7 +56,7 @@ _LEFT_OUT = frozenset(
     ]
 )
 # Packages that Beam imports names of, and that a local run never calls: they check types of steps,
-# encrypt keys, and fetch files for a cluster.
+# encrypt keys, read Avro, and fetch files for a cluster.
 _DEFERRED = frozenset(
     [
         "beartype",
@@ -64,6 +64,9 @@ _DEFERRED = frozenset(
         "beartype.roar",
         "cryptography",
         "cryptography.fernet",
+        "fastavro",
+        "fastavro.read",
+        "fastavro.write",
         "httplib2",
     ]
 )
@@ -184,9 +187,9 @@ def import_beam(arguments: Sequence[str]) -> None:
     The packages are pandas, absl and dill, which Beam pickles some objects with, and clients of
     services. Beam runs without these packages, which are extras of its own. They are missing only
     during the import; later imports find them, and a filesystem of an object store is imported when
-    a path asks for it. Beam cannot do without some others (beartype, cryptography, httplib2), so it
-    gets placeholders, which import them when they are called. Arrow looks for pandas once, here;
-    otherwise each worker would import it. CPU of the import: 0.4 s, where all of Beam takes 1.3 s.
+    a path asks for it. Beam cannot do without some others (``_DEFERRED``), so it gets placeholders,
+    which import them when they are called. Arrow looks for pandas once, here; otherwise each worker
+    would import it. CPU of the import: 0.4 s, where all of Beam takes 1.3 s.
 
     Upstream: apache/beam#37445 and #40178 make clients optional, but import those that are
     installed; no upstream issue found that makes the imports lazy.

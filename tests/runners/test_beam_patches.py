@@ -57,7 +57,7 @@ import apache_beam as beam
 from apache_beam.internal import http_client
 from apache_beam.transforms import util
 from apache_beam.typehints import typehints
-packages = ("beartype", "cryptography", "httplib2")
+packages = ("beartype", "cryptography", "fastavro", "httplib2")
 print([name in sys.modules for name in packages])
 class Even(int):
     pass
@@ -66,16 +66,16 @@ import beartype.door, beartype.roar
 print(typehints.is_subhint is beartype.door.is_subhint)
 print(typehints.BeartypeDoorException is beartype.roar.BeartypeDoorException)
 print(len(util.Fernet.generate_key()), http_client.get_new_http().timeout)
-import cryptography, httplib2
+import cryptography, fastavro, httplib2
 print([hasattr(sys.modules[name], "__file__") for name in packages])
 """
     assert run(code).split("\n") == [
-        "[False, False, False]",
+        "[False, False, False, False]",
         "True False",
         "True",
         "True",
         "44 60",
-        "[True, True, True]",
+        "[True, True, True, True]",
         "",
     ]
 

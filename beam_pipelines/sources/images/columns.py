@@ -12,9 +12,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.schema_features import features_of
-from beam_pipelines.sources.images.pictures import probe
+from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.images.pixel_rows import ENCODED
-from beam_pipelines.sources.images.wholeness import PictureError
 
 # A row of a table has no file to get again.
 _CURE = "Mend the image, or let 'on_error' reject such rows."
@@ -64,6 +63,8 @@ def damaged_images(values: pa.Array, limits: Limits) -> Iterator[tuple[int, Pict
       values: binary, lists of binary, or lists of such lists. A null is no image.
       limits: of an image's pixels.
     """
+    from beam_pipelines.sources.images.pictures import probe  # not before there are images
+
     rows = np.arange(len(values))
     while pa.types.is_nested(values.type):
         rows = rows[pc.list_parent_indices(values).to_numpy(zero_copy_only=False)]

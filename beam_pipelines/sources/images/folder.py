@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 import pyarrow as pa
@@ -32,11 +32,13 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
-from beam_pipelines.sources.images import pictures
-from beam_pipelines.sources.images.wholeness import PictureError
+from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
+
+if TYPE_CHECKING:
+    from beam_pipelines.sources.images.pictures import Look
 
 ENCODED, LABEL, CLASS, FILENAME = (
     "image/encoded",
@@ -173,7 +175,9 @@ def _read(file: FileInfo, limits: Limits) -> bytes:
     return data
 
 
-def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, pictures.Look]:
+def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, Look]:
+    from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
+
     return (
         pictures.convert(data, options, limits)
         if options.changes

@@ -19,8 +19,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import ImageOptions
 from beam_pipelines.sources.images import bmp, wholeness
+from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.images.png import encode_pngs
-from beam_pipelines.sources.images.wholeness import PictureError
 
 # Pillow's name -> ours. Pillow calls a phone's JPEG with a second picture inside MPO.
 FORMAT_FOR_PILLOW = {

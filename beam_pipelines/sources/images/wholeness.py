@@ -15,6 +15,7 @@ from PIL import Image
 
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.sources.images import bmp, whole_gif, whole_png
+from beam_pipelines.sources.images.picture_error import PictureError
 
 # Shape of the pixels that ``tf.io.decode_image`` returns: height, width, channels.
 Shape = tuple[int, int, int]
@@ -27,20 +28,6 @@ _ANIMATION_FLAG = 0x02
 # A marker that is no part of pixels: neither a stuffed 0, nor RST, nor a fill byte.
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 _JPEG_END = b"\xd9"
-
-
-class PictureError(ValueError):
-    """Bytes that are no image, or none that may be decoded.
-
-    Attributes:
-      found: what was found and expected.
-      cure: what to do with a file; empty if ``found`` says it.
-    """
-
-    def __init__(self, found: str, cure: str = "") -> None:
-        super().__init__(f"{found}. {cure}" if cure else found)
-        self.found = found
-        self.cure = cure
 
 
 def check_whole(data: bytes, image: Image.Image, limits: Limits) -> Shape:
