@@ -57,12 +57,12 @@ class WebServers:
         return content, int(total)
 
     def _request(self, url: str, headers: dict[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
-        first, own = url, self._headers()
+        first, own = origin(url), self._headers()
         for _ in range(_MOST_REDIRECTS + 1):
             parts = urllib.parse.urlsplit(url)
             key = parts.scheme, parts.netloc
             try:
-                answer, content = self._ask(key, parts, headers | (own if url == first else {}))
+                answer, content = self._ask(key, parts, headers | own)
             except (http.client.HTTPException, OSError) as error:
                 self._open().pop(key, None)
                 # A connection that the server closed, or an answer that ends early.
@@ -70,6 +70,7 @@ class WebServers:
             if answer.status not in _REDIRECTS:
                 break
             url = urllib.parse.urljoin(url, answer.headers.get("Location", ""))
+            own = own if origin(url) == first else {}  # never sent again, once it led away
             if parts.scheme == "https" and not url.startswith("https:"):
                 raise ValueError("found a redirect from https to another scheme")
         status = f"status {answer.status} {answer.reason}"
@@ -101,6 +102,16 @@ class WebServers:
             self._connections.found = {}
         found: dict[tuple[str, str], http.client.HTTPConnection] = self._connections.found
         return found
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Returns scheme, host and port of a URL."""
+    parts = urllib.parse.urlsplit(url)
+    return (
+        parts.scheme,
+        parts.hostname or "",
+        parts.port or {"https": 443, "http": 80}.get(parts.scheme),
+    )
 
 
 def _connect(parts: urllib.parse.SplitResult) -> http.client.HTTPConnection:

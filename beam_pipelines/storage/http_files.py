@@ -1,4 +1,7 @@
-"""Files of web servers as a filesystem of Beam, by range requests."""
+"""Files of web servers as a filesystem of Beam, by range requests.
+
+Files in datasets of Hugging Face, ``hf://``, are files of its server.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
 
 from beam_pipelines.remote.retries import retried
-from beam_pipelines.remote.web import WebServers
+from beam_pipelines.remote.web import WebServers, origin
+from beam_pipelines.storage import hugging_face
 
-SCHEMES = ("https", "http")
+SCHEMES = ("https", "http", hugging_face.SCHEME)
 # Bytes of one request, unless more are asked for at once.
 _REQUEST_BYTES = 4 << 20
 # Of a file that is looked for, and of a part of one that is there.
@@ -22,8 +26,10 @@ _PROBE_SECS, _READ_SECS = 8, 30
 _TRIES = 4
 _PARTIAL, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 206, 404, 429, 500
 
+_HUB_PATHS = f"{hugging_face.SCHEME}://"
 # Its connections are of a process and a thread each.
 _SERVERS = WebServers()
+_HUGGING_FACE = WebServers(hugging_face.headers)
 
 
 class RemoteFile(NamedTuple):
@@ -80,12 +86,28 @@ def _answer(url: str, part: str | None, seconds: float, tries: int = _TRIES) -> 
     """Returns an open response; tries again if the server is busy."""
     headers = {"User-Agent": "beam-pipelines", "Accept-Encoding": "identity"}
     headers |= {"Range": part} if part else {}
+    own: dict[str, str] = {}
+    if url.startswith(_HUB_PATHS):
+        url, own = hugging_face.address(url), hugging_face.headers()
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http or https, by callers
-    return retried(
-        lambda: urllib.request.urlopen(request, timeout=seconds),  # noqa: S310 - as above
-        _is_final,
-        tries,
-    )
+    for name, value in own.items():
+        request.add_unredirected_header(name, value)
+    opener = urllib.request.build_opener(_Redirects)
+    return retried(lambda: opener.open(request, timeout=seconds), _is_final, tries)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects; a token goes to its own server only."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Returns the next request."""
+        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if made is not None and origin(newurl) == origin(req.full_url):
+            for name, value in req.unredirected_hdrs.items():
+                made.add_unredirected_header(name, value)
+        return made
 
 
 def _is_final(error: OSError) -> bool:
@@ -135,9 +157,12 @@ class _Ranges(io.RawIOBase):
         length = min(len(buffer), self._size - self._place)
         if length <= 0:
             return 0
+        url, servers = self._url, _SERVERS
+        if url.startswith(_HUB_PATHS):
+            url, servers = hugging_face.address(url), _HUGGING_FACE
         try:
             data, size = retried(
-                lambda: _SERVERS.read(self._url, self._place, length),
+                lambda: servers.read(url, self._place, length),
                 lambda error: isinstance(error, (FileNotFoundError, PermissionError)),
                 _TRIES,
             )
@@ -177,6 +202,9 @@ class HttpsFileSystem(FileSystem):
         """Returns the file of each path; a path is no pattern."""
         found = []
         for path in patterns:
+            if path.startswith(_HUB_PATHS) and "*" in path:
+                found.append(MatchResult(path, []))  # nothing is listed
+                continue
             try:
                 file = probe(path)
             except OSError as error:
@@ -228,6 +256,15 @@ class HttpFileSystem(HttpsFileSystem):
     def scheme(cls) -> str:
         """Returns the scheme of its paths."""
         return SCHEMES[1]
+
+
+class HuggingFaceFileSystem(HttpsFileSystem):
+    """Files in datasets of Hugging Face."""
+
+    @classmethod
+    def scheme(cls) -> str:
+        """Returns the scheme of its paths."""
+        return hugging_face.SCHEME
 
 
 def _metadata(path: str, file: RemoteFile) -> FileMetadata:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.storage import files, http_files
+from beam_pipelines.storage import files, http_files, hugging_face
 
 STDIN = "-"
 # So that an endless stream ends with a message and not with a full disk.
@@ -42,10 +42,8 @@ def as_file(path: str) -> str:
     if path == STDIN:
         return _standard_input(os.getpid())
     scheme = path.partition("://")[0] if "://" in path else ""
-    if scheme == "hf":
-        raise DataError(
-            f"{path}: found a path of Hugging Face, expected a file or a URL. {_url(path)}"
-        )
+    if scheme == hugging_face.SCHEME:
+        hugging_face.check_path(path)
     if scheme not in http_files.SCHEMES:
         return path
     try:
@@ -54,22 +52,10 @@ def as_file(path: str) -> str:
             return path
         return _copy_of(os.getpid(), path)
     except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read: {error}. Check the address and the network."
-        ) from error
-
-
-def _url(path: str) -> str:
-    """Returns what to write instead of a path of Hugging Face."""
-    kind, *names = path.removeprefix("hf://").split("/")
-    if kind != "datasets" or len(names) < 3:
-        return "Write the address of the file, which begins with https://huggingface.co/datasets/."
-    folder, name, file = names[0], names[1], "/".join(names[2:])
-    name, _, revision = name.partition("@")
-    return (
-        "Of a public dataset write 'https://huggingface.co/datasets/"
-        f"{folder}/{name}/resolve/{revision or 'main'}/{file}'."
-    )
+        cure = "Check the address and the network."
+        if scheme == hugging_face.SCHEME:
+            cure = f"{cure} {hugging_face.ACCESS}"
+        raise DataError(f"{path}: cannot be read: {error}. {cure}") from error
 
 
 @functools.lru_cache(maxsize=1)

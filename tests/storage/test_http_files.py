@@ -191,14 +191,6 @@ def test_standard_input(tmp_path: Path, data: bytes, columns: list[str]) -> None
     assert os.listdir(tmp_path) == []
 
 
-def test_paths_of_hugging_face() -> None:
-    """The error has the address of the same file."""
-    with pytest.raises(DataError, match=r"huggingface\.co/datasets/o/n/resolve/v1/d/a\.csv'"):
-        plan_of("hf://datasets/o/n@v1/d/a.csv")
-    with pytest.raises(DataError, match=r"huggingface\.co/datasets/o/n/resolve/main/a\.csv'"):
-        plan_of("hf://datasets/o/n/a.csv")
-
-
 def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without piped data the error shows a command."""
     monkeypatch.setattr(sys, "stdin", None)
