@@ -13,7 +13,7 @@ import pytest
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.report import JoinSummary, SourceSummary, SplitSummary, render_report
 from beam_pipelines.analysis.report.page import anchor
-from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from tests.support.report_examples import EVIL, report, report_of_splits, wide_report
 
 VOID = {"meta", "input", "path", "rect", "br", "hr", "img", "link"}
@@ -166,6 +166,34 @@ def test_rows_and_recipe_are_shown() -> None:
     without = Page(render_report(report())).text
     assert "Example rows" not in without
     assert "The recipe" not in without
+
+
+def test_slices_and_weights() -> None:
+    """Slices have rows, shares and the label; weights change means."""
+    batch = pa.record_batch(
+        {
+            "city": ["Oslo", "Oslo", "Rome", None],
+            "late": [True, False, False, True],
+            "delay": [10, 20, 30, 40],
+            "weight": [1.0, 3.0, 0.0, 4.0],
+        }
+    )
+    plan = StatisticsPlan(weight="weight", slice_by=("city",))
+    tables = {
+        "train": TableStatistics.of(batch, plan),
+        "eval": TableStatistics.of(batch.slice(2), plan),
+    }
+    text = Page(render_report(report(statistics=tables, label="late"))).text
+    lines = " ".join(text.split())
+    assert "Slicetraineval" in lines
+    assert "city = Oslo2 50.0%late: 50.0% true0 0%" in lines
+    assert "city = Rome1 25.0%late: 0% true1 50.0%late: 0% true" in lines
+    assert "sum of weights" in text
+    assert "Mean, by weight28.75" in lines
+    assert "Mean25" in lines
+    without = Page(render_report(report())).text
+    assert "by weight" not in without
+    assert "Slices" not in without
 
 
 def test_years_and_lengths() -> None:

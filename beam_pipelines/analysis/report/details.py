@@ -164,11 +164,30 @@ def _summary(columns: _Columns, show: Show) -> _Lines:
             cells = [_count(getattr(item, field), item.count + item.nans) for item in numbers]
             if any(getattr(item, field) for item in numbers):
                 yield name, cells
+    yield from _weighted(stats, show)
     texts = [item for item in values if isinstance(item, TextStatistics)]
     if texts:
         yield from _lengths(texts)
         if any(item.undercount for item in texts):
             yield "Counts too low by up to", [Cell(f"{item.undercount:,}") for item in texts]
+
+
+def _weighted(columns: Sequence[ColumnStatistics], show: Show) -> _Lines:
+    """Yields what the rows' weights change; nothing without weights."""
+    presence = [column.weighted for column in columns if column.weighted is not None]
+    if len(presence) == len(columns):
+        shares = [show_share(one.missing, one.present + one.missing) for one in presence]
+        yield "Missing, by weight", [Cell(share) for share in shares]
+    moments = [
+        column.values.weighted.moments
+        for column in columns
+        if isinstance(column.values, NumberStatistics) and column.values.weighted is not None
+    ]
+    if len(moments) == len(columns):
+        kind = value_type(columns[0].type)
+        mean_kind = pa.int64() if pa.types.is_boolean(kind) else kind
+        means = [show(one.mean if one.weight else None, mean_kind) for one in moments]
+        yield "Mean, by weight", [Cell(mean) for mean in means]
 
 
 def _lengths(texts: Sequence[TextStatistics]) -> _Lines:

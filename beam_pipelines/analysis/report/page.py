@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.report.diagram import draw_pipeline
 from beam_pipelines.analysis.report.features import describe_features
+from beam_pipelines.analysis.report.slices import describe_slices
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, show_share
+from beam_pipelines.core.formatting import show_bytes, show_number, show_share
 from beam_pipelines.core.version import __version__
 
 
@@ -42,6 +43,7 @@ def render_report(report: Report) -> str:
         "css_text": _css_text,
         "g": "{:g}".format,
         "mask": mask,
+        "number": show_number,
         "share": show_share,
         "sizes": _show_sizes,
     }
@@ -54,6 +56,7 @@ def render_report(report: Report) -> str:
         anomalies=_by_feature(report.anomalies),
         features=describe_features(report),
         names=list(columns),
+        slices=describe_slices(report),
         diagram=draw_pipeline(report),
         script=script,
         script_hash=f"sha256-{digest}",
