@@ -16,6 +16,7 @@ from beam_pipelines.core.dataset_layout import MANIFEST, REPORT, statistics_path
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.opening.folder import CACHE_BYTES, Folder
+from beam_pipelines.opening.report_page import ReportPath
 from beam_pipelines.opening.splits import Generations, indexed_split
 from beam_pipelines.reader.features import (
     Feature,
@@ -115,9 +116,9 @@ class Dataset:
         }
 
     @property
-    def report(self) -> str:
-        """Path of the HTML report."""
-        return self._files.join(REPORT)
+    def report(self) -> ReportPath:
+        """Path of the HTML report; a notebook shows the page itself."""
+        return ReportPath(self._files.join(REPORT), lambda: self._files.find(REPORT))
 
     def head(self, n: int = _SHOWN_ROWS, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.

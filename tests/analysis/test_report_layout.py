@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam_pipelines.analysis.report import render_report
+from beam_pipelines.opening.report_page import ReportPath
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
 from tests.support.report_examples import report_of_splits
 
@@ -48,6 +49,22 @@ def test_nothing_is_cut_off(look, number: int, width: int) -> None:
     assert page.evaluate(CUT_OFF) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(MISPLACED_HEADS) == []
+
+
+def test_the_page_in_a_notebook(browser) -> None:
+    """In a notebook's frame, scripts run, and links open their feature."""
+    troubles: list[str] = []
+    text = render_report(report_of_splits(2)).encode()
+    page = browser.new_page()
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.set_content(f"<p>A cell</p>{ReportPath('report.html', lambda: text)._repr_html_()}")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("link", name="amount").last.click()
+    assert frame.locator("#feature-amount .more").is_visible()
+    assert frame.get_by_role("button", name="Open all").is_visible()
+    page.close()
+    assert troubles == []
 
 
 def test_split_names_stand_at_their_values_on_a_phone(look) -> None:

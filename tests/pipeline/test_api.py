@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import html
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import beam_pipelines as bp
+from beam_pipelines.opening.report_page import ReportPath
 from beam_pipelines.recipe.model import Recipe
 
 pytestmark = pytest.mark.end_to_end
@@ -103,6 +106,16 @@ def test_a_notebook_shows_splits_rows_and_the_report(dataset: bp.Dataset) -> Non
     assert f'href="{dataset.report}"' in page
     assert "<th>number</th><th>kind</th><th>quarter</th>" in page
     assert "&#x27;a&#x27;" in page
+
+
+def test_a_notebook_shows_the_report(dataset: bp.Dataset) -> None:
+    """The report is a path, and in a notebook the page."""
+    assert Path(dataset.report).is_file()
+    frame = dataset.report._repr_html_()
+    assert frame.startswith("<iframe")
+    assert html.escape(Path(dataset.report).read_text()) in frame
+    assert copy.deepcopy(dataset.report) == str(dataset.report)
+    assert ReportPath("gone", lambda: None)._repr_html_() is None
 
 
 def test_every_form_of_a_recipe_gives_the_same_plan(folder: Path) -> None:

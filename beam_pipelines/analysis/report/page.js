@@ -69,15 +69,26 @@ for (const header of headers) {
 }
 sort.addEventListener("change", () => order(sort.value, usual(sort.value)));
 
-function openTarget() {
-  const target = document.getElementById(location.hash.slice(1));
+function openTarget(fragment) {
+  const target = document.getElementById(fragment);
   if (!target || !target.matches("tbody")) return;
   target.hidden = false;
   open(target, true);
   target.scrollIntoView();
 }
-addEventListener("hashchange", openTarget);
-openTarget();
+const openAddress = () => openTarget(location.hash.slice(1));
+addEventListener("hashchange", openAddress);
+openAddress();
+
+// In a frame of a notebook the page has no address of its own, so that links would lead away.
+if (location.protocol === "about:") {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    openTarget(link.getAttribute("href").slice(1));
+  });
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !event.target.closest("input, select")) {
