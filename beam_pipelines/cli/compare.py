@@ -43,6 +43,7 @@ _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "te
     "-n", "number", type=click.IntRange(0), help="Pairs to show; default: 5. With --by only."
 )
 @click.option("-o", "--output", metavar="FILE", help="Write what was found as JSON.")
+@click.option("--html", "page", metavar="FILE", help="Write it as a page. Not with --by.")
 @format_option
 @verbose
 @click.pass_context
@@ -55,6 +56,7 @@ def compare(
     max_drift: float | None,
     number: int | None,
     output: str | None,
+    page: str | None,
     form: str,
 ) -> None:
     """Compare two datasets, days or files by their statistics; exit 1 if they differ.
@@ -74,9 +76,13 @@ def compare(
         limit = LARGE_DRIFT if max_drift is None else max_drift
         found = compare_data.compare_data(base, test, split=split, max_drift=limit)
         lines, document, findings = _data_lines(found), found.to_json(), found.findings
+        if page is not None:
+            files.write_bytes(page, found.to_html().encode())
     else:
         if max_drift is not None:
             raise click.UsageError("found --max_drift with --by, expected one of them.")
+        if page is not None:
+            raise click.UsageError("found --html with --by, expected one of them.")
         from beam_pipelines.dataset import compare as comparing
 
         names = [name for name in by.split(",") if name]

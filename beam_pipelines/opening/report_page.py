@@ -18,7 +18,7 @@ class ReportPath(str):
     __slots__ = ("_read",)
     _read: Callable[[], bytes | None]
 
-    def __new__(cls, path: str, read: Callable[[], bytes | None]) -> ReportPath:
+    def __new__(cls, path: str, read: Callable[[], bytes | None]) -> ReportPath:  # noqa: PYI034 - Self is of 3.11
         """Takes the path and what reads the page, or returns ``None``."""
         made = super().__new__(cls, path)
         made._read = read

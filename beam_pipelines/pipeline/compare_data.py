@@ -11,6 +11,7 @@ from typing import Any
 from beam_pipelines.analysis.comparison import SplitComparison, compare_split, to_json
 from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT, divergence_of_rows
 from beam_pipelines.analysis.joins import JoinMatches, joins_of
+from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
@@ -37,6 +38,12 @@ class DataComparison:
     joins: Mapping[str, tuple[JoinMatches, JoinMatches]]
     sizes: tuple[tuple[int, int] | None, tuple[int, int] | None]
     findings: tuple[str, ...]
+
+    def to_html(self) -> str:
+        """Returns the comparison as one HTML page."""
+        return render_comparison(
+            self.base, self.test, self.splits, self.joins, self.sizes, self.findings
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as values of JSON."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipelines.analysis.report import render_report
+from beam_pipelines.analysis.comparison import compare_split
+from beam_pipelines.analysis.report import render_comparison, render_report
+from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.opening.report_page import ReportPath
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
-from tests.support.report_examples import report_of_splits
+from tests.support.report_examples import batch_of_everything, report_of_splits
 
 pytestmark = MARKS
 WIDTHS = [390, 768, 1280, 1920]
@@ -30,7 +32,8 @@ def look(browser):
         contexts.append(context)
         page = context.new_page()
         page.set_content(text)
-        page.get_by_role("button", name="Open all").click()
+        if page.locator("#all").count():
+            page.get_by_role("button", name="Open all").click()
         page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
         return page
 
@@ -65,6 +68,19 @@ def test_the_page_in_a_notebook(browser) -> None:
     assert frame.get_by_role("button", name="Open all").is_visible()
     page.close()
     assert troubles == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_comparison(look, width: int) -> None:
+    """Nothing of a comparison is cut off."""
+    tables = [TableStatistics.of(batch_of_everything(rows)) for rows in (120, 240)]
+    split = compare_split(*tables)
+    text = render_comparison(
+        "out/flights-of-2013", "out/flights-of-2014", {"train": split}, {}, (None, None), ()
+    )
+    page = look(text, width)
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(MISPLACED_HEADS) == []
 
 
 def test_split_names_stand_at_their_values_on_a_phone(look) -> None:

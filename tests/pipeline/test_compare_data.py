@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 from pathlib import Path
@@ -59,7 +60,10 @@ def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[
     words = ("train, x: its values drifted", "train, city: 0% of the rows lacked it, now 7")
     for word in (*words, "eval, x: its values drifted", "join with 'users': 100% of the rows had"):
         assert sum(finding.startswith(word) for finding in found["findings"]) == 1, word
-    assert run(["compare", "out/a", "c.yaml"]) == 1
+    assert run(["compare", "out/a", "c.yaml", "--html", "found.html"]) == 1
+    page = (folder / "found.html").read_text()
+    for finding in found["findings"]:
+        assert html.escape(finding, quote=True).replace("&#x27;", "&#39;") in page
     shown = capsys.readouterr().out
     assert "join with users: 100% → 2" in shown
     assert "differs: train, x: its values drifted by" in shown
@@ -78,7 +82,13 @@ def test_splits_that_cannot_be_compared(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["-n", "3"], ["--by", "x", "--max_drift", "0.2"], ["--max_drift", "2"]]
+    "options",
+    [
+        ["-n", "3"],
+        ["--by", "x", "--max_drift", "0.2"],
+        ["--max_drift", "2"],
+        ["--by", "x", "--html", "p"],
+    ],
 )
 def test_options_that_do_not_go_together(folder: Path, options: list[str]) -> None:
     """They are refused before anything is read."""

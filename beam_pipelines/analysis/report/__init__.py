@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beam_pipelines.analysis.report.comparison import render_comparison
 from beam_pipelines.analysis.report.images import choose_images, image_column
 from beam_pipelines.analysis.report.page import render_report
 from beam_pipelines.analysis.report.sampled import SampledRows
@@ -24,5 +25,6 @@ __all__ = [
     "SplitSummary",
     "choose_images",
     "image_column",
+    "render_comparison",
     "render_report",
 ]

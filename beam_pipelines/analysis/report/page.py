@@ -6,6 +6,7 @@ import base64
 import hashlib
 import urllib.parse
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.report.diagram import draw_pipeline
@@ -16,6 +17,9 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_number, show_share
 from beam_pipelines.core.version import __version__
 
+if TYPE_CHECKING:
+    import jinja2
+
 
 def render_report(report: Report) -> str:
     """Returns the report as one HTML page.
@@ -23,6 +27,27 @@ def render_report(report: Report) -> str:
     Equal reports give equal bytes. The templates escape every value. A content security policy
     forbids the browser to load anything and to run any script but the page's own.
     """
+    environment = page_environment()
+    script = page_file(environment, "page.js")
+    # The browser hashes the text between the tags, which starts with a line break.
+    digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
+    columns = next(iter(report.statistics.values())).columns if report.statistics else {}
+    return environment.get_template("page.html").render(
+        report=report,
+        anomalies=_by_feature(report.anomalies),
+        features=describe_features(report),
+        names=list(columns),
+        slices=describe_slices(report),
+        diagram=draw_pipeline(report),
+        script=script,
+        script_hash=f"sha256-{digest}",
+        style=page_file(environment, "page.css"),
+        version=__version__,
+    )
+
+
+def page_environment() -> jinja2.Environment:
+    """Returns the templates of pages, which escape every value."""
     import jinja2  # here, because workers and `--help` do not need it
 
     loader = jinja2.PackageLoader("beam_pipelines.analysis.report", "")
@@ -47,22 +72,14 @@ def render_report(report: Report) -> str:
         "share": show_share,
         "sizes": _show_sizes,
     }
-    script = loader.get_source(environment, "page.js")[0]
-    # The browser hashes the text between the tags, which starts with a line break.
-    digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
-    columns = next(iter(report.statistics.values())).columns if report.statistics else {}
-    return environment.get_template("page.html").render(
-        report=report,
-        anomalies=_by_feature(report.anomalies),
-        features=describe_features(report),
-        names=list(columns),
-        slices=describe_slices(report),
-        diagram=draw_pipeline(report),
-        script=script,
-        script_hash=f"sha256-{digest}",
-        style=loader.get_source(environment, "page.css")[0],
-        version=__version__,
-    )
+    return environment
+
+
+def page_file(environment: jinja2.Environment, name: str) -> str:
+    """Returns a file of the pages, such as their style."""
+    if environment.loader is None:
+        raise ValueError("found an environment without templates, expected page_environment()")
+    return environment.loader.get_source(environment, name)[0]
 
 
 def anchor(name: str) -> str:

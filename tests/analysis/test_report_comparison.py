@@ -1,0 +1,59 @@
+"""The page of two datasets compared."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from beam_pipelines.analysis.comparison import SplitComparison, compare_split
+from beam_pipelines.analysis.joins import JoinMatches
+from beam_pipelines.analysis.report import render_comparison
+from beam_pipelines.analysis.statistics import TableStatistics
+from tests.support.report_examples import EVIL
+
+
+def table(shift: int, *more: str) -> TableStatistics:
+    """Returns statistics of a number that may drift, and of texts."""
+    columns = {
+        "x": [float(n % 97 + shift) for n in range(2000)],
+        EVIL: [["a", "b", EVIL][n % (2 + bool(shift))] for n in range(2000)],
+    }
+    return TableStatistics.of(pa.record_batch(columns | {name: [1] * 2000 for name in more}))
+
+
+def page(split: SplitComparison, **changes: object) -> str:
+    values: dict[str, object] = {
+        "base": f"base {EVIL}",
+        "test": "test",
+        "splits": {f"train {EVIL}": split},
+        "joins": {},
+        "sizes": (None, None),
+        "findings": tuple(split.all_findings()),
+    }
+    return render_comparison(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_differences_are_named_and_escaped() -> None:
+    """Findings, types, drift, new texts, joins and sizes are shown as text."""
+    split = compare_split(table(0, "gone"), table(500, "came"))
+    join = JoinMatches("users", 90, 10, 0, None, None)
+    text = page(split, joins={"users": (join, join)}, sizes=((1000, 1), (2_000_000, 2)))
+    assert EVIL not in text
+    assert "<script" not in text
+    assert "x: its values drifted by" in text
+    plain = " ".join(re.sub(r"<[^>]*>", " ", text[text.index("<main>") :]).split())
+    assert "gone: the column vanished" in plain
+    assert "int64 → none" in plain
+    assert "0 – 96 → 500 – 596" in plain
+    assert "users 90.0%" in plain
+    assert "Size 1 kB 2 MB" in plain
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert page(split) == page(split)
+
+
+def test_datasets_that_are_alike() -> None:
+    """Without differences, the page says so."""
+    text = page(compare_split(table(0), table(0)))
+    assert "They are alike." in text
+    assert "Differences" not in text
