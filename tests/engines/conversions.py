@@ -22,11 +22,12 @@ from beam_pipelines.pipeline.plan_append import plan_append
 from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
+from tests.support.reports import without_seconds
 
 ROWS = 3_000
 # Cuts the visits into several ranges, so that there is something to distribute.
 RANGE_BYTES = 20_000
-# Only the manifest's timings may differ between two runs.
+# Only the timings of manifest and report may differ between two runs.
 TIMINGS = "timings"
 
 SOURCES = """
@@ -267,7 +268,7 @@ def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -
 def contents(folder: Path) -> dict[str, Any]:
     """Returns path -> content of all files of a dataset or description.
 
-    JSON comes without the timings.
+    They come without the timings.
     """
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
@@ -276,6 +277,8 @@ def contents(folder: Path) -> dict[str, Any]:
             found[name] = path.read_bytes()
             if name in ("dataset.json", "description.json"):
                 found[name] = _timeless(json.loads(found[name]))
+            elif name == "report.html":
+                found[name] = without_seconds(found[name])
     return found
 
 

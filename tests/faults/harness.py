@@ -21,6 +21,7 @@ import psutil
 
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.resume import KEPT
+from tests.support.reports import without_seconds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The number of moments that each sweep tries; the complete one: 100.
@@ -277,7 +278,7 @@ def make_data(folder: pathlib.Path, rows: int) -> None:
 def dataset(folder: pathlib.Path) -> dict[str, str]:
     """Returns file -> SHA-256 of everything in a dataset.
 
-    The manifest's hash leaves out its timings.
+    The hashes of manifest and report leave out timings.
     """
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -285,6 +286,8 @@ def dataset(folder: pathlib.Path) -> dict[str, str]:
             data = path.read_bytes()
             if path.name == "dataset.json":
                 data = json.dumps(_timeless(json.loads(data))).encode()
+            elif path.name == "report.html":
+                data = without_seconds(data)
             found[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
     return found
 
