@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives import zip as zip_module
 from beam_pipelines.sources.archives.archives import is_archive
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.storage import files, input_files, path_patterns, zip_members
+from beam_pipelines.storage import files, input_files, input_roots, path_patterns, zip_members
 from beam_pipelines.storage.path_patterns import PathPattern
 from beam_pipelines.storage.zip_members import MemberPath
 
@@ -122,7 +122,8 @@ class _Lister:
             listed = self._of_one_format(pattern, listed)
         if not listed:
             those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
-            raise ValueError(f"no file{those} matches '{pattern}'.{_only_hidden(looked_for)}")
+            hint = _only_hidden(looked_for) or _nearest_file(pattern)
+            raise ValueError(f"no file{those} matches '{pattern}'.{hint}")
         for file in listed:
             if self._is_archive(file.path):
                 yield from self._members(file)
@@ -177,7 +178,13 @@ class _Lister:
             if pattern.matches(name) and path_patterns.is_shown(name, member.name)
         ]
         if not found:
-            raise ValueError(f"no file in {member.archive} matches '{member.name}'.")
+            names = [
+                name
+                for archive in input_files.list_files(member.archive)
+                for _, name in self._files_in(archive)
+            ]
+            hint = nearest(member.name, names)
+            raise ValueError(f"no file in {member.archive} matches '{member.name}'.{hint}")
         yield from found
 
     def _files_in(self, archive: files.Listed) -> Iterator[tuple[files.Listed, str]]:
@@ -200,6 +207,19 @@ def _check_table(folder: str) -> None:
                 f"found a {kind} table in {folder}, whose files also have rows that were removed. "
                 "Export its rows, for example to Parquet, and read these."
             )
+
+
+def _nearest_file(path: str) -> str:
+    """Returns a hint at the nearest name in a missing file's folder."""
+    folder, name = os.path.split(path)
+    if files.has_wildcard(path) or not files.is_local(path) or not input_roots.allows(folder):
+        return ""
+    try:
+        with os.scandir(folder or os.curdir) as found:
+            names = [one.name for one in found if one.is_file()]
+    except OSError:
+        return ""
+    return nearest(name, sorted(one for one in names if not path_patterns.is_hidden(one)))
 
 
 def _only_hidden(pattern: str) -> str:

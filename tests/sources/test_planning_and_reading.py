@@ -85,6 +85,30 @@ def test_long_ranges_are_cut_into_chunks(tmp_path: Path) -> None:
     assert [chunk.crc32c is None for chunk in chunks] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("orders 2025.csv", " Did you mean 'orders_2025.csv'?"),
+        ("clients.csv", ""),
+        ("secrets.csv", ""),
+        ("orders 2025.*", ""),
+        ("none/orders 2025.csv", ""),
+        ("../data/orders 2025.csv", " Did you mean 'orders_2025.csv'?"),
+    ],
+)
+def test_a_misspelt_file(tmp_path: Path, name: str, hint: str) -> None:
+    """The error names the nearest file in its folder.
+
+    A hidden file is never named.
+    """
+    (tmp_path / "data" / "orders 2025").mkdir(parents=True)
+    for other in ("orders_2025.csv", ".secrets.csv"):
+        write(tmp_path / "data" / other, "a\n1\n")
+    path = f"{tmp_path}/data/{name}"
+    [message] = problems_of(path).values()
+    assert message == f"no file matches '{path}'.{hint}"
+
+
 def test_problems_with_paths(tmp_path: Path) -> None:
     """Missing, folder and repeated paths, and globs without matches, are problems."""
     write(tmp_path / "a.csv", "a\n1\n")

@@ -154,6 +154,9 @@ def test_archives_without_clear_data(tmp_path: Path) -> None:
     assert "a.xlsx, whose suffix is of no format" in problems_of(path)["sources", "s", "path"]
     [message] = problems_of(f"{path}/b.csv").values()
     assert message == f"no file in {path} matches 'b.csv'."
+    path = zipped(tmp_path / "f.zip", {"d/orders_1.csv": b"a\n1\n"})
+    [message] = problems_of(f"{path}/d/orders 1.csv").values()
+    assert message.endswith("matches 'd/orders 1.csv'. Did you mean 'd/orders_1.csv'?")
 
 
 def test_encrypted_and_damaged_archives(tmp_path: Path) -> None:
