@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis import duplicates, expectations
+from beam_pipelines.analysis import duplicates, expectations, leaks
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
@@ -93,7 +93,7 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
         }
         for name, source in manifest["sources"].items()
     }
-    kept = ("counts", "joins", "timings", "taken", "expectations", "duplicates")
+    kept = ("counts", "joins", "timings", "taken", "expectations", "duplicates", "leaks")
     return {
         "dataset": folder,
         "report": files.join(folder, REPORT),
@@ -164,7 +164,8 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
-    return [*joins, *expectations.warnings_of(manifest), *duplicates.warnings_of(manifest)]
+    checks = (expectations, duplicates, leaks)
+    return [*joins, *(line for check in checks for line in check.warnings_of(manifest))]
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:
@@ -281,7 +282,7 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
     ]
     kept = {
         key: manifest[key]
-        for key in ("counts", "sources", "joins", "taken", "expectations", "duplicates")
+        for key in ("counts", "sources", "joins", "taken", "expectations", "duplicates", "leaks")
         if key in manifest
     }
     document = {

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged
+from beam_pipelines.analysis.leaks import Leak
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
@@ -66,6 +67,7 @@ def make_manifest(
     take: Take | None = None,
     judged: Sequence[Judged] = (),
     duplicates: FoundDuplicates | None = None,
+    leaks: Sequence[Leak] | None = None,
 ) -> Manifest:
     """Returns the manifest of a dataset.
 
@@ -83,7 +85,7 @@ def make_manifest(
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
       judged: the expectations.
-      duplicates: those found; ``None``: the recipe does not ask for them.
+      duplicates, leaks: those found; ``None``: the recipe does not ask for them.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     manifest = {
@@ -140,6 +142,8 @@ def make_manifest(
         }
     if duplicates is not None:
         manifest["duplicates"] = duplicates.to_json()
+    if leaks is not None:
+        manifest["leaks"] = [leak.to_json() for leak in leaks]
     if judged:
         manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis import duplicates, leaks
 from beam_pipelines.analysis.alerts import Alert, find_alerts
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
-from beam_pipelines.analysis.duplicates import warnings_of
 from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.report import (
@@ -212,6 +212,7 @@ def _manifest(
         plan.take,
         result.judged,
         result.duplicates,
+        result.leaks,
     )
     return made if earlier is None else with_generation(earlier.manifest, made)
 
@@ -312,7 +313,8 @@ def _report(
         ],
         duplicates=manifest["counts"].get("duplicates", 0),
         alerts=[
-            *(Alert("rows", "duplicates", line) for line in warnings_of(manifest)),
+            *(Alert("rows", "duplicates", line) for line in duplicates.warnings_of(manifest)),
+            *(Alert("splits", "leaks", line) for line in leaks.warnings_of(manifest)),
             *(
                 Alert(f"join with {join.source}", "join", warning)
                 for join in joins_of(manifest)

@@ -35,6 +35,7 @@ from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexe
 from beam_pipelines.pipeline.duplicates import DUPLICATES, check_duplicates, write_pairs
 from beam_pipelines.pipeline.expectations import FAILING, check_expectations, write_failing
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
+from beam_pipelines.pipeline.leaks import LEAKS, check_leaks, write_leaks
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
@@ -234,7 +235,7 @@ def write_description(
 
     Raises:
       DataError: ``stops``, and an anomaly is not accepted, an expectation fails, there are
-        duplicates, or a join has too few matches or too many.
+        duplicates or leaks, or a join has too few matches or too many.
     """
     if stops:
         check_joins_of(plan, result)
@@ -242,9 +243,11 @@ def write_description(
     rows_path = write_failing(plan, result.judged, folder, FAILING)
     if stops:
         check_expectations(result.judged, "the data do not pass", rows_path if stays else "")
+    leaks_path = write_leaks(plan, result.leaks, folder, LEAKS)
     pairs_path = write_pairs(plan, result.duplicates, folder, DUPLICATES)
     if stops:
         check_duplicates(result.duplicates, "the data do not pass", pairs_path if stays else "")
+        check_leaks(result.leaks, "the data do not pass", leaks_path if stays else "")
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"

@@ -22,12 +22,13 @@ from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.drop_repeats import DropRepeats
 from beam_pipelines.transforms.encode import EncodeChunks
-from beam_pipelines.transforms.equal_rows import FindRepeats, Found, without_hashes
+from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import CountRightSources, JoinChunks, counts_by_source
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
+from beam_pipelines.transforms.leaks import FindLeaks
 from beam_pipelines.transforms.preprocess import (
     ANALYZED,
     AnalyzePreprocessing,
@@ -59,7 +60,8 @@ class ReadSplits(beam.PTransform):
 
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
-    was found unique. If rows are compared, also ``repeats``.
+    was found unique. If rows are compared, also ``repeats`` and
+    ``leaks``.
     """
 
     plan: Plan
@@ -88,7 +90,7 @@ class ReadSplits(beam.PTransform):
         checks = dataclasses.replace(plan.checks, select=selection)
         select = SelectOrReject(checks, plan.base) if reject else SelectChunks(selection)
         chunks = chunks | "Select" >> select
-        chunks, repeats = self._compare(chunks, drops)
+        chunks, found = self._compare(chunks, drops)
         if plan.groups is not None:
             chunks = chunks | "Group" >> GroupRows(
                 plan.groups,
@@ -96,18 +98,28 @@ class ReadSplits(beam.PTransform):
                 len(plan.base.ranges),
                 self.folders.exchange_of("group"),
             )
+        if leaks := plan.select.leaks:
+            first = plan.select.compared
+            find = FindLeaks(
+                plan.split,
+                tuple(range(first, first + len(leaks))),
+                count_partitions(plan.base),
+                self.folders.exchange_of("leaks"),
+            )
+            found["leaks"] = chunks | "FindLeaks" >> find
+            chunks = chunks | "WithoutLeaks" >> beam.Map(without_hashes)
         splits = chunks | "Split" >> SplitChunks(
             plan.split, self.folders.rejected_of("base"), plan.recipe.output
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
-        return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **repeats}
+        return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **found}
 
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool
-    ) -> tuple[beam.PCollection[Chunk], dict[str, beam.PCollection[Found]]]:
+    ) -> tuple[beam.PCollection[Chunk], dict[str, beam.PCollection[Any]]]:
         """Finds equal rows where the recipe asks for it."""
         plan, folders = self.plan, self.folders
-        compared, partitions = plan.select.hashes, count_partitions(plan.base)
+        compared, partitions = plan.select.compared, count_partitions(plan.base)
         found = []
         if numbers := tuple(range(compared - drops)):
             find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
@@ -121,7 +133,7 @@ class ReadSplits(beam.PTransform):
             chunks = kept["chunks"]
             found.append(kept["found"])
         elif compared:
-            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes)
+            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, compared)
         if len(found) > 1:
             return chunks, {"repeats": found | "AllRepeats" >> beam.Flatten()}
         return chunks, dict(zip(("repeats",), found, strict=False))
@@ -260,6 +272,7 @@ class FirstPass(beam.PTransform):
         )
         rights: Any = ()
         repeats = beam.pvalue.AsList(splits["repeats"]) if "repeats" in splits else ()
+        leaks = beam.pvalue.AsList(splits["leaks"]) if "leaks" in splits else ()
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
@@ -270,21 +283,24 @@ class FirstPass(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, counts, raw, encoded, rights, repeats, *_waits: make_result(
-                    plan,
-                    merge_splits(
-                        statistics,
-                        plan.recipe.split.names,
-                        plan.split.schema,
-                        plan.statistics,
-                        statistics_folder,
-                    ),
-                    counts,
-                    [load_chunk(chunk) for chunk in raw],
-                    [load_chunk(chunk) for chunk in encoded],
-                    counts_by_source(rights),
-                    FittedFolders(encoder.fitted, encoder.analyzed),
-                    repeats,
+                lambda _once, statistics, counts, raw, encoded, rights, repeats, leaks, *_: (
+                    make_result(
+                        plan,
+                        merge_splits(
+                            statistics,
+                            plan.recipe.split.names,
+                            plan.split.schema,
+                            plan.statistics,
+                            statistics_folder,
+                        ),
+                        counts,
+                        [load_chunk(chunk) for chunk in raw],
+                        [load_chunk(chunk) for chunk in encoded],
+                        counts_by_source(rights),
+                        FittedFolders(encoder.fitted, encoder.analyzed),
+                        repeats,
+                        leaks,
+                    )
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
@@ -292,6 +308,7 @@ class FirstPass(beam.PTransform):
                 beam.pvalue.AsList(encoded),
                 rights,
                 repeats,
+                leaks,
                 *waits,
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )

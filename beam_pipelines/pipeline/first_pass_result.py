@@ -12,6 +12,7 @@ from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged, Repeats
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
+from beam_pipelines.analysis.leaks import Leak
 from beam_pipelines.analysis.report import (
     ImageSample,
     SampledRows,
@@ -32,6 +33,7 @@ from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.duplicates import locate_duplicates, stop_on_duplicates
 from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
+from beam_pipelines.pipeline.leaks import locate_leaks, stop_on_leaks
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run
@@ -42,6 +44,7 @@ from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.encodings_store import load_fitted
 from beam_pipelines.transforms.equal_rows import Found, merge_found
+from beam_pipelines.transforms.leaks import FoundLeaks
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
@@ -63,6 +66,7 @@ class FirstPassResult:
       judged: the expectations of the recipe.
       sampled: a description of sampled rows.
       duplicates: those found, if the recipe asks for them.
+      leaks: those found, if the recipe asks for them.
     """
 
     row_counts: RowCounts
@@ -77,6 +81,7 @@ class FirstPassResult:
     judged: tuple[Judged, ...] = ()
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
     duplicates: FoundDuplicates | None = None
+    leaks: tuple[Leak, ...] | None = None
 
 
 class FittedFolders(NamedTuple):
@@ -100,6 +105,7 @@ def make_result(
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
     repeats: Iterable[Found] = (),
+    leaks: Iterable[FoundLeaks] = (),
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 
@@ -112,6 +118,7 @@ def make_result(
       rights: right source -> row counts of its chunks, in order.
       fitting: folders of the fitted encodings.
       repeats: of the values that are compared.
+      leaks: of rows between splits.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
@@ -139,7 +146,7 @@ def make_result(
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
     selected = sum(row_counts.rows.values()) + row_counts.merged + row_counts.duplicates
-    merged = merge_found(repeats, plan.select.hashes)
+    merged = merge_found(repeats, plan.select.compared)
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     give_back_memory()
     return FirstPassResult(
@@ -157,6 +164,7 @@ def make_result(
         sampled=_described(plan, fitting, samples, encoded),
         judged=judge_rows(plan, chunk_counts, selected, merged),
         duplicates=locate_duplicates(plan, selected, (*merged, Repeats())[len(plan.select.unique)]),
+        leaks=locate_leaks(plan, row_counts.rows, leaks),
     )
 
 
@@ -241,11 +249,12 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
 
     Raises:
       DataError: an anomaly is not accepted, a join has too few matches or too many, an expectation
-        fails, there are duplicates, or a row has no label or no record.
+        fails, there are duplicates or leaks, or a row has no label or no record.
     """
     check_joins_of(plan, result)
     stop_on_expectations(plan, result.judged, folder)
     stop_on_duplicates(plan, result.duplicates, folder)
+    stop_on_leaks(plan, result.leaks, folder)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label

@@ -8,7 +8,8 @@ from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, is_whole_nam
 from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
-    from beam_pipelines.recipe.model import ImageOptions, Output, Recipe, Sequences, Source
+    from beam_pipelines.recipe.images import ImageOptions
+    from beam_pipelines.recipe.model import Output, Recipe, Sequences, Source
     from beam_pipelines.recipe.values import Value
 
 
@@ -83,6 +84,12 @@ def check_recipe(value: Value, recipe: Recipe) -> None:
     """Notes ``drop`` with ``keep``, and what ``append`` cannot keep true."""
     if recipe.append:
         _check_append(value, recipe)
+    if recipe.leaks is not None and recipe.sequence is not None and recipe.sequence.group_by:
+        value.wrong(
+            "found it with 'group_by' of the sequence: grouped rows are not compared. Leave it "
+            "out: a split by the columns of 'group_by' has all rows of a key.",
+            "leaks",
+        )
     if recipe.drop and recipe.keep:
         value.wrong(
             "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
@@ -108,6 +115,12 @@ def _check_append(value: Value, recipe: Recipe) -> None:
         value.wrong(
             "found it with 'duplicates': rows of files that are not read again are not compared. "
             "Leave one of them out.",
+            "append",
+        )
+    if recipe.leaks is not None:
+        value.wrong(
+            "found it with 'leaks': rows of files that are not read again are not compared. Leave "
+            "one of them out.",
             "append",
         )
     if is_whole_name(recipe.output.shard_name):

@@ -18,7 +18,9 @@ from beam_pipelines.core.limits import MIB, MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.duplicates import Duplicates, read_duplicates
 from beam_pipelines.recipe.expectations import Expectation, read_expectations
+from beam_pipelines.recipe.images import IdxOptions, ImageOptions
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
+from beam_pipelines.recipe.leaks import Leaks, read_leaks
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.list_nulls import read_list_nulls
@@ -42,7 +44,6 @@ from beam_pipelines.recipe.values import (
     read_prefix,
     read_quote,
     read_shard_name,
-    read_size,
     read_text,
     read_texts,
     read_types,
@@ -54,56 +55,6 @@ JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 # The largest number of shards of a split: 128 TB of the usual size.
 MOST_SHARDS = 1_000_000
-
-
-@dataclasses.dataclass(frozen=True)
-class ImageOptions:
-    """Changes to the files of an ``images`` source; by default none."""
-
-    resize: tuple[int, ...] = recipe_key(
-        read_size, (), "unchanged", "(height, width) in pixels of all images, not cropped."
-    )
-    format: Literal["png", "jpeg"] | None = recipe_key(
-        read_choice(("png", "jpeg")),
-        None,
-        "JPEG stays JPEG, others become PNG",
-        "Format of images that are encoded anew.",
-    )
-    mode: Literal["rgb", "grey"] | None = recipe_key(
-        read_choice(("rgb", "grey")),
-        None,
-        "unchanged",
-        "Channels, without alpha. The default keeps them, but JPEG has no alpha.",
-    )
-    quality: int = recipe_key(read_integer(1, 100), 90, "90", "Quality of JPEG.")
-    classes: tuple[str, ...] = recipe_key(
-        read_texts, (), "the folders found", "Names of the class folders, by id."
-    )
-
-    @property
-    def changes(self) -> bool:
-        """Whether images may have to be encoded anew."""
-        return bool(self.resize or self.format or self.mode)
-
-
-@dataclasses.dataclass(frozen=True)
-class IdxOptions:
-    """Form and labels of the numbers of an ``idx`` source."""
-
-    form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
-        read_choice(("png", "bytes", "floats", "values")),
-        None,
-        "`png` for pictures of unsigned bytes, else `values`",
-        "What the numbers become.",
-        name="as",
-    )
-    labels: tuple[str, ...] | None = recipe_key(
-        read_any_texts,
-        None,
-        "found by name",
-        "Files with the labels, one for each file of the source, in order; []: none.",
-    )
-    classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -451,6 +402,9 @@ class Recipe:
     )
     expect: tuple[Expectation, ...] = recipe_key(
         read_expectations, (), "none", "Conditions that the selected rows have to meet.", "", False
+    )
+    leaks: Leaks | None = recipe_key(
+        read_leaks, None, "not looked for", "Looks for rows of one split in another.", "", False
     )
     duplicates: Duplicates | None = recipe_key(
         read_duplicates, None, "not looked for", "Looks for rows that recur.", "", False

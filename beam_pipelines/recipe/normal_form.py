@@ -19,8 +19,8 @@ _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
 def normalised(recipe: Recipe) -> dict[str, Any]:
     """Returns the recipe as JSON data, with every default filled in.
 
-    Secrets in paths are masked; ``append``, ``expect``, ``duplicates``, directory, date and lines
-    are left out. New data that are transformed are not checked by them.
+    Secrets in paths are masked; ``append``, ``expect``, ``leaks``, ``duplicates``, directory,
+    date and lines are left out. New data that are transformed are not checked by them.
     """
 
     def plain(value: Any) -> Any:

@@ -19,7 +19,15 @@ from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.sources.bad_rows import shown_row
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.equal_rows import Met, meet, repeats_of, send_hashes, without_hashes
+from beam_pipelines.transforms.equal_rows import (
+    HASH,
+    PLACE,
+    Met,
+    meet,
+    repeats_of,
+    send_hashes,
+    without_hashes,
+)
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, load_payload
 from beam_pipelines.transforms.join.hash_join import Packed, about_chunk, chunk_about, pack, unpack
 from beam_pipelines.transforms.row_positions import RowPositions
@@ -30,9 +38,9 @@ _PLACES, _ROWS = 0, 1
 _PLACE = np.dtype([("part", "<u4"), ("row", "<u4")])
 
 
-def send_chunk(chunk: Chunk, compression: str | None) -> Message:
-    """Sends a chunk, without its hashes, to its range."""
-    chunk = without_hashes(chunk)
+def send_chunk(chunk: Chunk, number: int, compression: str | None) -> Message:
+    """Sends a chunk to its range, without hashes up to a number."""
+    chunk = without_hashes(chunk, end=number + 1)
     payload = pack([Packed(chunk.batch, about_chunk(chunk))], compression)
     return Message((_ROWS, chunk.range_number, chunk.part), {chunk.range_number: payload})
 
@@ -76,6 +84,11 @@ class _Drop(beam.DoFn):
 
     def _without(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> Chunk:
         batch = chunk.batch.drop_columns([ROW])
+        if any(name.startswith(HASH) for name in batch.schema.names):
+            places = pa.array(np.arange(batch.num_rows))
+            batch = pa.RecordBatch.from_arrays(
+                [*batch.columns, places], [*batch.schema.names, PLACE]
+            )
         if not len(rows):
             return chunk._replace(batch=batch)
         is_kept = np.ones(batch.num_rows, bool)
@@ -98,7 +111,7 @@ class _Drop(beam.DoFn):
         reason = f"a duplicate: an earlier row has {self._has()}"
         for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
             place = places[number]
-            text = place.text or (shown_row(batch.slice(row, 1)) if place.place else "")
+            text = place.text or (shown_row(_shown(batch.slice(row, 1))) if place.place else "")
             yield Rejected(
                 self._base.source.name, place.file, place.place, self._column(), reason, text
             )
@@ -112,13 +125,18 @@ class _Drop(beam.DoFn):
         return by[0] if len(by) == 1 else ""
 
 
+def _shown(row: pa.RecordBatch) -> pa.RecordBatch:
+    return row.select([name for name in row.schema.names if not name.startswith("\0")])
+
+
 @dataclasses.dataclass
 class DropRepeats(beam.PTransform):
     """Leaves out rows with the hash of an earlier row.
 
     Input: ``Chunk`` elements with the columns ``ROW`` and of hashes. Output: a dict with
-    ``chunks``: for each, a ``Chunk`` with the same address, its other rows in order, without these
-    columns, and ``duplicates`` in its counts; and ``found``: ``Found`` elements.
+    ``chunks``: for each, a ``Chunk`` with the same address, its other rows in order, without
+    ``ROW`` and the hashes up to its own, and ``duplicates`` in its counts; and ``found``: ``Found``
+    elements.
 
     Attributes:
       duplicates: of the recipe.
@@ -144,7 +162,7 @@ class DropRepeats(beam.PTransform):
         )
         # A file stays in the page cache, where lz4 would cost more than it saves.
         compression = "lz4" if self.folders[1] is None else None
-        rows = chunks | "SendChunks" >> beam.Map(send_chunk, compression)
+        rows = chunks | "SendChunks" >> beam.Map(send_chunk, self.number, compression)
         kept = (
             (met.places, rows)
             | "ToRanges" >> Exchange(self.folders[1])

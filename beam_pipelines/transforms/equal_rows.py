@@ -21,11 +21,13 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 
 _SEEDS = (0x657175616C30, 0x657175616C31)  # "equal0", "equal1"
-# A hash and its row in the chunk, as they cross.
-_SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4")])
+# A hash, its row in the chunk and the number of its split, as they cross.
+_SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4"), ("split", "u1")])
 # Bytes of a hash in a column.
 _WIDTH = 16
 HASH = "\0equal"
+# A row's number in the selected chunk, where others have been left out since.
+PLACE = "\0selected"
 
 
 def hash_name(number: int) -> str:
@@ -59,19 +61,34 @@ def hash_values(arrays: Sequence[pa.Array], skips_null: bool) -> pa.Array:
     )
 
 
-def send_hashes(chunk: Chunk, numbers: Sequence[int], partitions: int) -> Message:
+def send_hashes(
+    chunk: Chunk,
+    numbers: Sequence[int],
+    partitions: int,
+    splits: npt.NDArray[np.uint8] | None = None,
+) -> Message:
     """Sends the hashes of a chunk to their partitions.
 
     Those of column k go to the partitions from ``k * partitions`` on.
+
+    Args:
+      chunk: with columns of hashes, and maybe ``PLACE``.
+      numbers: of the columns.
+      partitions: of each column.
+      splits: of the rows, or ``None``.
     """
     payloads: dict[int, bytes] = {}
+    has_places = PLACE in chunk.batch.schema.names
+    places = chunk.batch.column(PLACE).to_numpy() if has_places else None
     for number in numbers:
         column = chunk.batch.column(hash_name(number))
         buffer: Any = column.buffers()[1]
         pairs = np.frombuffer(buffer, "<u8").reshape(-1, 2)[column.offset :][: len(column)]
         rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         sent = np.empty(len(rows), _SENT)
-        sent["high"], sent["low"], sent["row"] = pairs[rows, 0], pairs[rows, 1], rows
+        sent["high"], sent["low"] = pairs[rows, 0], pairs[rows, 1]
+        sent["row"] = rows if places is None else places[rows]
+        sent["split"] = 0 if splits is None else splits[rows]
         parts = (sent["high"] % np.uint64(partitions)).astype(np.int64)
         order = np.argsort(parts, kind="stable")
         ends = np.cumsum(np.bincount(parts, minlength=partitions))
@@ -113,12 +130,30 @@ class Met(NamedTuple):
         return orders[:, 0], orders[:, 1], self.sent["row"][places].astype(np.int64)
 
 
+def sent_of(
+    received: Received,
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns the hashes of a partition, as in ``Met``."""
+    contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
+    starts = np.cumsum([0, *map(len, contents)])
+    return np.concatenate(contents), starts, np.array(received.orders, np.int64).reshape(-1, 2)
+
+
+def place_of(
+    sent: npt.NDArray[Any],
+    starts: npt.NDArray[np.int64],
+    orders: npt.NDArray[np.int64],
+    place: int,
+) -> Place:
+    """Returns the row of one hash of a partition."""
+    message = int(np.searchsorted(starts, place, side="right")) - 1
+    range_number, part = orders[message].tolist()
+    return Place(range_number, part, int(sent["row"][place]))
+
+
 def meet(received: Received) -> Met:
     """Finds the hashes of a partition that an earlier row has."""
-    contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
-    sent = np.concatenate(contents)
-    starts = np.cumsum([0, *map(len, contents)])
-    orders = np.array(received.orders, np.int64).reshape(-1, 2)
+    sent, starts, orders = sent_of(received)
     return Met(sent, starts, orders, *_repeats(sent))
 
 
@@ -174,9 +209,21 @@ def merge_found(found: Iterable[Found], count: int) -> tuple[Repeats, ...]:
     )
 
 
-def without_hashes(chunk: Chunk) -> Chunk:
-    """Returns a chunk without the columns of hashes."""
-    names = [name for name in chunk.batch.schema.names if not name.startswith(HASH)]
+def without_hashes(chunk: Chunk, first: int = 0, end: int | None = None) -> Chunk:
+    """Returns a chunk without some columns of hashes, and without ``PLACE``.
+
+    Args:
+      chunk: any.
+      first, end: numbers of the columns; by default all.
+    """
+    dropped = {PLACE} | {
+        name
+        for name in chunk.batch.schema.names
+        if name.startswith(HASH)
+        and first <= int(name.removeprefix(HASH))
+        and (end is None or int(name.removeprefix(HASH)) < end)
+    }
+    names = [name for name in chunk.batch.schema.names if name not in dropped]
     return chunk._replace(batch=chunk.batch.select(names))
 
 

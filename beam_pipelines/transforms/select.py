@@ -97,7 +97,8 @@ class SelectPlan(PickledOnce):
       expected: the expectations, which see all columns before ``drop`` and ``keep``.
       seen: the columns that they name.
       unique: arguments of their ``unique``, whose hashes chunks get as columns.
-      equal: the columns of ``duplicates``, whose hash chunks get as the last column; or none.
+      equal: the columns of ``duplicates``, whose hash chunks get as a column; or none.
+      leaks: the columns of each hash of ``leaks``, which chunks get as their last columns.
     """
 
     filter: Expression | None
@@ -111,10 +112,11 @@ class SelectPlan(PickledOnce):
     seen: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
     unique: tuple[tuple[Expression, ...], ...] = ()
     equal: tuple[str, ...] = ()
+    leaks: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def hashes(self) -> int:
-        """Number of columns of hashes that chunks get."""
+    def compared(self) -> int:
+        """Number of the first columns of hashes, which are not of ``leaks``."""
         return len(self.unique) + bool(self.equal)
 
     def numbered(self) -> SelectPlan:
@@ -130,7 +132,9 @@ class SelectPlan(PickledOnce):
         """
         more = [field for field in self.seen if field.name not in self.schema.names]
         schema = pa.schema([*self.schema, *more])
-        return dataclasses.replace(self, schema=schema, expected=(), unique=(), equal=()).numbered()
+        return dataclasses.replace(
+            self, schema=schema, expected=(), unique=(), equal=(), leaks=()
+        ).numbered()
 
 
 def plan_select(
@@ -167,12 +171,14 @@ def plan_select(
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     expected = () if broken else plan_expectations(recipe.expect, empty, problems)
     equal = _equal_columns(recipe, empty.schema, kept, bool(broken), problems)
+    leaks = _leak_columns(recipe, empty.schema, kept, bool(broken), problems)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
-    named = {name for each in expected for name in each.condition.columns} | set(equal)
+    named = {name for each in expected for name in each.condition.columns}
+    named.update(equal, *leaks)
     return SelectPlan(
         condition,
         tuple(derive),
@@ -185,6 +191,7 @@ def plan_select(
         pa.schema([field for field in empty.schema if field.name in named]),
         unique_arguments(expected),
         equal,
+        leaks,
     )
 
 
@@ -279,12 +286,33 @@ def _equal_columns(
     """Returns the columns that ``duplicates`` compares; notes unknown ones."""
     if recipe.duplicates is None:
         return ()
-    for index, name in enumerate(recipe.duplicates.by):
+    _note_unknown(recipe.duplicates.by, ("duplicates", "by"), recipe, known, broken, problems)
+    return recipe.duplicates.by or tuple(schema_after_split(recipe, kept).names)
+
+
+def _leak_columns(
+    recipe: Recipe, known: pa.Schema, kept: pa.Schema, broken: bool, problems: list[Problem]
+) -> tuple[tuple[str, ...], ...]:
+    """Returns the columns of rows and of the entity of ``leaks``."""
+    if recipe.leaks is None or len(recipe.split.names) == 1:
+        return ()
+    entity = recipe.leaks.entity
+    _note_unknown(entity, ("leaks", "entity"), recipe, known, broken, problems)
+    return (tuple(schema_after_split(recipe, kept).names), *((entity,) if entity else ()))
+
+
+def _note_unknown(
+    names: tuple[str, ...],
+    path: tuple[str, str],
+    recipe: Recipe,
+    known: pa.Schema,
+    broken: bool,
+    problems: list[Problem],
+) -> None:
+    for index, name in enumerate(names):
         if name not in known.names and not (broken and name in recipe.derive):
             message = f"found column '{name}', which is not there.{nearest(name, known.names)}"
-            problems.append(Problem(("duplicates", "by", index), message))
-    written = schema_after_split(recipe, kept).names
-    return recipe.duplicates.by or tuple(written)
+            problems.append(Problem((*path, index), message))
 
 
 def select_batch(
@@ -406,6 +434,9 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
         if plan.equal:
             equal = [rows.column(name) for name in plan.equal]
             hashes = (*hashes, hash_values(equal, skips_null=False))
+        for place, names in enumerate(plan.leaks):
+            leaking = [rows.column(name) for name in names]
+            hashes = (*hashes, hash_values(leaking, skips_null=place > 0))
         for number, column in enumerate(hashes):
             batch = _append(batch, hash_name(number), column)
     counts = add_counts(chunk.counts, {"filtered": filtered})

@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
-from beam_pipelines.recipe.model import IdxOptions
+from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.sources.images import safe_pickle
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes

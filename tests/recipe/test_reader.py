@@ -21,11 +21,11 @@ from beam_pipelines.pipeline import recipes
 from beam_pipelines.recipe import lines, reader
 from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.recipe.expectations import Expectation
+from beam_pipelines.recipe.images import IdxOptions, ImageOptions
 from beam_pipelines.recipe.keys import keys_of
+from beam_pipelines.recipe.leaks import Leaks
 from beam_pipelines.recipe.model import (
     Fit,
-    IdxOptions,
-    ImageOptions,
     Join,
     Libsvm,
     OnError,
@@ -661,6 +661,7 @@ SECTIONS = {
     "Bad rows": OnError,
     "Expectations": Expectation,
     "Duplicates": Duplicates,
+    "Leaks": Leaks,
     "Limits": Limits,
     "Output": Output,
 }

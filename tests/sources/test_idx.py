@@ -20,7 +20,7 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load, parse_recipe
-from beam_pipelines.recipe.model import IdxOptions
+from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows

@@ -30,7 +30,8 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.recipes import parse_recipe
-from beam_pipelines.recipe.model import ImageOptions, Source
+from beam_pipelines.recipe.images import ImageOptions
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.plan import FileInfo, gather_ranges

@@ -20,7 +20,8 @@ from PIL import Image
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import ImageOptions, Source
+from beam_pipelines.recipe.images import ImageOptions
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.wholeness import PictureError
 from beam_pipelines.sources.planner import plan_source

@@ -34,7 +34,7 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         for number in range(partitions)
         if any(number in message.payloads for message in hashes)
     ]
-    messages = [*places, *(send_chunk(chunk, None) for chunk in chunks)]
+    messages = [*places, *(send_chunk(chunk, 0, None) for chunk in chunks)]
     drop = _Drop(Duplicates(action="drop"), None)
     ranges = sorted({chunk.range_number for chunk in chunks})
     return [chunk for number in ranges for chunk in drop.process(received(messages, number))]

@@ -81,7 +81,9 @@ def test_numbers_are_equal_as_in_sql() -> None:
 
 def test_one_half_of_the_hash_does_not_decide() -> None:
     """Rows are equal by all 128 bits."""
-    sent = np.array([(1, 2, 0), (1, 3, 1), (1, 2, 2), (1, 3, 3), (2, 2, 4)], dtype=equal_rows._SENT)
+    sent = np.array(
+        [(1, 2, 0, 0), (1, 3, 1, 0), (1, 2, 2, 0), (1, 3, 3, 0), (2, 2, 4, 0)], equal_rows._SENT
+    )
     received = Received(0, (sent.tobytes(),), ((0, 0),))
     found = find_repeats(received, 1).repeats
     assert [(first.row, row.row) for first, row in found.pairs] == [(0, 2), (1, 3)]

@@ -25,7 +25,7 @@ def fingerprint_of(plan: Plan) -> str:
 
     Conversions with equal fingerprints write the same shards.
 
-    The hash includes the recipe, its expectations and its date, this package's version, the
+    The hash includes the recipe, its checks and its date, this package's version, the
     contract, the severities and conditions of anomalies, the recipe's user functions, and the path
     and content of every input file. Local files are read once.
 
@@ -43,8 +43,9 @@ def fingerprint_of(plan: Plan) -> str:
     if plan.policy.overrides or plan.policy.validations:
         policy = repr((plan.policy.overrides, plan.policy.validations))
         digest.update(hashlib.sha256(policy.encode()).digest())
-    if plan.recipe.expect:
-        digest.update(hashlib.sha256(repr(plan.recipe.expect).encode()).digest())
+    if plan.recipe.expect or plan.recipe.leaks:
+        checks = repr((plan.recipe.expect, plan.recipe.leaks))
+        digest.update(hashlib.sha256(checks.encode()).digest())
     for name in sorted(plan.sources):
         paths = sorted(set(_paths(plan.sources[name])))
         digest.update(f"{name}: {len(paths)}\n".encode())

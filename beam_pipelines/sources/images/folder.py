@@ -19,7 +19,8 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import Limits, exceeded
-from beam_pipelines.recipe.model import ImageOptions, Source
+from beam_pipelines.recipe.images import ImageOptions
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,

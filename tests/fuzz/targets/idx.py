@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from beam_pipelines.recipe.model import IdxOptions, Source
+from beam_pipelines.recipe.images import IdxOptions
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch

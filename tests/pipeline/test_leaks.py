@@ -1,0 +1,114 @@
+"""Runs find rows of one split that are also in another."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import RunOptions
+from beam_pipelines.sources import plan as plan_module
+
+# Rows 0 to 299 are of the first day and train; 20 of the others repeat rows of the first ones.
+LINES = [f"u{row % 320},{row % 300 if row < 320 else row},{1 + row // 300}" for row in range(400)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in several ranges."""
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    (tmp_path / "d.csv").write_text("user,n,day\n" + "\n".join(LINES) + "\n")
+    return tmp_path
+
+
+SPLIT = "split: {column: day, train: {before: 2}, eval: {after: 2}}\n"
+
+
+def plan_of(folder: Path, leaks: str, more: str = "", split: str = SPLIT) -> Plan:
+    text = f"name: d\nsources: {{d: d.csv}}\nleaks: {leaks}\n{split}{more}"
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+@pytest.mark.parametrize(
+    "more", ["", "duplicates: {by: [user, n], action: drop}\n", "on_error: {reject: 3}\n"]
+)
+def test_workers_find_the_same(folder: Path, more: str) -> None:
+    """Equal rows and users on both sides have their lines."""
+    plan = plan_of(folder, "{entity: user}", f"{more}drop: [day, user]\n")
+    entries = []
+    for workers in (1, 4):
+        options = (f"--direct_num_workers={workers}",)
+        out = str(folder / f"out{workers}")
+        entries.append(convert.convert(plan, out, beam_options=options, quiet=True)["leaks"])
+    assert entries[0] == entries[1]
+    rows, users = entries[0]
+    # Rows 300 to 319 have the n of rows 0 to 19; rows 320 to 399 the users of rows 0 to 79.
+    assert (rows["what"], rows["found"], rows["rows"]) == ("rows", 20, 100)
+    assert rows["first"][0] == ["d.csv, line 2", "d.csv, line 302"]
+    assert (users["what"], users["found"]) == (["user"], 80)
+    assert users["first"][0] == ["d.csv, line 2", "d.csv, line 322"]
+    assert (users["also_in"], users["split"]) == ("train", "eval")
+
+
+def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
+    """Describe goes on and validate stops."""
+    plan = plan_of(folder, "error", "keep: n\n")
+    found = (
+        r"rows leak between splits; nothing was written:\n  20 of 100 rows of 'eval' \(20.0%\) are "
+        r"also in 'train'; the first is d.csv, line 302, as d.csv, line 2\n"
+    )
+    with pytest.raises(DataError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    (path,) = [path for path in (folder / "out").rglob("*") if path.is_file()]
+    first = json.loads(path.read_text().splitlines()[0])
+    assert first["reason"] == "the values of d.csv, line 2, in 'train'"
+    assert (first["text"], first["first_text"]) == ("u300,0,2", "u0,0,1")
+    seen = RunOptions(str(folder / "seen"), quiet=True)
+    assert len(convert.describe(plan, seen)["leaks"]) == 1
+    with pytest.raises(DataError, match="the data do not pass"):
+        convert.validate(plan, seen)
+
+
+def test_a_warning_changes_no_byte(folder: Path) -> None:
+    """The shards are those of a recipe without the key."""
+    text = f"name: d\nsources: {{d: d.csv}}\n{SPLIT}keep: n\n"
+    before = convert.convert(
+        make_plan(parse_recipe(text, "r.yaml", str(folder))), str(folder / "plain"), quiet=True
+    )
+    manifest = convert.convert(
+        plan_of(folder, "warn", "keep: n\n"), str(folder / "out"), quiet=True
+    )
+    assert manifest["splits"] == before["splits"]
+    text_out = io.StringIO()
+    print_summary(manifest, str(folder / "out"), text_out)
+    assert "warning  leaks: 20 of 100 rows of 'eval' (20.0%) are also in" in text_out.getvalue()
+    assert "rows of &#39;eval&#39;" in (folder / "out" / "report.html").read_text()
+
+
+def test_clean_splits_have_none(folder: Path) -> None:
+    """A split by the entity has each of its values once."""
+    split = "split: {a: 0.5, b: 0.5, by: user}\n"
+    plan = plan_of(folder, "{entity: user, action: error}", split=split)
+    assert convert.convert(plan, str(folder / "out"), quiet=True)["leaks"] == []
+    plan = plan_of(folder, "{entity: user, action: error}", split="")
+    assert convert.convert(plan, str(folder / "one"), quiet=True)["leaks"] == []
+
+
+def test_wrong_keys(folder: Path) -> None:
+    """An unknown column, another word, an append and groups are errors."""
+    with pytest.raises(RecipeProblems, match=r"found column 'usr', .*Did you mean 'user'"):
+        plan_of(folder, "{entity: usr}")
+    with pytest.raises(RecipeError, match="found 'drop', expected warn or error"):
+        plan_of(folder, "drop")
+    with pytest.raises(RecipeError, match="found it with 'leaks'"):
+        plan_of(folder, "warn", "append: true\n")
+    with pytest.raises(RecipeError, match="found it with 'group_by'"):
+        plan_of(folder, "warn", "sequence: {group_by: user}\n")
