@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import math
+import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.profile import (
@@ -55,6 +57,25 @@ from beam_pipelines.analysis.profile.columns import profile_column
 def test_role_of_a_column(name: str, values: list[Any], role: Role) -> None:
     """The role follows from type, values and name."""
     assert profile_column(name, pa.array(values)).role is role
+
+
+@given(st.lists(st.none() | st.text("a \n", max_size=6)))
+def test_words_are_those_of_a_loop(values: list[str | None]) -> None:
+    """The mean number of words counts equal texts as often as they occur."""
+    words = [len(re.findall(r"\S+", value)) for value in values if value is not None]
+    expected = sum(words) / len(words) if words else 0
+    assert profile_column("x", pa.array(values, pa.string())).words == expected
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1))
+def test_skewness_is_that_of_a_loop(values: list[float]) -> None:
+    """The skewness is the mean of the third powers of standardized numbers."""
+    mean = math.fsum(values) / len(values)
+    scale = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    assume(scale == 0 or scale > 1e-6 * max(map(abs, values)))
+    expected = scale and math.fsum(((value - mean) / scale) ** 3 for value in values) / len(values)
+    found = profile_column("x", pa.array(values, pa.float64())).skewness
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @given(st.lists(st.none() | st.integers(-3, 3) | st.integers()))
