@@ -61,7 +61,7 @@ def test_role_of_a_column(name: str, values: list[Any], role: Role) -> None:
 
 @given(st.lists(st.none() | st.text("a \n", max_size=6)))
 def test_words_are_those_of_a_loop(values: list[str | None]) -> None:
-    """The mean number of words counts equal texts as often as they occur."""
+    """The mean number of words counts equal texts each time."""
     words = [len(re.findall(r"\S+", value)) for value in values if value is not None]
     expected = sum(words) / len(words) if words else 0
     assert profile_column("x", pa.array(values, pa.string())).words == expected

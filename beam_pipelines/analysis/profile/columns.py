@@ -243,7 +243,7 @@ def _skewness(known: pa.ChunkedArray | pa.Array) -> float:
 
 
 def _words(values: pa.Array, counts: npt.NDArray[np.int64]) -> float:
-    """Returns the mean number of words of distinct texts that occur several times."""
+    """Returns the mean number of words of counted texts."""
     if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return 0.0
     words = pc.count_substring_regex(values, r"\S+").to_numpy().astype(np.int64)
