@@ -16,13 +16,14 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError, only_below
 from beam_pipelines.tfrecord import framing
 from tests.support.image_files import encode
+from tests.support.manifests import small_manifest
 
 SCHEMA = 'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
 MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
@@ -61,7 +62,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
         )
         (folder / "set" / "schema.pbtxt").write_text(SCHEMA)
         (folder / "set" / "dataset.json").write_text(
-            json.dumps({"record": "example", "schema": "schema.pbtxt"})
+            json.dumps(small_manifest() | {"schema": "schema.pbtxt"})
         )
     return inside, outside
 
@@ -190,14 +191,12 @@ def test_links_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
 
 
 def test_a_manifest_that_leads_out(folders: tuple[Path, Path]) -> None:
-    """A path in data is checked like the recipe's paths.
-
-    The path is that of the schema in a dataset's manifest.
-    """
+    """The paths in a manifest are within the dataset."""
     inside, _ = folders
-    manifest = {"record": "example", "schema": "../../data-secret/schema.pbtxt"}
+    manifest = small_manifest() | {"schema": "../../data-secret/schema.pbtxt"}
     (inside / "set" / "dataset.json").write_text(json.dumps(manifest))
-    assert refused(GOOD["dataset"], inside, inside) == ["sources.t"]
+    with pytest.raises(DataError, match="schema"):
+        plan(GOOD["dataset"], inside, inside)
 
 
 @pytest.mark.parametrize(
