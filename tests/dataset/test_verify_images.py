@@ -15,6 +15,8 @@ import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeError
 
+pytestmark = pytest.mark.end_to_end
+
 
 def picture(format_: str) -> bytes:
     """Returns an image with content in all of its parts."""

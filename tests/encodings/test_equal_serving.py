@@ -26,6 +26,8 @@ from beam_pipelines.encodings import ENCODING_FOR_KIND, Feature, Fitted
 from beam_pipelines.transforms.encodings_store import load_encodings, save_encodings
 from tests.support.encoding_chains import Step, apply_chain, declared, fit_chain, graph_of, parsed
 
+pytestmark = pytest.mark.end_to_end
+
 INT, FLOAT, TEXT, BYTES = pa.int64(), pa.float32(), pa.string(), pa.binary()
 INTS, FLOATS, TEXTS, BYTES_LISTS = pa.list_(INT), pa.list_(FLOAT), pa.list_(TEXT), pa.list_(BYTES)
 

@@ -13,6 +13,8 @@ from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.compare_data import compare_data
 
+pytestmark = pytest.mark.end_to_end
+
 
 def write(path: Path, seed: int, shift: float = 0.0, users: int = 40) -> None:
     chance = random.Random(seed)

@@ -19,6 +19,8 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
 
+pytestmark = pytest.mark.end_to_end
+
 # Rows 300 to 399 repeat rows 0 to 99, but for the column n.
 LINES = [f'{row % 300},{row},"a{row % 300}\nb"' for row in range(400)]
 

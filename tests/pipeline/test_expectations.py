@@ -18,6 +18,8 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
 
+pytestmark = pytest.mark.end_to_end
+
 ROWS = 400
 
 

@@ -14,6 +14,8 @@ from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 
+pytestmark = pytest.mark.end_to_end
+
 RECIPE = """
 name: e
 sources: {{events: events.csv, users: users.csv}}

@@ -16,6 +16,8 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
 
+pytestmark = pytest.mark.end_to_end
+
 # Rows 0 to 299 are of the first day and train; 20 of the others repeat rows of the first ones.
 LINES = [f"u{row % 320},{row % 300 if row < 320 else row},{1 + row // 300}" for row in range(400)]
 

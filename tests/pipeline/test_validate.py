@@ -11,6 +11,8 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset.verify import verify_dataset
 
+pytestmark = pytest.mark.end_to_end
+
 DATA = 'id,carrier,dist,note\n1,AA,10,"multi\nline"\n2,ZZ,20,x\n3,UA,-5,\n4,QQ,7,y\n'
 SCHEMA = """# ours
 feature { name: "id" type: INT }

@@ -166,6 +166,7 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
     )
 
 
+@pytest.mark.end_to_end
 @settings(max_examples=150, deadline=None)
 @given(
     data=st.data(),
@@ -476,6 +477,7 @@ def test_fields_are_a_dimension(tmp_path: Path) -> None:
     assert "features  0:3:1 2:1:0.5\n" in shown
 
 
+@pytest.mark.end_to_end
 def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
     """The same data meets a frozen schema with the sparse feature.
 
@@ -552,6 +554,7 @@ def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
     assert (index.int_domain.min, index.int_domain.max) == (0, 7)
 
 
+@pytest.mark.end_to_end
 def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     """The graph returns the sparse tensor that the records parse into.
 

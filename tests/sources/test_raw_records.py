@@ -27,6 +27,8 @@ from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.sources.lines import split_lines
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
+pytestmark = pytest.mark.end_to_end
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "raw_records" / "recipe.yaml"
 # An image, a serialized proto, text, what looks like a tf.Example and is none, nothing.
 PAYLOADS = [

@@ -24,6 +24,8 @@ from beam_pipelines.storage import file_checksums, files, http_files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 
+pytestmark = pytest.mark.end_to_end
+
 
 class _Plain(http.server.SimpleHTTPRequestHandler):
     """Python's own server, which has no ranges."""

@@ -28,6 +28,8 @@ from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing
 from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
 
+pytestmark = pytest.mark.end_to_end
+
 MODULE = """
 import tensorflow as tf
 import tensorflow_transform as tft

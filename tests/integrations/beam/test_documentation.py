@@ -16,6 +16,8 @@ from apache_beam.yaml import main as yaml_main
 import beam_pipelines.integrations.beam
 from beam_pipelines.dataset.verify import verify_dataset
 
+pytestmark = pytest.mark.end_to_end
+
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

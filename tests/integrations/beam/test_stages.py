@@ -30,6 +30,8 @@ from beam_pipelines.integrations.beam import (
 )
 from tests.integrations.beam.reading import read_examples
 
+pytestmark = pytest.mark.end_to_end
+
 SCHEMA = pa.schema([("user", pa.int64()), ("ad", pa.string()), ("cost", pa.float64())])
 
 
