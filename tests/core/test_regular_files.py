@@ -28,6 +28,7 @@ from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source
 from tests.support.image_files import encode
+from tests.support.manifests import small_manifest
 
 SCHEMA = 'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
 
@@ -56,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
     )
     (tmp_path / "set" / "schema.pbtxt").write_text(SCHEMA)
     (tmp_path / "set" / "dataset.json").write_text(
-        json.dumps({"record": "example", "schema": "schema.pbtxt"})
+        json.dumps(small_manifest() | {"schema": "schema.pbtxt"})
     )
     return tmp_path
 
