@@ -316,7 +316,7 @@ def schemas(draw):
 @given(schemas())
 def test_the_feature_spec_is_tensorflow_transforms(schema):
     """For any schema, features parse as tf.Transform, and so TFX, parses them."""
-    assert info._feature_spec(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
+    assert info.feature_spec_of(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
 
 
 @pytest.mark.parametrize(
