@@ -8,12 +8,14 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
 
 from beam_pipelines.core import _native
 from beam_pipelines.serving import process
+from tests.support.chromium import CHROMIUM, OPTIONS
 from tests.support.graph_server import GraphServer
 
 # In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes
@@ -78,3 +80,14 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     Bytes may contain a time, and all pytest workers must agree on the names of tests.
     """
     return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, started once: Playwright runs once in a process."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()

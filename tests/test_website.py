@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.chromium import CHROMIUM
 from website import build
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SITE = ROOT / "out" / "docs"
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 # Pages with wide tables, long lines of code, a diagram, a picture, and a generated one.
 WIDE_PAGES = ("index", "docs/performance", "docs/recipe", "docs/cli", "docs/api", "docs/report")
 
@@ -125,17 +122,14 @@ def test_broken_links_are_found(tmp_path, link, is_broken):
 @pytest.mark.skipif(CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's")
 @pytest.mark.skipif(not SITE.exists(), reason="found no site; `make docs` builds it")
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_page_is_wider_than_the_window(width):
+def test_no_page_is_wider_than_the_window(browser, width):
     """Wide tables and code scroll in frames of their own."""
-    playwright = pytest.importorskip("playwright.sync_api")
     wider = {}
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM)
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        for name in WIDE_PAGES:
-            page.goto((SITE / f"{name}.html").as_uri())
-            wider[name] = page.evaluate(
-                "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
-            )
-        browser.close()
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    for name in WIDE_PAGES:
+        page.goto((SITE / f"{name}.html").as_uri())
+        wider[name] = page.evaluate(
+            "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
+        )
+    page.close()
     assert max(wider.values()) <= 0, wider
