@@ -25,6 +25,7 @@ import criteo_like
 from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.dataset_layout import file_index_path
+from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
     PartColumns,
@@ -35,7 +36,6 @@ from beam_pipelines.tfrecord.part_index import (
 )
 from beam_pipelines.tfrecord.parts import inflate_part
 from beam_pipelines.tfrecord.records import framed_records
-from beam_pipelines.transforms.deflate import Stream, compress_parts
 
 PART_BYTES = 256 << 10
 LOOKUPS = 200

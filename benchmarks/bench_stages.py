@@ -39,11 +39,11 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.recipe.model import Output, Recipe
 from beam_pipelines.recipe.splits import Split
+from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.transforms import read, select, shuffle, size_sample, split
-from beam_pipelines.transforms.deflate import Stream, compress_parts
 from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line

@@ -8,7 +8,7 @@ from isal import igzip_lib, isal_zlib
 
 from beam_pipelines.tfrecord.part_index import PartIndex, Restarts
 
-# An empty last block of fixed codes; a part has no last block (transforms/deflate.py).
+# An empty last block of fixed codes; a part has no last block (sinks/tfrecord/deflate.py).
 _LAST_BLOCK = b"\x03\x00"
 _RAW_BITS = -15
 

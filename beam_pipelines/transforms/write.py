@@ -21,10 +21,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.recipe.model import Output
+from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.tfrecord.records import framed_records
-from beam_pipelines.transforms.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.transforms.exchange import (
     Address,
     Received,

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.sinks.tfrecord import deflate
 from beam_pipelines.tfrecord import framing
-from beam_pipelines.transforms import deflate
 
 pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import Compression
+from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.tfrecord.record_block import part_edges
-from beam_pipelines.transforms.deflate import PARTS, Stream, compress_parts
 
 BITS = {"gzip": 31, "zlib": 15}
 

@@ -1,0 +1,1 @@
+"""Writers of shards, one folder for each format."""
