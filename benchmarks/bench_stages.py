@@ -37,7 +37,8 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.recipe.model import Output, Recipe
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges

@@ -15,7 +15,8 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.recipe.model import Output, Recipe, Source
+from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold

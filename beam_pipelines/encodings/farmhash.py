@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native import texts as native_texts
 from beam_pipelines.core.binary_arrays import is_valid, words_of
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -40,7 +41,7 @@ def fingerprints(array: pa.Array) -> Hashes:
     dictionary first.
     """
     if _native.KERNELS_AVAILABLE:
-        return _native.fingerprints(array)
+        return native_texts.fingerprints(array)
     hashes = np.empty(len(array), np.uint64)
     for start in range(0, len(array), _BLOCK_ROWS):
         block = array.slice(start, _BLOCK_ROWS)
@@ -51,7 +52,7 @@ def fingerprints(array: pa.Array) -> Hashes:
 def fingerprint(text: bytes) -> int:
     """Returns ``Fingerprint64`` of one text."""
     if _native.KERNELS_AVAILABLE:
-        return _native.fingerprint(text)
+        return native_texts.fingerprint(text)
     return int(fingerprints(pa.array([text]))[0])
 
 

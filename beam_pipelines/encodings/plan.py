@@ -20,7 +20,8 @@ from beam_pipelines.encodings.analyzers import Moments, Quantiles
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.kinds.drop import Drop
-from beam_pipelines.recipe.model import Fit, Floats, Recipe
+from beam_pipelines.recipe.model import Fit, Recipe
+from beam_pipelines.recipe.output import Floats
 
 if TYPE_CHECKING:
     from beam_pipelines.encodings.stored import FittedSteps

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
-from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem, RecipeProblems, mask
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import kept_labels
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.contract import read_contract, read_policy
-from beam_pipelines.recipe import path_dates
-from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.pipeline.plan_description import describe_plan
+from beam_pipelines.pipeline.plan_sources import check_date, plan_source_of
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.planner import plan_source, with_images
+from beam_pipelines.sources.planner import with_images
 from beam_pipelines.storage import files
-from beam_pipelines.storage.input_roots import OutsideRootError, only_below
+from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms.group_plan import (
     GroupPlan,
     check_contract,
@@ -168,7 +167,7 @@ class Plan(PickledOnce):
 
     def describe(self) -> str:
         """Returns the plan as text for the user."""
-        return mask("\n".join(_describe(self)))
+        return mask("\n".join(describe_plan(self)))
 
 
 def make_plan(
@@ -206,10 +205,10 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
     contract = contract or attempt(lambda: read_contract(recipe))
     used = {recipe.base, *(join.source for join in recipe.join)}
     sources: dict[str, SourcePlan] = {}
-    attempt(partial(_check_date, recipe, used))
+    attempt(partial(check_date, recipe, used))
     attempt(partial(shard_name, recipe, 1))
     for name in (name for name in recipe.sources if name in used):
-        planned = known.get(name) or attempt(partial(_plan_source, recipe.sources[name], recipe))
+        planned = known.get(name) or attempt(partial(plan_source_of, recipe.sources[name], recipe))
         if planned is not None:
             known[name] = planned
             sources[name] = with_images(planned, contract, recipe)
@@ -308,51 +307,6 @@ def _source_labels(base: SourcePlan, joins: JoinPlan, rename: Names) -> dict[str
     return {rename.get(name, name): labels for name, labels in named.items()}
 
 
-def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
-    """Plans a source with the recipe's date in its paths."""
-    path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
-    try:
-        return plan_source(
-            dataclasses.replace(source, path=path, limits=recipe.limits), recipe.directory
-        )
-    except OutsideRootError as error:
-        raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
-
-
-def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
-    """Returns a pattern with the date in place of ``{date}``."""
-    where = ("sources", source.name, "path")
-    try:
-        has_date = path_dates.has_date(pattern)
-    except ValueError as error:
-        raise RecipeProblems([Problem(where, str(error))]) from error
-    if has_date and date is None:
-        message = (
-            f"found a date in '{pattern}', expected the day on the command line, as in "
-            "--date 2026-11-21."
-        )
-        raise RecipeProblems([Problem(where, message)])
-    return pattern if date is None else path_dates.fill_date(pattern, date)
-
-
-def _check_date(recipe: Recipe, used: Collection[str]) -> None:
-    """Raises ``RecipeProblems`` if there is a date that no path uses."""
-
-    def takes_date(pattern: str) -> bool:
-        try:
-            return path_dates.has_date(pattern)
-        except ValueError:
-            return True  # reported by _of_day
-
-    patterns = [pattern for name in used for pattern in recipe.sources[name].path]
-    if recipe.date is not None and not any(map(takes_date, patterns)):
-        message = (
-            f"found --date {recipe.date}, but no source has {{date}} in its 'path', as in "
-            f"clicks/{{date}}.jsonl."
-        )
-        raise RecipeProblems([Problem(("sources",), message)])
-
-
 def _check_sparse_names(plan: Plan) -> None:
     """Raises ``RecipeProblems`` if a sparse feature's name is taken."""
     taken = {*plan.encode.columns.names, *plan.encode.written}
@@ -417,79 +371,3 @@ def _check_exact_floats(plan: Plan) -> None:
             problems.append(Problem(("output", "floats"), message))
     if problems:
         raise RecipeProblems(problems)
-
-
-def _describe_records(plan: Plan) -> Iterator[str]:
-    if plan.recipe.output.record is not None:
-        yield f"raw records\n  the values of {plan.recipe.output.record}"
-        return
-    if plan.groups:
-        ordered = f", ordered by {', '.join(plan.groups.order_by)}" if plan.groups.order_by else ""
-        yield f"sequences\n  of the rows with the same {', '.join(plan.groups.by)}{ordered}"
-    made = {chain.name: chain for chain in plan.encode.chains}
-    yield "features written"
-    for name, feature in plan.encode.features().items():
-        chain = made.get(name)
-        steps = (
-            f" = {' > '.join([', '.join(chain.inputs), *(step.kind for step in chain.steps)])}"
-            if chain
-            else ""
-        )
-        kind = (
-            f"feature list of {type_name(feature.value_type)}"
-            if name in plan.encode.lists
-            else type_name(feature.type)
-        )
-        yield f"  {name}: {kind}{steps}"
-    for sparse in plan.sparse:
-        if set(sparse.columns) <= set(plan.encode.written) - set(made):
-            sizes = " × ".join(
-                "learned from the data" if size is None else f"{size:,}" for size in sparse.sizes
-            )
-            yield f"  {sparse.name}: sparse, of {', '.join(sparse.columns)}; size {sizes}"
-
-
-def _describe(plan: Plan) -> list[str]:
-    recipe, output = plan.recipe, plan.recipe.output
-    of_day = f" of {recipe.date}, span {path_dates.span_of(recipe.date)}" if recipe.date else ""
-    added = f", generation {plan.generation}: new files only" if plan.append else ""
-    lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
-    for name, source in plan.sources.items():
-        lines.append(
-            f"  {name}: {source.format}, {len(source.files)} file(s), {source.size_bytes:,} bytes, "
-            f"{len(source.ranges)} range(s), {len(source.read_schema)} columns"
-        )
-        lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]
-        if len(source.files) > 5:
-            lines.append(f"    … and {len(source.files) - 5} more")
-        lines += [f"    found {decision}" for decision in source.decisions]
-    if recipe.join:
-        lines.append("joins")
-    for step in plan.joins.steps:
-        join = step.join
-        on = ", ".join(left if left == right else f"{left} = {right}" for left, right in join.on)
-        lines.append(f"  {join.how} join with {join.source} on {on}: {step.strategy}")
-    if recipe.filter:
-        lines.append(f"filter\n  {recipe.filter}")
-    lines += _describe_records(plan)
-    if plan.encode.reads > 1:
-        lines.append(
-            f"  fitted in {plan.encode.reads} reads: some encodings are fitted on what others have "
-            "fitted"
-        )
-    lines.append("splits")
-    for name in recipe.split.names:
-        share = recipe.split.shares.get(name)
-        lines.append(f"  {name}" + (f": {share:.4g} of the rows" if share is not None else ""))
-    lines.append("shards")
-    count = (
-        f"{output.num_shards} a split"
-        if output.num_shards
-        else f"of about {output.shard_size:,} bytes"
-    )
-    multiple = (
-        f", a multiple of {output.shards_multiple_of}" if output.shards_multiple_of > 1 else ""
-    )
-    order = f"shuffled with seed {output.shuffle_seed}" if output.shuffle else "in source order"
-    lines.append(f"  {count}{multiple}, {output.compression}, {order}")
-    return lines

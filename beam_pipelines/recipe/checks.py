@@ -9,7 +9,8 @@ from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
     from beam_pipelines.recipe.images import ImageOptions
-    from beam_pipelines.recipe.model import Output, Recipe, Sequences, Source
+    from beam_pipelines.recipe.model import Recipe, Sequences, Source
+    from beam_pipelines.recipe.output import Output
     from beam_pipelines.recipe.values import Value
 
 

@@ -13,8 +13,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from beam_pipelines.core.compression import Compression
-from beam_pipelines.core.limits import MIB, MOST_NESTING_DEPTH, Limits
+from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.duplicates import Duplicates, read_duplicates
 from beam_pipelines.recipe.expectations import Expectation, read_expectations
@@ -24,6 +23,7 @@ from beam_pipelines.recipe.leaks import Leaks, read_leaks
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.list_nulls import read_list_nulls
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
 from beam_pipelines.recipe.values import (
@@ -43,18 +43,13 @@ from beam_pipelines.recipe.values import (
     read_on,
     read_prefix,
     read_quote,
-    read_shard_name,
     read_text,
     read_texts,
     read_types,
 )
 
-Floats = Literal["round", "exact"]
 JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
-
-# The largest number of shards of a split: 128 TB of the usual size.
-MOST_SHARDS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,58 +187,6 @@ class Join:
         None,
         "a warning if rows are added",
         "Most rows that a left row with a match becomes, on average.",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """How shards are written."""
-
-    shard_size: int = recipe_key(
-        read_bytes, 128 * MIB, "`128 MiB`", "Target bytes of a shard file, compressed."
-    )
-    num_shards: int | None = recipe_key(
-        read_integer(1, MOST_SHARDS),
-        None,
-        "by `shard_size`",
-        "Shards of every split; overrides shard_size.",
-    )
-    shards_multiple_of: int = recipe_key(
-        read_integer(1, MOST_SHARDS), 1, "1", "Rounds the number of shards up to a multiple."
-    )
-    shard_name: str | None = recipe_key(
-        read_shard_name,
-        None,
-        "`name`",
-        "Start of the shards' names; {split} and {date}.",
-    )
-    compression: Compression = recipe_key(
-        read_choice(get_args(Compression)), "gzip", "`gzip`", "Compression of shard files."
-    )
-    level: int = recipe_key(
-        read_integer(0, 9),
-        1,
-        "1",
-        "Compression level: 0-3 are alike and fast; 4-9 by zlib-ng, slower.",
-    )
-    part_size: int = recipe_key(
-        read_bytes, MIB // 4, "`256 KiB`", "Bytes of records that are compressed alone."
-    )
-    shuffle: bool = recipe_key(read_flag, True, "true", "Global shuffle; false keeps source order.")
-    shuffle_seed: int = recipe_key(
-        read_integer(0, (1 << 63) - 1), 0, "0", "Seed of the shuffle and of nothing else."
-    )
-    floats: Floats = recipe_key(
-        read_choice(get_args(Floats)),
-        "round",
-        "`round`",
-        "A float64 without an equal float32: round takes the nearest, exact is an error.",
-    )
-    record: str | None = recipe_key(
-        read_text, None, "none", "Column of the records themselves, instead of tf.Examples."
-    )
-    serving: bool = recipe_key(
-        read_flag, False, "false", "Build the serving graph with the dataset, not on request."
     )
 
 

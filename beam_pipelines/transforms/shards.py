@@ -20,7 +20,8 @@ from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.recipe import path_dates
-from beam_pipelines.recipe.model import Output, Recipe
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so

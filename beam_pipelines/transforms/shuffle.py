@@ -29,7 +29,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.ipc import bytes_to_batches
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import (
     LoadedShardPlan,

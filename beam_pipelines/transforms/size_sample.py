@@ -19,7 +19,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks.tfrecord.deflate import compress_parts
 from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms.shuffle import permutation

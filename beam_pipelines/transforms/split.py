@@ -8,11 +8,10 @@ removed after the split.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import fnmatch
 import fractions
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -25,26 +24,26 @@ from beam_pipelines.core import columns, hashing
 from beam_pipelines.core.chunks import SPLIT_KEY, Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
-from beam_pipelines.recipe.model import Output, Recipe
-from beam_pipelines.recipe.splits import Split, TimeSplit
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.output import Output
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.transforms.rejected_rows import store_rejected
 from beam_pipelines.transforms.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
+from beam_pipelines.transforms.split_bounds import (
+    Bounds,
+    overlaps,
+    parse_interval,
+    parser_of_bounds,
+)
 from beam_pipelines.transforms.split_key import SPLIT_SEED, assign_buckets, feature_digests
 
 Assignment = npt.NDArray[np.uint8]
-Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
 CHUNK_COUNTS = "chunk_counts"
 MAX_SPLITS = 255
 _SHOWN_FILES = 10  # files in no split; a source of images may have a million of them
-_EXAMPLE_FOR_KIND = {
-    "date32[day]": "a date such as 2013-11-01",
-    "timestamp[us]": "a date or a time such as 2013-11-01T06:00:00",
-    "time64[us]": "a time such as 06:00:00",
-    "int64": "an integer",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +165,7 @@ def _plan_times(
         problems.append(Problem(("split", "column"), _unknown_column(column, schema)))
         return plan
     kind = schema.field(column).type
-    parse = _parser_of_bounds(kind)
+    parse = parser_of_bounds(kind)
     if parse is None:
         message = (
             f"column '{column}' is {columns.type_name(kind)}, expected a date, timestamp, "
@@ -174,84 +173,10 @@ def _plan_times(
         )
         problems.append(Problem(("split", "column"), message))
         return plan
-    bounds = tuple(_parse_interval(interval, kind, parse, problems) for interval in split.times)
+    bounds = tuple(parse_interval(interval, kind, parse, problems) for interval in split.times)
     if not problems:
-        problems.extend(_overlaps(split.times, bounds))
+        problems.extend(overlaps(split.times, bounds))
     return dataclasses.replace(plan, time_column=column, bounds=bounds)
-
-
-def _parse_timestamp(text: str) -> datetime.datetime:
-    """Parses an ISO 8601 date, or date and time.
-
-    An offset is converted to UTC; without one, the time is UTC.
-    """
-    moment = datetime.datetime.fromisoformat(
-        text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
-    )
-    return (
-        moment
-        if moment.tzinfo is None
-        else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    )
-
-
-def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
-    if pa.types.is_timestamp(kind):
-        return _parse_timestamp
-    if pa.types.is_date(kind):
-        return datetime.date.fromisoformat
-    if pa.types.is_time(kind):
-        return datetime.time.fromisoformat
-    if pa.types.is_integer(kind):
-        return int
-    return float if pa.types.is_floating(kind) else None
-
-
-def _parse_interval(
-    interval: TimeSplit, kind: pa.DataType, parse: Callable[[str], Any], problems: list[Problem]
-) -> Bounds:
-    """Parses both bounds and notes their problems."""
-    found: list[pa.Scalar | None] = []
-    for key, text in (("after", interval.after), ("before", interval.before)):
-        try:
-            found.append(None if text is None else pa.scalar(parse(text), kind))
-        except (ValueError, OverflowError, pa.ArrowInvalid):
-            found.append(None)
-            expected = (
-                f"expected {_EXAMPLE_FOR_KIND.get(str(kind), 'a number')}, because the "
-                f"column is {kind}"
-            )
-            problems.append(Problem(("split", interval.name, key), f"found '{text}', {expected}"))
-    start, end = found
-    if start is not None and end is not None and not pc.less(start, end).as_py():
-        message = (
-            f"found after {interval.after} and before {interval.before}, which holds "
-            "nothing: 'after' is the earlier"
-        )
-        problems.append(Problem(("split", interval.name), message))
-    return start, end
-
-
-def _overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[Problem]:
-    for (left, left_bounds), (right, right_bounds) in itertools.combinations(
-        zip(times, bounds, strict=True), 2
-    ):
-        if not _ends_before(left_bounds, right_bounds) and not _ends_before(
-            right_bounds, left_bounds
-        ):
-            message = (
-                f"splits '{left.name}' and '{right.name}' overlap, expected every value in "
-                "one split at most"
-            )
-            yield Problem(("split", right.name), message)
-
-
-def _ends_before(left: Bounds, right: Bounds) -> bool:
-    return (
-        left[1] is not None
-        and right[0] is not None
-        and bool(pc.less_equal(left[1], right[0]).as_py())
-    )
 
 
 def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:

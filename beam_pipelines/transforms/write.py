@@ -20,7 +20,7 @@ from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native import texts as native_texts
 from beam_pipelines.encodings import farmhash
 
 pytestmark = pytest.mark.skipif(
@@ -38,13 +39,13 @@ def test_kernel_and_numpy_give_the_same(
     """The kernel and the vectorized formula have equal fingerprints, also of nulls."""
     array = pa.array(values, type_).slice(skipped)
     expected = in_numpy(array.cast(pa.binary()))
-    assert _native.fingerprints(array).tolist() == expected
-    assert [_native.fingerprint(value or b"") for value in values[skipped:]] == expected
+    assert native_texts.fingerprints(array).tolist() == expected
+    assert [native_texts.fingerprint(value or b"") for value in values[skipped:]] == expected
 
 
 def test_other_values_have_no_fingerprint() -> None:
     """Values that are no texts are refused."""
     with pytest.raises(TypeError):
-        _native.fingerprints(pa.array([1]))
+        native_texts.fingerprints(pa.array([1]))
     with pytest.raises(TypeError):
-        _native.fingerprint("text")  # type: ignore[arg-type]
+        native_texts.fingerprint("text")  # type: ignore[arg-type]

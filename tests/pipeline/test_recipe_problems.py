@@ -102,12 +102,14 @@ def test_columns_of_joins_keep_their_numbers(folder: pathlib.Path) -> None:
 
 def test_files_are_looked_at_once(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another look for problems reads no source again."""
-    from beam_pipelines.pipeline import plan
+    from beam_pipelines.pipeline import plan_sources
 
     seen = []
-    real = plan.plan_source
+    real = plan_sources.plan_source
     monkeypatch.setattr(
-        plan, "plan_source", lambda source, folder: seen.append(source.name) or real(source, folder)
+        plan_sources,
+        "plan_source",
+        lambda source, folder: seen.append(source.name) or real(source, folder),
     )
     changes = [("x > 1", "nope > 1"), ("by: y", "by: w"), ("label: big", "label: lost")]
     assert len(places(folder, *changes)) == 3

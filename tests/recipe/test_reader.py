@@ -29,13 +29,13 @@ from beam_pipelines.recipe.model import (
     Join,
     Libsvm,
     OnError,
-    Output,
     Recipe,
     Sequences,
     Source,
     Statistics,
 )
 from beam_pipelines.recipe.normal_form import recipe_hash
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.recipe.yaml import parse_yaml, plain

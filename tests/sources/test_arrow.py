@@ -9,7 +9,7 @@ import pytest
 from pyarrow import feather
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources import arrow
+from beam_pipelines.sources import batch_files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 
@@ -32,7 +32,7 @@ def test_files_and_streams_are_read(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both kinds give the same rows, in chunks of bounded length."""
-    monkeypatch.setattr(arrow, "MAX_CHUNK_ROWS", 3)
+    monkeypatch.setattr(batch_files, "MAX_CHUNK_ROWS", 3)
     path = write_table(tmp_path / "a.arrow", kind)
     assert read_rows(path) == ROWS
     plan = plan_of(path)

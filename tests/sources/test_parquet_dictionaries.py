@@ -18,7 +18,8 @@ import pytest
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits
-from beam_pipelines.recipe.model import Output, Source
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.parquet import format as format_module
 from beam_pipelines.sources.parquet.dictionaries import (

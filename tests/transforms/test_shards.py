@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Output, Recipe
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.shards import (
     PARTITION_BYTES,
     LoadedShardPlan,

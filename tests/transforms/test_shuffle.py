@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms import shuffle
 from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards

@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Output
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.size_sample import Share, _sample, estimate_row_bytes, sample_share
 
 

@@ -1,0 +1,112 @@
+"""The base of formats whose readers give batches; one range a file."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.columns import Shape
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import inference, shapes, tables
+from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources.format import (
+    CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    Contents,
+    Format,
+    QuoteStates,
+    Rows,
+    empty_batch,
+)
+from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.sparse_structs import read_as_sparse
+
+
+class Opened(NamedTuple):
+    """A file that is open.
+
+    Attributes:
+      file: its bytes.
+      schema: its columns, nested or not.
+      batches: its rows, in order.
+    """
+
+    file: BinaryIO
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+class BatchFiles(Format):
+    """A format that defines ``title``, ``suffixes`` and ``opened``.
+
+    Attributes:
+      title: name of the format in messages.
+    """
+
+    title: str
+    has_arrays = True
+
+    @abc.abstractmethod
+    def opened(self, source: Source, path: str) -> contextlib.AbstractContextManager[Opened]:
+        """Opens a file.
+
+        Raises:
+          DataError: it is damaged, or exceeds a limit; also while batches are read.
+        """
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*tables.check_text_options(source, self.title), *no_compression(source, self.title)]
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        schemas, rows = [], 0
+        seen: dict[str, Shape | None] = {}
+        for sampled in inference.sample_rounds(source, files):
+            for file in sampled:
+                with self.opened(source, file.path) as (_, schema, batches):
+                    tables.check_schema(source, file.path, schema)
+                    schemas.append((file, schema))
+                    filled = (batch for batch in batches if batch.num_rows)
+                    for batch in filled if source.reads_all else itertools.islice(filled, 1):
+                        rows += batch.num_rows
+                        names = shapes.open_columns(source, schema)
+                        shapes.note_shapes(seen, [batch.select(names).slice(0, SAMPLE_ROWS)])
+            if rows:
+                break
+        if not rows:
+            raise DataError(
+                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
+            )
+        contents = tables.contents_of(source, schemas, seen)
+        return contents._replace(sparse=read_as_sparse(schemas[0][1], contents.read_schema))
+
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        row = 1
+        with self.opened(plan.source, byte_range.file.path) as (file, schema, batches):
+            tables.check_file(plan, byte_range.file, schema)
+            for batch in batches:
+                for part in parts_of(batch):
+                    yield from tables.rows_of(part, plan, byte_range.file, row, reject)
+                    row += part.num_rows
+            yield Rows(
+                empty_batch(plan.schema), crc32c=tail_crc32c(file, byte_range.file.size_bytes)
+            )
+
+
+def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a batch in chunks of bounded size."""
+    row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+    rows = max(1, min(MAX_CHUNK_ROWS, CHUNK_BYTES // row_bytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
