@@ -10,26 +10,26 @@ from beam_pipelines.recipe.keys import read_keys, recipe_key
 from beam_pipelines.recipe.values import Value, read_text, read_texts, reader
 from beam_pipelines.recipe.yaml import parse_yaml
 
-_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_VERSION = r"[0-9]+\.[0-9]+\.[0-9]+"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
-@reader(type="string", pattern=f"^{_VERSION.pattern}$")
+@reader(type="string", pattern=f"^{_VERSION}$")
 def read_version(value: Value) -> str | None:
     """Reads a version of three numbers."""
-    text = read_text(value)
-    if text is not None and not _VERSION.fullmatch(text):
-        value.expected("a version of three numbers such as 1.0.0")
-        return None
-    return text
+    return _read_matching(value, _VERSION, "a version of three numbers such as 1.0.0")
 
 
-@reader(type="string", pattern=f"^{_DATE.pattern}$")
+@reader(type="string", pattern=f"^{_DATE}$")
 def read_date(value: Value) -> str | None:
     """Reads a date."""
+    return _read_matching(value, _DATE, "a date such as 2026-01-31")
+
+
+def _read_matching(value: Value, pattern: str, expected: str) -> str | None:
     text = read_text(value)
-    if text is not None and not _DATE.fullmatch(text):
-        value.expected("a date such as 2026-01-31")
+    if text is not None and not re.fullmatch(pattern, text):
+        value.expected(expected)
         return None
     return text
 
