@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from beam_pipelines.analysis.expectations import Place
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.duplicates import ROWS, Duplicates
 
 
 class Pair(NamedTuple):
-    """An earlier row and one with its values, as they are shown."""
+    """An earlier row and a later one like it, in files.
+
+    Attributes:
+      first, row: the file's name and the place in it, of each.
+      file, place: of the later row.
+      text, first_text: of both rows as found.
+    """
 
     first: str
-    duplicate: str
+    row: str
+    file: str
+    place: str
+    text: str
+    first_text: str
 
 
 class FoundDuplicates(NamedTuple):
@@ -25,14 +34,12 @@ class FoundDuplicates(NamedTuple):
       rows: rows that were compared.
       found: those that an earlier row equals.
       pairs: the first of them.
-      places: of these pairs.
     """
 
     rule: Duplicates
     rows: int
     found: int
     pairs: tuple[Pair, ...]
-    places: tuple[tuple[Place, Place], ...]
 
     @property
     def stops(self) -> bool:
@@ -46,7 +53,7 @@ class FoundDuplicates(NamedTuple):
             "action": self.rule.action,
             "rows": self.rows,
             "found": self.found,
-            "first": [list(pair) for pair in self.pairs],
+            "first": [[pair.first, pair.row] for pair in self.pairs],
         }
 
 

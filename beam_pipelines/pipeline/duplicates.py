@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Iterator
-
-from beam_pipelines.analysis.duplicates import FoundDuplicates, Pair, show_found
+from beam_pipelines.analysis.duplicates import FoundDuplicates, show_found
 from beam_pipelines.analysis.expectations import Repeats
-from beam_pipelines.core.dataset_layout import REJECTED
-from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.pipeline.offending_rows import RangeReader
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
-from beam_pipelines.storage import file_changes, files
 
 # Under rejected/ of a description. No source is called so.
 DUPLICATES = "_duplicates.jsonl"
@@ -30,10 +24,8 @@ def locate_duplicates(plan: Plan, rows: int, repeats: Repeats) -> FoundDuplicate
     rule = plan.recipe.duplicates
     if rule is None:
         return None
-    both = tuple(itertools.chain.from_iterable(repeats.pairs))
-    places = [row.where for row in RangeReader(plan).rows_of(both, ())]
-    pairs = tuple(map(Pair, places[::2], places[1::2]))
-    return FoundDuplicates(rule, rows, repeats.rows, pairs, repeats.pairs)
+    pairs = RangeReader(plan).pairs_of(repeats.pairs)
+    return FoundDuplicates(rule, rows, repeats.rows, pairs)
 
 
 def stop_on_duplicates(plan: Plan, found: FoundDuplicates | None, folder: str) -> None:
@@ -59,7 +51,7 @@ def check_duplicates(found: FoundDuplicates | None, outcome: str, path: str) -> 
     """
     if found is None or not found.stops:
         return
-    pairs = "".join(f"\n  {pair.duplicate}, as {pair.first}" for pair in found.pairs)
+    pairs = "".join(f"\n  {pair.row}, as {pair.first}" for pair in found.pairs)
     note = f"\nThe first pairs are in {path}." if path else ""
     raise DataError(
         f"duplicates: {show_found(found.to_json())}; {outcome}:{pairs}{note}\n"
@@ -77,27 +69,15 @@ def write_pairs(plan: Plan, found: FoundDuplicates | None, folder: str, name: st
     """
     if found is None:
         return ""
-    path = files.join(folder, REJECTED, name)
-    file_changes.delete(path)
-    if not found.pairs:
-        return ""
-    lines = "".join(f"{line}\n" for line in _lines(plan, found))
-    files.write_bytes(path, lines.encode())
-    return path
-
-
-def _lines(plan: Plan, found: FoundDuplicates) -> Iterator[str]:
-    both = tuple(itertools.chain.from_iterable(found.places))
-    rows = RangeReader(plan).rows_of(both, ())
-    for first, duplicate in zip(rows[::2], rows[1::2], strict=True):
-        yield json.dumps(
-            {
-                "source": plan.recipe.base,
-                "file": mask(duplicate.position.file),
-                "position": duplicate.position.place,
-                "reason": f"a duplicate of {first.where}",
-                "text": duplicate.position.text,
-                "first_text": first.position.text,
-            },
-            ensure_ascii=False,
-        )
+    entries = (
+        {
+            "source": plan.recipe.base,
+            "file": pair.file,
+            "position": pair.place,
+            "reason": f"a duplicate of {pair.first}",
+            "text": pair.text,
+            "first_text": pair.first_text,
+        }
+        for pair in found.pairs
+    )
+    return write_rows(entries, folder, name)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from beam_pipelines.analysis.expectations import Judged, Repeats, found_of, judge, show_condition
 from beam_pipelines.core.chunks import ChunkCounts
-from beam_pipelines.core.dataset_layout import REJECTED
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.pipeline.offending_rows import FoundRow, RangeReader
+from beam_pipelines.pipeline.offending_rows import FoundRow, RangeReader, write_rows
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
-from beam_pipelines.storage import file_changes, files
 
 # Under rejected/ of a description. No source is called so.
 FAILING = "_expectations.jsonl"
@@ -103,32 +101,23 @@ def write_failing(plan: Plan, judged: Sequence[Judged], folder: str, name: str) 
     """
     if not judged:
         return ""
-    path = files.join(folder, REJECTED, name)
-    file_changes.delete(path)
-    lines = list(_failing_lines(plan, judged))
-    if not lines:
-        return ""
-    files.write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
-    return path
+    return write_rows(_failing_rows(plan, judged), folder, name)
 
 
-def _failing_lines(plan: Plan, judged: Sequence[Judged]) -> Iterator[str]:
+def _failing_rows(plan: Plan, judged: Sequence[Judged]) -> Iterator[dict[str, Any]]:
     reader = RangeReader(plan)
     for each, expected in zip(judged, plan.select.expected, strict=True):
         if each.holds:
             continue
         for row in reader.rows_of(each.places, expected.condition.columns):
-            yield json.dumps(
-                {
-                    "expectation": each.rule.name,
-                    "source": plan.recipe.base,
-                    "file": mask(row.position.file),
-                    "position": row.position.place,
-                    "reason": f"found {_values(row)}, expected {each.rule.sql}",
-                    "text": row.position.text,
-                },
-                ensure_ascii=False,
-            )
+            yield {
+                "expectation": each.rule.name,
+                "source": plan.recipe.base,
+                "file": mask(row.position.file),
+                "position": row.position.place,
+                "reason": f"found {_values(row)}, expected {each.rule.sql}",
+                "text": row.position.text,
+            }
 
 
 def _values(row: FoundRow) -> str:

@@ -20,8 +20,11 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
+from beam_pipelines.analysis.duplicates import Pair
 from beam_pipelines.analysis.expectations import Place
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
+from beam_pipelines.core.dataset_layout import REJECTED
+from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
@@ -31,7 +34,7 @@ from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.storage import files
+from beam_pipelines.storage import file_changes, files
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import load_index
@@ -67,20 +70,11 @@ class Offenders:
     read_bytes: int = 0
     is_complete: bool = True
 
-    def to_json_lines(self) -> str:
-        """Returns one JSON object a line.
-
-        It has the split, the anomaly's type, and the fields of ``Rejected``.
-        """
-        lines = [
-            json.dumps(
-                {"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()},
-                ensure_ascii=False,
-            )
-            for key, rows in self.rows.items()
-            for row in rows
-        ]
-        return "".join(f"{line}\n" for line in lines)
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Yields anomalous rows: split, anomaly type, fields of ``Rejected``."""
+        for key, rows in self.rows.items():
+            for row in rows:
+                yield {"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()}
 
 
 def find_offenders(
@@ -146,6 +140,28 @@ class FoundRow(NamedTuple):
     def where(self) -> str:
         """The name of the file and the place in it."""
         return ", ".join(filter(None, (files.name_of(self.position.file), self.position.place)))
+
+
+def show_found(value: Any) -> str:
+    """Returns a value of an offending row, for messages."""
+    return "null" if value is None else shorten(repr(value), _SHOWN_VALUE)
+
+
+def write_rows(entries: Iterable[Mapping[str, Any]], folder: str, name: str) -> str:
+    """Writes rows to ``folder/rejected/``, one JSON object a line.
+
+    Without any, no file is left.
+
+    Returns:
+      The file's path; empty if there is none.
+    """
+    path = files.join(folder, REJECTED, name)
+    file_changes.delete(path)
+    lines = [f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries]
+    if not lines:
+        return ""
+    files.write_bytes(path, "".join(lines).encode())
+    return path
 
 
 class _Hit(NamedTuple):
@@ -217,6 +233,21 @@ class RangeReader:
             found.update(self._rows_of_range(number, list(own), columns))
         return [found[place] for place in places]
 
+    def pairs_of(self, pairs: Sequence[tuple[Place, Place]]) -> tuple[Pair, ...]:
+        """Returns pairs of equal rows by their places, in order."""
+        both = self.rows_of(tuple(itertools.chain.from_iterable(pairs)), ())
+        return tuple(
+            Pair(
+                first.where,
+                row.where,
+                mask(row.position.file),
+                row.position.place,
+                row.position.text,
+                first.position.text,
+            )
+            for first, row in zip(both[::2], both[1::2], strict=True)
+        )
+
     def _rows_of_range(
         self, number: int, places: Sequence[Place], columns: Sequence[str]
     ) -> dict[Place, FoundRow]:
@@ -258,7 +289,7 @@ class RangeReader:
                         offending_rows(column, key.type, features[key.feature], domains)
                     ):
                         value, row = column[int(place)].as_py(), int(rows[place])
-                        shown = "null" if value is None else shorten(repr(value), _SHOWN_VALUE)
+                        shown = show_found(value)
                         expected = "a value" if value is None else reasons[key].expected
                         hit = _Hit(key, row, f"found {shown}, expected {expected}")
                         # A join may have made several rows of one.

@@ -19,7 +19,7 @@ from beam_pipelines.analysis.anomalies.table import (
     render_anomalies,
 )
 from beam_pipelines.analysis.statistics.view import Statistics
-from beam_pipelines.core.dataset_layout import RAW_SCHEMA, REJECTED
+from beam_pipelines.core.dataset_layout import RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.offending_rows import (
@@ -27,9 +27,10 @@ from beam_pipelines.pipeline.offending_rows import (
     AnomalyKey,
     Offenders,
     find_offenders,
+    write_rows,
 )
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.storage import file_changes, files
+from beam_pipelines.storage import files
 
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
 OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
@@ -125,15 +126,10 @@ def write_offenders(
     Returns:
       The rows, and the path of the file.
     """
-    path = files.join(folder, REJECTED, name)
-    file_changes.delete(path)
     # Not the schema widened by accepted anomalies: features may share a domain.
     expected = schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     offenders = find_offenders(plan, anomalies, expected)
-    lines = offenders.to_json_lines()
-    if lines:
-        files.write_bytes(path, lines.encode())
-    return offenders, path
+    return offenders, write_rows(offenders.entries(), folder, name)
 
 
 def anomalies_error(
