@@ -46,6 +46,7 @@ def recipe_key(
     help: str,  # noqa: A002 - the word for it
     name: str = "",
     compare: bool = True,
+    omitted: bool = False,
 ) -> Any:
     """Returns the dataclass field of a key.
 
@@ -56,8 +57,10 @@ def recipe_key(
       help: one line.
       name: in the recipe, if the field has another one.
       compare: whether the field is part of the recipe's hash.
+      omitted: whether the normal form of a recipe leaves the field out where it has its default,
+        so that the hashes of older recipes stay.
     """
-    metadata = {"key": Key(name, read, shown, help)}
+    metadata = {"key": Key(name, read, shown, help), "omitted": omitted}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata, compare=compare)
     return dataclasses.field(default=default, metadata=metadata, compare=compare)

@@ -17,34 +17,43 @@ _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
-    """Returns the recipe as JSON data, with every default filled in.
+    """Returns the recipe as JSON data, with all defaults but ``omitted`` ones.
 
     Secrets in paths are masked; ``append``, ``expect``, ``leaks``, ``duplicates``, directory,
     date and lines are left out. New data that are transformed are not checked by them.
     """
-
-    def plain(value: Any) -> Any:
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {
-                field.name: masked(field.name, plain(getattr(value, field.name)))
-                for field in dataclasses.fields(value)
-                if field.compare
-            }
-        if isinstance(value, Mapping):
-            return {str(key): plain(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [plain(item) for item in value]
-        if isinstance(value, (datetime.date, datetime.datetime)):
-            return value.isoformat()
-        return value
-
-    def masked(name: str, value: Any) -> Any:
-        if name not in _PATHS:
-            return value
-        return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
-
-    result: dict[str, Any] = plain(recipe)
+    result: dict[str, Any] = _plain(recipe)
     return result
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _masked(field.name, _plain(getattr(value, field.name)))
+            for field in dataclasses.fields(value)
+            if field.compare and not _is_omitted(field, getattr(value, field.name))
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return value.isoformat()
+    return value
+
+
+def _masked(name: str, value: Any) -> Any:
+    if name not in _PATHS:
+        return value
+    return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
+
+
+def _is_omitted(field: dataclasses.Field[Any], value: Any) -> bool:
+    if not field.metadata.get("omitted"):
+        return False
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return bool(value == field.default)
 
 
 def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
