@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from beam_pipelines.analysis.duplicates import Pair
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.leaks import Leaks
 
-ROWS = "rows"
+ROWS, TIME = "rows", "time"
 
 
-class Leak(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class RowLeak:
     """Rows of a split that are also in a split above it.
 
     Attributes:
@@ -20,8 +23,7 @@ class Leak(NamedTuple):
       first, split: the earlier split, and the rows' own.
       rows: of the split.
       found: those that leak.
-      pairs: where the first of them are: the earlier row, and the row itself.
-      rows_shown: of each row: its file, position and text, and the text of the earlier row.
+      pairs: the first of them, with the earlier rows.
     """
 
     rule: Leaks
@@ -30,8 +32,7 @@ class Leak(NamedTuple):
     split: str
     rows: int
     found: int
-    pairs: tuple[tuple[str, str], ...]
-    rows_shown: tuple[tuple[str, str, str, str], ...]
+    pairs: tuple[Pair, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Returns its entry of the manifest."""
@@ -42,12 +43,56 @@ class Leak(NamedTuple):
             "split": self.split,
             "rows": self.rows,
             "found": self.found,
-            "first": [list(pair) for pair in self.pairs],
+            "first": [[pair.first, pair.row] for pair in self.pairs],
         }
 
+    def reason_of(self, pair: Pair) -> str:
+        """Returns why a row of a pair leaks."""
+        what = "values" if isinstance(self.what, str) else ", ".join(self.what)
+        return f"the {what} of {pair.first}, in '{self.first}'"
 
-def show_leak(entry: Mapping[str, Any]) -> str:
-    """Returns a leak in a line, of its entry in a manifest."""
+
+@dataclasses.dataclass(frozen=True)
+class TimeLeak:
+    """Rows later than the first one of a split below.
+
+    Attributes:
+      rule: of the recipe.
+      split, later: both splits.
+      last, start: the last time of the split, and the first one of the split below it.
+      pairs: one, the first row of the split below and the last one of the split.
+    """
+
+    rule: Leaks
+    split: str
+    later: str
+    last: str
+    start: str
+    pairs: tuple[Pair, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns its entry of the manifest."""
+        return {
+            "what": TIME,
+            "action": self.rule.action,
+            "column": self.rule.time,
+            "split": self.split,
+            "also_in": self.later,
+            "last": self.last,
+            "start": self.start,
+            "first": [[pair.first, pair.row] for pair in self.pairs],
+        }
+
+    def reason_of(self, pair: Pair) -> str:
+        """Returns why the row of the pair leaks."""
+        found = f"{self.rule.time}: {self.last} of '{self.split}'"
+        return f"{found}, later than {self.start} of {pair.first}, in '{self.later}'"
+
+
+Leak = RowLeak | TimeLeak
+
+
+def _show_rows(entry: Mapping[str, Any]) -> str:
     found, rows = entry["found"], entry["rows"]
     what = "are" if entry["what"] == ROWS else f"have a {', '.join(entry['what'])} that is"
     first, row = entry["first"][0]
@@ -55,6 +100,42 @@ def show_leak(entry: Mapping[str, Any]) -> str:
         f"{found:,} of {rows:,} rows of '{entry['split']}' ({show_share(found, rows)}) {what} also "
         f"in '{entry['also_in']}'; the first is {row}, as {first}"
     )
+
+
+def _show_time(entry: Mapping[str, Any]) -> str:
+    first, row = entry["first"][0]
+    return (
+        f"'{entry['split']}' has rows up to {entry['column']} {entry['last']} ({row}), and "
+        f"'{entry['also_in']}' begins at {entry['start']} ({first})"
+    )
+
+
+_SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    ROWS: _show_rows,
+    TIME: _show_time,
+}
+_CURES: Mapping[str, str] = {
+    ROWS: "split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
+    "out ('duplicates')",
+    TIME: "split by time ('split: {column: …}')",
+}
+
+
+def _kind(entry: Mapping[str, Any]) -> str:
+    return entry["what"] if entry["what"] in tuple(_SHOW) else ROWS
+
+
+def show_leak(entry: Mapping[str, Any]) -> str:
+    """Returns a leak in a line, of its entry in a manifest."""
+    return _SHOW[_kind(entry)](entry)
+
+
+def cure_of(leaks: tuple[Leak, ...]) -> str:
+    """Returns what to do about leaks, as a sentence."""
+    kinds = {_kind(leak.to_json()) for leak in leaks}
+    cures = [cure for kind, cure in _CURES.items() if kind in kinds]
+    text = ", ".join([*cures, "or take 'leaks: warn'."])
+    return text[0].upper() + text[1:]
 
 
 def warnings_of(manifest: Mapping[str, Any]) -> Iterator[str]:

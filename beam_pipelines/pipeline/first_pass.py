@@ -105,6 +105,7 @@ class ReadSplits(beam.PTransform):
                 tuple(range(first, first + len(leaks))),
                 count_partitions(plan.base),
                 self.folders.exchange_of("leaks"),
+                plan.select.time is not None,
             )
             found["leaks"] = chunks | "FindLeaks" >> find
             chunks = chunks | "WithoutLeaks" >> beam.Map(without_hashes)

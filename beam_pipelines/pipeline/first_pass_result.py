@@ -48,6 +48,7 @@ from beam_pipelines.transforms.leaks import FoundLeaks
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
+from beam_pipelines.transforms.split_times import SplitTimes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,7 @@ def make_result(
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
     repeats: Iterable[Found] = (),
-    leaks: Iterable[FoundLeaks] = (),
+    leaks: Iterable[FoundLeaks | SplitTimes] = (),
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 

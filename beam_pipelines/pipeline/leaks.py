@@ -3,59 +3,88 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from beam_pipelines.analysis.leaks import ROWS, Leak, show_leak
-from beam_pipelines.core.dataset_layout import REJECTED
-from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.pipeline.offending_rows import RangeReader
+from beam_pipelines.analysis.leaks import (
+    ROWS,
+    Leak,
+    RowLeak,
+    TimeLeak,
+    cure_of,
+    show_leak,
+)
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
-from beam_pipelines.storage import file_changes, files
+from beam_pipelines.recipe.leaks import Leaks
 from beam_pipelines.transforms.leaks import FoundLeaks, merge_leaks
+from beam_pipelines.transforms.split_times import SplitTimes, merge_times
 
 # Under rejected/ of a description. No source is called so.
 LEAKS = "_leaks.jsonl"
 
 
 def locate_leaks(
-    plan: Plan, rows: Mapping[str, int], found: Iterable[FoundLeaks]
+    plan: Plan,
+    rows: Mapping[str, int],
+    found: Iterable[FoundLeaks | SplitTimes],
 ) -> tuple[Leak, ...] | None:
     """Returns the leaks of a run, located in files.
 
     Args:
       plan: of the run.
       rows: split -> its rows.
-      found: in all partitions.
+      found: in all partitions and chunks.
 
     Returns:
       The leaks; ``None`` if the recipe does not ask for them.
     """
-    rule, columns, names = plan.recipe.leaks, plan.select.leaks, plan.split.names
+    rule = plan.recipe.leaks
     if rule is None:
         return None
-    reader, leaks = RangeReader(plan), []
-    merged = merge_leaks(found, plan.select.compared, len(columns))
-    for number, own in enumerate(merged):
+    found, reader = list(found), RangeReader(plan)
+    times = merge_times(each for each in found if isinstance(each, SplitTimes))
+    hashes = (each for each in found if isinstance(each, FoundLeaks))
+    return (
+        *_row_leaks(plan, rule, rows, hashes, reader),
+        *_time_leaks(plan, rule, times, reader),
+    )
+
+
+def _row_leaks(
+    plan: Plan,
+    rule: Leaks,
+    rows: Mapping[str, int],
+    found: Iterable[FoundLeaks],
+    reader: RangeReader,
+) -> Iterator[Leak]:
+    """Yields equal rows and entities of several splits."""
+    names = plan.split.names
+    entities = (rule.entity,) if rule.entity else ()
+    kinds: tuple[tuple[str, ...] | str, ...] = (ROWS, *entities)
+    merged = merge_leaks(found, plan.select.compared, len(plan.select.leaks))
+    for what, own in zip(kinds, merged, strict=False):
         for (earlier, split), some in own.items():
-            both = reader.rows_of(tuple(itertools.chain.from_iterable(some.pairs)), ())
-            pairs = tuple(zip(both[::2], both[1::2], strict=True))
-            leak = Leak(
+            yield RowLeak(
                 rule,
-                rule.entity if number else ROWS,
+                what,
                 names[earlier],
                 names[split],
                 rows[names[split]],
                 some.rows,
-                tuple((first.where, row.where) for first, row in pairs),
-                tuple(
-                    (mask(row.position.file), *row.position[1:], first.position.text)
-                    for first, row in pairs
-                ),
+                reader.pairs_of(some.pairs),
             )
-            leaks.append(leak)
-    return tuple(leaks)
+
+
+def _time_leaks(plan: Plan, rule: Leaks, times: SplitTimes, reader: RangeReader) -> Iterator[Leak]:
+    """Yields splits with rows later than one below them."""
+    names = plan.split.names
+    for split, later in itertools.combinations(range(len(names)), 2):
+        last, first = times.last.get(split), times.first.get(later)
+        if last is not None and first is not None and last.time > first.time:
+            pairs = reader.pairs_of([(first.place, last.place)])
+            yield TimeLeak(rule, names[split], names[later], str(last.time), str(first.time), pairs)
 
 
 def stop_on_leaks(plan: Plan, leaks: Sequence[Leak] | None, folder: str) -> None:
@@ -83,11 +112,8 @@ def check_leaks(leaks: Sequence[Leak] | None, outcome: str, path: str) -> None:
     if stopping:
         lines = "".join(f"\n  {show_leak(leak.to_json())}" for leak in stopping)
         note = f"\nThe first pairs are in {path}." if path else ""
-        raise DataError(
-            f"rows leak between splits; {outcome}:{lines}{note}\n"
-            "Split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
-            "out ('duplicates'), or take 'leaks: warn'."
-        )
+        what = "rows leak between splits"
+        raise DataError(f"{what}; {outcome}:{lines}{note}\n{cure_of(tuple(stopping))}")
 
 
 def write_leaks(plan: Plan, leaks: Sequence[Leak] | None, folder: str, name: str) -> str:
@@ -100,30 +126,18 @@ def write_leaks(plan: Plan, leaks: Sequence[Leak] | None, folder: str, name: str
     """
     if leaks is None:
         return ""
-    path = files.join(folder, REJECTED, name)
-    file_changes.delete(path)
-    lines = [
-        json.dumps(
-            {
-                "source": plan.recipe.base,
-                "split": leak.split,
-                "file": file,
-                "position": position,
-                "reason": f"{_values(leak)} of {first}, in '{leak.first}'",
-                "text": text,
-                "first_text": first_text,
-            },
-            ensure_ascii=False,
-        )
+    entries = (
+        {
+            "source": plan.recipe.base,
+            "split": leak.split,
+            "file": pair.file,
+            "position": pair.place,
+            "reason": leak.reason_of(pair),
+            "text": pair.text,
+            "first_text": pair.first_text,
+        }
         for leak in leaks
-        for (first, _), (file, position, text, first_text) in zip(
-            leak.pairs, leak.rows_shown, strict=True
-        )
-    ]
-    if lines:
-        files.write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
-    return path if lines else ""
-
-
-def _values(leak: Leak) -> str:
-    return "the values" if isinstance(leak.what, str) else f"the {', '.join(leak.what)}"
+        if isinstance(leak, RowLeak | TimeLeak)
+        for pair in leak.pairs
+    )
+    return write_rows(entries, folder, name)

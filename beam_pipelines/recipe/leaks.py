@@ -6,7 +6,13 @@ import dataclasses
 from typing import Literal
 
 from beam_pipelines.recipe.keys import recipe_key, section
-from beam_pipelines.recipe.values import Reader, Value, read_choice, read_texts
+from beam_pipelines.recipe.values import (
+    Reader,
+    Value,
+    read_choice,
+    read_text,
+    read_texts,
+)
 from beam_pipelines.recipe.yaml import Scalar
 
 _read_action = read_choice(("warn", "error"))
@@ -21,6 +27,9 @@ class Leaks:
     )
     entity: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns whose combined value may be in one split only."
+    )
+    time: str | None = recipe_key(
+        read_text, None, "none", "Column of times that may not overlap between splits."
     )
 
 

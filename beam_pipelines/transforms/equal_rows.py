@@ -28,6 +28,8 @@ _WIDTH = 16
 HASH = "\0equal"
 # A row's number in the selected chunk, where others have been left out since.
 PLACE = "\0selected"
+# The column of times of ``leaks``.
+TIME = "\0time"
 
 
 def hash_name(number: int) -> str:

@@ -18,6 +18,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.transforms.equal_rows import place_of, send_hashes, sent_of
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.split import SplitPlan, assign_split
+from beam_pipelines.transforms.split_times import SplitTimes, find_times
 
 
 class LeakedPair(NamedTuple):
@@ -126,24 +127,30 @@ class FindLeaks(beam.PTransform):
     """Finds rows of one split that are also in another.
 
     Input: ``Chunk`` elements with columns of hashes, before they are split. Output: ``FoundLeaks``
-    elements.
+    elements, and ``SplitTimes`` of each chunk if it has times.
 
     Attributes:
       split: assigns rows.
       numbers: of the columns.
       partitions: of each column's hashes.
       folder: for the exchange, used by this step only; ``None`` sends hashes through the engine.
+      has_times: whether chunks have the column ``TIME``.
     """
 
     split: SplitPlan
     numbers: tuple[int, ...]
     partitions: int
     folder: str | None
+    has_times: bool = False
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[FoundLeaks]:
-        return (
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[FoundLeaks | SplitTimes]:
+        found = (
             chunks
             | "SendHashes" >> beam.Map(send_split_hashes, self.split, self.numbers, self.partitions)
             | "Meet" >> Exchange(self.folder)
             | "FindLeaks" >> beam.Map(find_leaks, self.partitions)
         )
+        if not self.has_times:
+            return found
+        times = chunks | "FindTimes" >> beam.Map(find_times, self.split)
+        return (found, times) | "AllLeaks" >> beam.Flatten()

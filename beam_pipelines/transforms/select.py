@@ -27,7 +27,13 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, find_row, parse_expression
-from beam_pipelines.transforms.equal_rows import hash_name, hash_values
+from beam_pipelines.transforms.compared_columns import (
+    Known,
+    equal_columns,
+    leak_columns,
+    time_column,
+)
+from beam_pipelines.transforms.equal_rows import TIME, hash_name, hash_values
 from beam_pipelines.transforms.expect import (
     check_rows,
     failing_expectation,
@@ -99,6 +105,7 @@ class SelectPlan(PickledOnce):
       unique: arguments of their ``unique``, whose hashes chunks get as columns.
       equal: the columns of ``duplicates``, whose hash chunks get as a column; or none.
       leaks: the columns of each hash of ``leaks``, which chunks get as their last columns.
+      time: the column of ``leaks`` that chunks get as ``TIME``, or ``None``.
     """
 
     filter: Expression | None
@@ -113,6 +120,7 @@ class SelectPlan(PickledOnce):
     unique: tuple[tuple[Expression, ...], ...] = ()
     equal: tuple[str, ...] = ()
     leaks: tuple[tuple[str, ...], ...] = ()
+    time: str | None = None
 
     @property
     def compared(self) -> int:
@@ -133,7 +141,13 @@ class SelectPlan(PickledOnce):
         more = [field for field in self.seen if field.name not in self.schema.names]
         schema = pa.schema([*self.schema, *more])
         return dataclasses.replace(
-            self, schema=schema, expected=(), unique=(), equal=(), leaks=()
+            self,
+            schema=schema,
+            expected=(),
+            unique=(),
+            equal=(),
+            leaks=(),
+            time=None,
         ).numbered()
 
 
@@ -170,15 +184,18 @@ def plan_select(
         broken.add(name)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     expected = () if broken else plan_expectations(recipe.expect, empty, problems)
-    equal = _equal_columns(recipe, empty.schema, kept, bool(broken), problems)
-    leaks = _leak_columns(recipe, empty.schema, kept, bool(broken), problems)
+    written = tuple(schema_after_split(recipe, kept).names)
+    known = Known(empty.schema, broken, problems)
+    equal = equal_columns(recipe, written, known)
+    leaks = leak_columns(recipe, written, known)
+    time = time_column(recipe, known)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
     named = {name for each in expected for name in each.condition.columns}
-    named.update(equal, *leaks)
+    named.update(equal, *leaks, (time,) if time else ())
     return SelectPlan(
         condition,
         tuple(derive),
@@ -192,6 +209,7 @@ def plan_select(
         unique_arguments(expected),
         equal,
         leaks,
+        time,
     )
 
 
@@ -278,41 +296,6 @@ def schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
             and field.name != SPLIT_KEY
         ]
     )
-
-
-def _equal_columns(
-    recipe: Recipe, known: pa.Schema, kept: pa.Schema, broken: bool, problems: list[Problem]
-) -> tuple[str, ...]:
-    """Returns the columns that ``duplicates`` compares; notes unknown ones."""
-    if recipe.duplicates is None:
-        return ()
-    _note_unknown(recipe.duplicates.by, ("duplicates", "by"), recipe, known, broken, problems)
-    return recipe.duplicates.by or tuple(schema_after_split(recipe, kept).names)
-
-
-def _leak_columns(
-    recipe: Recipe, known: pa.Schema, kept: pa.Schema, broken: bool, problems: list[Problem]
-) -> tuple[tuple[str, ...], ...]:
-    """Returns the columns of rows and of the entity of ``leaks``."""
-    if recipe.leaks is None or len(recipe.split.names) == 1:
-        return ()
-    entity = recipe.leaks.entity
-    _note_unknown(entity, ("leaks", "entity"), recipe, known, broken, problems)
-    return (tuple(schema_after_split(recipe, kept).names), *((entity,) if entity else ()))
-
-
-def _note_unknown(
-    names: tuple[str, ...],
-    path: tuple[str, str],
-    recipe: Recipe,
-    known: pa.Schema,
-    broken: bool,
-    problems: list[Problem],
-) -> None:
-    for index, name in enumerate(names):
-        if name not in known.names and not (broken and name in recipe.derive):
-            message = f"found column '{name}', which is not there.{nearest(name, known.names)}"
-            problems.append(Problem((*path, index), message))
 
 
 def select_batch(
@@ -439,6 +422,8 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
             hashes = (*hashes, hash_values(leaking, skips_null=place > 0))
         for number, column in enumerate(hashes):
             batch = _append(batch, hash_name(number), column)
+        if plan.time is not None:
+            batch = _append(batch, TIME, rows.column(plan.time))
     counts = add_counts(chunk.counts, {"filtered": filtered})
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
 

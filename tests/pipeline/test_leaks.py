@@ -114,3 +114,49 @@ def test_wrong_keys(folder: Path) -> None:
         plan_of(folder, "warn", "append: true\n")
     with pytest.raises(RecipeError, match="found it with 'group_by'"):
         plan_of(folder, "warn", "sequence: {group_by: user}\n")
+    with pytest.raises(RecipeProblems, match=r"found column 'dya', .*Did you mean 'day'"):
+        plan_of(folder, "{time: dya}")
+    (folder / "d.csv").write_text("user,n,day\na,1,1\nb,2,2\n")
+    with pytest.raises(RecipeProblems, match="'user' is text, expected a date, timestamp"):
+        plan_of(folder, "{time: user}")
+
+
+def test_rows_of_a_later_time(folder: Path) -> None:
+    """Both rows of times that overlap have their lines."""
+    split = "split: {train: {files: a.csv}, test: {files: b.csv}}\n"
+    (folder / "a.csv").write_text("at,x\n2020-01-05,1\n,2\n2020-01-09,3\n2020-01-09,4\n")
+    (folder / "b.csv").write_text("at,x\n2020-01-09,5\n2020-01-07,6\n2020-01-07,7\n")
+    text = (
+        f"name: d\nsources: {{d: '*.csv'}}\nleaks: {{time: at, action: error}}\n{split}drop: at\n"
+    )
+    (folder / "d.csv").unlink()
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    found = (
+        r"nothing was written:\n  'train' has rows up to at 2020-01-09 \(a.csv, line 4\), and "
+        r"'test' begins at 2020-01-07 \(b.csv, line 3\)\n.*\nSplit by time"
+    )
+    with pytest.raises(DataError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    (row,) = (folder / "out" / "rejected" / "_stopped_run.jsonl").read_text().splitlines()
+    assert json.loads(row)["reason"] == (
+        "at: 2020-01-09 of 'train', later than 2020-01-07 of b.csv, line 3, in 'test'"
+    )
+    (folder / "b.csv").write_text("at,x\n2020-01-09,5\n")
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    assert convert.convert(plan, str(folder / "clean"), quiet=True)["leaks"] == []
+
+
+def test_times_of_many_chunks(folder: Path) -> None:
+    """One worker and four find the same times."""
+    plan = plan_of(folder, "{time: n}")
+    entries = []
+    for workers in (1, 4):
+        options = (f"--direct_num_workers={workers}",)
+        out = str(folder / f"out{workers}")
+        entries.append(convert.convert(plan, out, beam_options=options, quiet=True)["leaks"])
+    assert entries[0] == entries[1]
+    (time,) = entries[0]
+    assert (time["what"], time["last"], time["start"]) == ("time", "299", "0")
+    assert time["first"] == [["d.csv, line 302", "d.csv, line 301"]]
+    plan = plan_of(folder, "{time: day}")
+    assert convert.convert(plan, str(folder / "own"), quiet=True)["leaks"] == []

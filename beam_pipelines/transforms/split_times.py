@@ -1,0 +1,76 @@
+"""Finds the first and the last time of each split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.expectations import Place
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.transforms.equal_rows import PLACE, TIME
+from beam_pipelines.transforms.split import SplitPlan, assign_split
+
+
+class Moment(NamedTuple):
+    """A date, timestamp, time or number, and its first row."""
+
+    time: Any
+    place: Place
+
+
+class SplitTimes(NamedTuple):
+    """The first and the last time of each split, by its number.
+
+    A split without a time has none.
+    """
+
+    first: dict[int, Moment]
+    last: dict[int, Moment]
+
+
+def find_times(chunk: Chunk, split: SplitPlan) -> SplitTimes:
+    """Returns the times of a chunk.
+
+    Nulls and NaN are left out.
+
+    Args:
+      chunk: with the column ``TIME``, and maybe ``PLACE``; before it is split.
+      split: assigns rows.
+    """
+    column, names = chunk.batch.column(TIME), chunk.batch.schema.names
+    assignment = assign_split(split, chunk)
+    is_known = column.is_valid()
+    if pa.types.is_floating(column.type):
+        is_known = pc.and_(is_known, pc.invert(pc.fill_null(pc.is_nan(column), True)))
+    known = is_known.to_numpy(zero_copy_only=False)
+    found = SplitTimes({}, {})
+    for number in np.unique(assignment).tolist():
+        rows = np.flatnonzero(known & (assignment == number))
+        if not len(rows):
+            continue
+        own = column.take(pa.array(rows))
+        for moments, time in zip(found, pc.min_max(own).values(), strict=True):
+            row = int(rows[pc.index(own, time).as_py()])
+            if PLACE in names:
+                row = chunk.batch.column(PLACE)[row].as_py()
+            moments[number] = Moment(time.as_py(), Place(chunk.range_number, chunk.part, row))
+    return found
+
+
+def merge_times(found: Iterable[SplitTimes]) -> SplitTimes:
+    """Returns the first and last times of all chunks."""
+    first: dict[int, Moment] = {}
+    last: dict[int, Moment] = {}
+    # Of equal times the first row counts, whatever chunk comes first.
+    for firsts, lasts in found:
+        for number, moment in firsts.items():
+            first[number] = min(first.get(number, moment), moment)
+        for number, moment in lasts.items():
+            own = last.setdefault(number, moment)
+            if moment.time > own.time or (moment.time == own.time and moment.place < own.place):
+                last[number] = moment
+    return SplitTimes(first, last)
