@@ -1,4 +1,4 @@
-"""Findings about rows of one split that are also in another."""
+"""Findings about leaks: between splits, and from the label into features."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.analysis.duplicates import Pair
+from beam_pipelines.analysis.giveaways import Giveaway
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.leaks import Leaks
 
-ROWS, TIME = "rows", "time"
+ROWS, TIME, FEATURE, FIT = "rows", "time", "feature", "fit"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,63 @@ class TimeLeak:
         return f"{found}, later than {self.start} of {pair.first}, in '{self.later}'"
 
 
-Leak = RowLeak | TimeLeak
+@dataclasses.dataclass(frozen=True)
+class FeatureLeak:
+    """A column that gives the label away, on sampled rows.
+
+    Attributes:
+      rule: of the recipe.
+      label: its name.
+      giveaway: the column, and what it says.
+      rows: that were sampled.
+    """
+
+    rule: Leaks
+    label: str
+    giveaway: Giveaway
+    rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns its entry of the manifest."""
+        found = self.giveaway
+        return {
+            "what": FEATURE,
+            "action": self.rule.action,
+            "column": found.column,
+            "label": self.label,
+            "how": found.how,
+            **({"measure": found.measure, "value": round(found.value, 6)} if found.measure else {}),
+            "rows": self.rows,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class FitLeak:
+    """A feature with means of a target over rows to evaluate on.
+
+    Attributes:
+      rule: of the recipe.
+      feature, target: its name, and the target's.
+      splits: that it is fitted on, but for the one to train on.
+    """
+
+    rule: Leaks
+    feature: str
+    target: str
+    splits: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns its entry of the manifest."""
+        return {
+            "what": FIT,
+            "action": self.rule.action,
+            "column": self.feature,
+            "target": self.target,
+            "splits": list(self.splits),
+        }
+
+
+Leak = RowLeak | TimeLeak | FeatureLeak | FitLeak
 
 
 def _show_rows(entry: Mapping[str, Any]) -> str:
@@ -110,14 +167,35 @@ def _show_time(entry: Mapping[str, Any]) -> str:
     )
 
 
+def _show_feature(entry: Mapping[str, Any]) -> str:
+    column, label = f"column '{entry['column']}'", f"the label '{entry['label']}'"
+    rows = f"in {entry['rows']:,} sampled rows"
+    if entry["how"] == "equal":
+        return f"{column} equals {label} {rows}"
+    if entry["how"] == "monotone":
+        return f"{column} is a strictly monotone function of {label} {rows}"
+    if entry["measure"] == "AUC":
+        return f"{column} alone predicts {label}: AUC {entry['value']:.3f} {rows}"
+    return f"{column} alone has {entry['value']:.1%} of the information of {label} {rows}"
+
+
+def _show_fit(entry: Mapping[str, Any]) -> str:
+    splits = " and ".join(f"'{name}'" for name in entry["splits"])
+    return f"feature '{entry['column']}' has means of '{entry['target']}' over rows of {splits}"
+
+
 _SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ROWS: _show_rows,
     TIME: _show_time,
+    FEATURE: _show_feature,
+    FIT: _show_fit,
 }
 _CURES: Mapping[str, str] = {
     ROWS: "split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
     "out ('duplicates')",
     TIME: "split by time ('split: {column: …}')",
+    FEATURE: "leave such columns out ('drop')",
+    FIT: "fit on the split to train on alone ('fit: {splits: …}')",
 }
 
 

@@ -61,6 +61,8 @@ class Label:
     Attributes:
       kind: ``rate`` of two classes, ``class`` of more, or ``mean`` of numbers.
       title: what a bucket's rate is.
+      is_known: whether each row has a label.
+      codes: the class of each row that has one, or the range of its number.
     """
 
     def __init__(self, name: str, array: pa.Array, names: Sequence[str] = ()) -> None:
@@ -72,7 +74,7 @@ class Label:
           names: of the classes by id.
         """
         show = show_of(name, [ColumnStatistics.of(array)])
-        self._is_known = array.is_valid().to_numpy(zero_copy_only=False)
+        self.is_known = array.is_valid().to_numpy(zero_copy_only=False)
         encoded = array.drop_null().dictionary_encode()
         order = pc.sort_indices(encoded.dictionary).to_numpy()
         classes = encoded.dictionary.take(pa.array(order))
@@ -84,7 +86,7 @@ class Label:
         self.codes: _Ints = places
         if is_number and len(classes) > _MOST_CLASSES and not names:
             self.kind = "mean"
-            self.numbers = _numbers(array.drop_null())
+            self.numbers = numbers_of(array.drop_null())
             self.codes, _ = _ranges(self.numbers)
             self.title = f"Mean of {name}"
             return
@@ -106,14 +108,14 @@ class Label:
           show: shows its numbers.
           weights: of the rows, or ``None``.
         """
-        column = column.filter(pa.array(self._is_known))
-        weights = np.ones(len(self._is_known)) if weights is None else weights
-        weights = weights[self._is_known]
+        column = column.filter(pa.array(self.is_known))
+        weights = np.ones(len(self.is_known)) if weights is None else weights
+        weights = weights[self.is_known]
         found = _buckets(column, show)
         if found is None or not weights.sum():
             return None
         codes, names = found
-        table = _counts(codes, self.codes, weights)
+        table = counts_of(codes, self.codes, weights)
         bits, share = _information(table, weights.sum() ** 2 / (weights * weights).sum())
         return Relation(bits, share, tuple(self._rates(codes, names, table, weights)))
 
@@ -165,9 +167,9 @@ def _buckets(column: pa.Array, show: Show) -> tuple[_Ints, list[str]] | None:
     is_valid = column.is_valid().to_numpy(zero_copy_only=False)
     present = column.drop_null()
     if pa.types.is_string(kind):
-        codes, names = _text_buckets(present)
+        codes, names = text_buckets(present)
     else:
-        numbers = _numbers(present)
+        numbers = numbers_of(present)
         is_nan = np.isnan(numbers)
         if is_nan.all():
             return None
@@ -180,14 +182,19 @@ def _buckets(column: pa.Array, show: Show) -> tuple[_Ints, list[str]] | None:
     return every, [*names, "missing"]
 
 
-def _text_buckets(texts: pa.Array) -> tuple[_Ints, list[str]]:
-    """Returns buckets of the most frequent texts, and one of the others."""
+def text_buckets(texts: pa.Array, most: int = _VALUES) -> tuple[_Ints, list[str]]:
+    """Returns buckets of the most frequent texts, and one of the others.
+
+    Args:
+      texts: without nulls.
+      most: buckets.
+    """
     encoded = texts.dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy())
     # Among equally frequent texts the first ones, whatever rows come first.
     by_text = np.argsort(pc.sort_indices(encoded.dictionary).to_numpy())
     order = np.lexsort((by_text, -counts))
-    kept = len(order) if len(order) <= _VALUES else _VALUES - 1
+    kept = len(order) if len(order) <= most else most - 1
     places = np.full(len(order), kept, np.int64)
     places[order[:kept]] = np.arange(kept)
     shown = encoded.dictionary.take(pa.array(order[:kept])).to_pylist()
@@ -227,7 +234,7 @@ def _number(value: float, kind: pa.DataType, show: Show) -> str:
     return show(value if pa.types.is_floating(kind) else int(value), kind)
 
 
-def _numbers(array: pa.Array) -> _Floats:
+def numbers_of(array: pa.Array) -> _Floats:
     """Returns numbers, booleans, dates and times as float64."""
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
@@ -237,7 +244,7 @@ def _numbers(array: pa.Array) -> _Floats:
     return np.asarray(numbers, np.float64)
 
 
-def _counts(rows: _Ints, columns: _Ints, weights: _Floats) -> _Floats:
+def counts_of(rows: _Ints, columns: _Ints, weights: _Floats) -> _Floats:
     """Returns the weight of each pair of a bucket and a class."""
     shape = int(rows.max()) + 1, int(columns.max()) + 1
     counts = np.bincount(rows * shape[1] + columns, weights, shape[0] * shape[1])
@@ -264,7 +271,7 @@ def _information(table: _Floats, rows: float) -> tuple[float, float]:
 def _shown(value: pa.Scalar, kind: pa.DataType, show: Show, names: Sequence[str]) -> str:
     if pa.types.is_string(kind):
         return shorten(str(value.as_py()), _CHARACTERS)
-    (number,) = _numbers(pa.array([value.as_py()], kind)).tolist()
+    (number,) = numbers_of(pa.array([value.as_py()], kind)).tolist()
     if 0 <= number < len(names):
         return names[int(number)]
     return _number(number, kind, show)

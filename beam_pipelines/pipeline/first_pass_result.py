@@ -149,6 +149,7 @@ def make_result(
     selected = sum(row_counts.rows.values()) + row_counts.merged + row_counts.duplicates
     merged = merge_found(repeats, plan.select.compared)
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
+    sampled = _described(plan, fitting, samples, encoded)
     give_back_memory()
     return FirstPassResult(
         row_counts=row_counts,
@@ -162,10 +163,10 @@ def make_result(
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
         images=_images(samples, plan),
-        sampled=_described(plan, fitting, samples, encoded),
+        sampled=sampled,
         judged=judge_rows(plan, chunk_counts, selected, merged),
         duplicates=locate_duplicates(plan, selected, (*merged, Repeats())[len(plan.select.unique)]),
-        leaks=locate_leaks(plan, row_counts.rows, leaks),
+        leaks=locate_leaks(plan, row_counts.rows, leaks, sampled),
     )
 
 
@@ -173,7 +174,8 @@ def _described(
     plan: Plan, fitting: FittedFolders, samples: Sequence[Chunk], encoded: Sequence[Chunk]
 ) -> SampledRows:
     name = plan.recipe.label
-    label = LabelColumn(name, plan.labels.get(name or "", ()), plan.statistics.weight)
+    classes, rule = plan.labels.get(name or "", ()), plan.recipe.leaks
+    label = LabelColumn(name, classes, plan.statistics.weight, None if rule is None else rule.bound)
     encode = load_fitted(plan.encode, fitting.fitted)
     return describe_sample(encode, plan.recipe.split.names, samples, encoded, label)
 

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_pipelines.analysis.leaks import (
     ROWS,
+    FeatureLeak,
+    FitLeak,
     Leak,
     RowLeak,
     TimeLeak,
     cure_of,
     show_leak,
 )
+from beam_pipelines.analysis.report import SampledRows
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.kinds.target_mean import TargetMean
 from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
@@ -29,6 +33,7 @@ def locate_leaks(
     plan: Plan,
     rows: Mapping[str, int],
     found: Iterable[FoundLeaks | SplitTimes],
+    sampled: SampledRows,
 ) -> tuple[Leak, ...] | None:
     """Returns the leaks of a run, located in files.
 
@@ -36,6 +41,7 @@ def locate_leaks(
       plan: of the run.
       rows: split -> its rows.
       found: in all partitions and chunks.
+      sampled: a description of sampled rows.
 
     Returns:
       The leaks; ``None`` if the recipe does not ask for them.
@@ -46,9 +52,12 @@ def locate_leaks(
     found, reader = list(found), RangeReader(plan)
     times = merge_times(each for each in found if isinstance(each, SplitTimes))
     hashes = (each for each in found if isinstance(each, FoundLeaks))
+    label = plan.recipe.label or ""
     return (
         *_row_leaks(plan, rule, rows, hashes, reader),
         *_time_leaks(plan, rule, times, reader),
+        *(FeatureLeak(rule, label, each, sampled.rows) for each in sampled.giveaways),
+        *_fit_leaks(plan, rule),
     )
 
 
@@ -87,6 +96,20 @@ def _time_leaks(plan: Plan, rule: Leaks, times: SplitTimes, reader: RangeReader)
             yield TimeLeak(rule, names[split], names[later], str(last.time), str(first.time), pairs)
 
 
+def _fit_leaks(plan: Plan, rule: Leaks) -> Iterator[Leak]:
+    """Yields features with means of a target over rows to evaluate on."""
+    if plan.transform_graph:
+        return
+    names = plan.split.names
+    to_train_on = "train" if "train" in names else names[0]
+    others = tuple(name for name in plan.encode.fit.splits if name != to_train_on)
+    if others:
+        for chain in plan.encode.chains:
+            for step in chain.steps:
+                if isinstance(step.encoding, TargetMean):
+                    yield FitLeak(rule, chain.name, step.encoding.target, others)
+
+
 def stop_on_leaks(plan: Plan, leaks: Sequence[Leak] | None, folder: str) -> None:
     """Stops a run with leaks, if the recipe asks for it.
 
@@ -113,6 +136,8 @@ def check_leaks(leaks: Sequence[Leak] | None, outcome: str, path: str) -> None:
         lines = "".join(f"\n  {show_leak(leak.to_json())}" for leak in stopping)
         note = f"\nThe first pairs are in {path}." if path else ""
         what = "rows leak between splits"
+        if not any(isinstance(leak, RowLeak | TimeLeak) for leak in stopping):
+            what = "features give the label away"
         raise DataError(f"{what}; {outcome}:{lines}{note}\n{cure_of(tuple(stopping))}")
 
 

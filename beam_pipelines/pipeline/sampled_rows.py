@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.analysis.giveaways import find_giveaways
 from beam_pipelines.analysis.relations import Label, can_be_label, relations
 from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
 from beam_pipelines.analysis.report.examples import Example, show_examples
@@ -40,14 +41,20 @@ class _Split(NamedTuple):
 
 
 class LabelColumn(NamedTuple):
-    """The label, names of its classes by id, and the weight column.
+    """The label of sampled rows.
 
-    ``name`` and ``weight`` may be ``None``.
+    Attributes:
+      name: its name, or ``None``.
+      classes: their names by id.
+      weight: column of weights, or ``None``.
+      bound: at which a column gives the label away (``analysis/giveaways.py``); ``None``: none is
+        looked for.
     """
 
     name: str | None = None
     classes: Sequence[str] = ()
     weight: str | None = None
+    bound: float | None = None
 
 
 _NO_LABEL = LabelColumn()
@@ -76,7 +83,11 @@ def describe_sample(
         tuple(_examples(plan, sample)),
         tuple(_encodings(plan, sample)),
     )
-    return _with_relations(found, concat_batches([split.raw for split in sample.values()]), label)
+    raw_rows, encoded_rows = (
+        concat_batches(batches) for batches in zip(*sample.values(), strict=True)
+    )
+    found = _with_relations(found, raw_rows, label)
+    return _with_giveaways(found, plan, raw_rows, encoded_rows, label)
 
 
 def _with_relations(found: SampledRows, batch: pa.RecordBatch, column: LabelColumn) -> SampledRows:
@@ -95,6 +106,33 @@ def _with_relations(found: SampledRows, batch: pa.RecordBatch, column: LabelColu
     return dataclasses.replace(
         found, relations=own, label_title=label.title, shows_means=label.kind == "mean"
     )
+
+
+def _with_giveaways(
+    found: SampledRows,
+    plan: EncodePlan,
+    raw: pa.RecordBatch,
+    encoded: pa.RecordBatch,
+    column: LabelColumn,
+) -> SampledRows:
+    """Adds columns that give the label away, if asked for.
+
+    A label that no column has is taken after encoding.
+    """
+    name = column.name
+    rows = raw if name in raw.schema.names else encoded
+    if column.bound is None or name not in rows.schema.names:
+        return found
+    array = rows.column(name)
+    if not can_be_label(array.type):
+        return found
+    label = Label(str(name), array, column.classes)
+    _, used = needed(plan, set(plan.written) - {name})
+    own = (name, column.weight)
+    names = [other for other in raw.schema.names if other in used and other not in own]
+    known = found.relations if rows is raw else dict(relations(raw, label, names, None))
+    giveaways = find_giveaways(raw, array, label, names, known, column.bound)
+    return dataclasses.replace(found, giveaways=tuple(giveaways))
 
 
 def _by_split(

@@ -1,4 +1,4 @@
-"""The recipe's key for rows of several splits."""
+"""The recipe's key for leaks between splits and from the label."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from beam_pipelines.recipe.values import (
     Reader,
     Value,
     read_choice,
+    read_share,
     read_text,
     read_texts,
 )
 from beam_pipelines.recipe.yaml import Scalar
 
 _read_action = read_choice(("warn", "error"))
+_read_bound = read_share(
+    "a number above 0.5 and at most 1, as 0.99", lambda bound: 0.5 < bound <= 1
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Leaks:
-    """The action for rows of one split that are also in another."""
+    """The action for leaks between splits and from the label.
+
+    Attributes:
+      time: a column; rows of a split may not be later than the first row of one below it.
+      bound: least AUC, or share of the label's information, at which one feature tells the label.
+    """
 
     action: Literal["warn", "error"] = recipe_key(
         _read_action, "warn", "`warn`", "Whether a leak is a warning or stops the run."
@@ -30,6 +39,9 @@ class Leaks:
     )
     time: str | None = recipe_key(
         read_text, None, "none", "Column of times that may not overlap between splits."
+    )
+    bound: float = recipe_key(
+        _read_bound, 0.99, "0.99", "AUC or share of information at which a feature is a leak."
     )
 
 

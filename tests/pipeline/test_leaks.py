@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipelines.analysis.leaks import show_leak
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline import convert
@@ -119,6 +120,8 @@ def test_wrong_keys(folder: Path) -> None:
     (folder / "d.csv").write_text("user,n,day\na,1,1\nb,2,2\n")
     with pytest.raises(RecipeProblems, match="'user' is text, expected a date, timestamp"):
         plan_of(folder, "{time: user}")
+    with pytest.raises(RecipeError, match=r"found '0\.5', expected a number above 0"):
+        plan_of(folder, "{bound: 0.5}")
 
 
 def test_rows_of_a_later_time(folder: Path) -> None:
@@ -160,3 +163,45 @@ def test_times_of_many_chunks(folder: Path) -> None:
     assert time["first"] == [["d.csv, line 302", "d.csv, line 301"]]
     plan = plan_of(folder, "{time: day}")
     assert convert.convert(plan, str(folder / "own"), quiet=True)["leaks"] == []
+
+
+def test_features_that_give_the_label_away(folder: Path) -> None:
+    """Columns that are not written, or only as the label, are none."""
+    lines = [f"{row % 7},{row},{row * 31 % 400}" for row in range(400)]
+    (folder / "d.csv").write_text("kind,n,noise\n" + "\n".join(lines) + "\n")
+    text = "name: d\nsources: {d: d.csv}\nderive: {late: n > 270}\nlabel: late\nleaks: error\n"
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    found = (
+        r"features give the label away; nothing was written:\n  column 'n' alone predicts the "
+        r"label 'late': AUC 1.000 in 400 sampled rows\nLeave such columns out"
+    )
+    with pytest.raises(DataError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    plan = make_plan(parse_recipe(f"{text}drop: n\n", "r.yaml", str(folder)))
+    assert convert.convert(plan, str(folder / "clean"), quiet=True)["leaks"] == []
+    text = (
+        "name: d\nsources: {d: d.csv}\nlabel: late\nleaks: warn\n"
+        "encode: {late: [{column: n}, {bucketize: 2}], n: drop, copy: [{column: kind}, cast]}\n"
+    )
+    plan = make_plan(parse_recipe(text.replace("cast]", "{cast: int64}]"), "r.yaml", str(folder)))
+    assert convert.convert(plan, str(folder / "hidden"), quiet=True)["leaks"] == []
+    plan = make_plan(parse_recipe(text.replace("n: drop, copy", "copy").replace("kind}, cast]", "n}, {cast: float32}]"), "r.yaml", str(folder)))  # fmt: skip
+    (entry,) = convert.convert(plan, str(folder / "seen"), quiet=True)["leaks"]
+    assert (entry["column"], entry["measure"], entry["value"]) == ("n", "AUC", 1.0)
+
+
+def test_target_statistics_of_other_splits(folder: Path) -> None:
+    """Means of a target over rows to evaluate on are a leak."""
+    more = "encode: {user: {target_mean: n}}\nlabel: n\n"
+    split = "split: {train: 0.5, eval: 0.5, by: day}\n"
+    fit = "fit: {splits: [train, eval]}\n"
+    leaks = convert.convert(
+        plan_of(folder, "warn", more + fit, split), str(folder / "both"), quiet=True
+    )["leaks"]
+    (entry,) = (entry for entry in leaks if entry["what"] == "fit")
+    assert (entry["column"], entry["target"], entry["splits"]) == ("user", "n", ["eval"])
+    assert show_leak(entry) == "feature 'user' has means of 'n' over rows of 'eval'"
+    leaks = convert.convert(plan_of(folder, "warn", more, split), str(folder / "one"), quiet=True)[
+        "leaks"
+    ]
+    assert leaks == []

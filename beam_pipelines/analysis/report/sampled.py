@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from beam_pipelines.analysis.giveaways import Giveaway
 from beam_pipelines.analysis.relations import Relation
 from beam_pipelines.analysis.report.encodings import EncodedFeature
 from beam_pipelines.analysis.report.examples import Example
@@ -21,6 +22,7 @@ class SampledRows:
       relations: column -> what it says about the label; empty without a label.
       label_title: the number of each bucket of a relation.
       shows_means: whether these numbers are means, and no shares.
+      giveaways: columns that give the label away, if the recipe asks for them.
     """
 
     rows: int = 0
@@ -29,3 +31,4 @@ class SampledRows:
     relations: Mapping[str, Relation] = dataclasses.field(default_factory=dict)
     label_title: str = ""
     shows_means: bool = False
+    giveaways: tuple[Giveaway, ...] = ()
