@@ -26,6 +26,7 @@
 #include "parts.h"
 #include "quotes.h"
 #include "resize.h"
+#include "shingles.h"
 #include "take.h"
 #include "tfrecord.h"
 
@@ -125,6 +126,40 @@ PyObject* py_fingerprints(PyObject*, PyObject* arguments) {
     hashes = out.release(size);
   });
   return done ? export_array("L", texts.array->length, hashes) : nullptr;
+}
+
+PyObject* py_band_hashes(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  long long bands, rows;
+  Imported texts;
+  if (!PyArg_ParseTuple(arguments, "O!LL", &PyTuple_Type, &pair, &bands, &rows) || !import_pair(pair, &texts)) return nullptr;
+  Memory hashes;
+  const bool done = run([&] {
+    if (bands < 1 || bands > 1024 || rows < 1 || rows > 1024) throw InvalidData("found bands or rows outside of 1 to 1024");
+    const size_t size = static_cast<size_t>(texts.array->length * (bands + 1)) * sizeof(uint64_t);
+    Buffer out(size);
+    band_hashes(read_column(*texts.schema, *texts.array, "", 0, texts.array->length), bands, rows, reinterpret_cast<uint64_t*>(out.data()));
+    hashes = out.release(size);
+  });
+  return done ? export_array("L", texts.array->length * (bands + 1), hashes) : nullptr;
+}
+
+PyObject* py_similarities(PyObject*, PyObject* arguments) {
+  PyObject *left_pair, *right_pair;
+  Imported left, right;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &left_pair, &PyTuple_Type, &right_pair) || !import_pair(left_pair, &left) ||
+      !import_pair(right_pair, &right)) {
+    return nullptr;
+  }
+  Memory found;
+  const bool done = run([&] {
+    const size_t size = static_cast<size_t>(left.array->length) * sizeof(double);
+    Buffer out(size);
+    similarities(read_column(*left.schema, *left.array, "", 0, left.array->length),
+                 read_column(*right.schema, *right.array, "", 0, right.array->length), reinterpret_cast<double*>(out.data()));
+    found = out.release(size);
+  });
+  return done ? export_array("g", left.array->length, found) : nullptr;
 }
 
 // The fingerprint of one text, without Arrow: a serving process hashes single values.
@@ -536,6 +571,8 @@ PyMethodDef methods[] = {
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
     {"fingerprints", py_fingerprints, METH_VARARGS, "fingerprints(texts): see beam_pipelines.core._native."},
     {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},
+    {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
+    {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},

@@ -31,3 +31,43 @@ def fingerprint(text: bytes) -> int:
     """Returns the fingerprint of one text."""
     number: int = _kernels.fingerprint(text)
     return number
+
+
+def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64]:
+    """Hashes bands of MinHash signatures, as ``core/shingles.py`` does.
+
+    Args:
+      texts: n texts, or dictionaries of them.
+      bands, rows: of a signature, 1 to 1024 each.
+
+    Returns:
+      uint64[n, bands + 1], read-only; the last one is the hash of the whole text.
+
+    Raises:
+      TypeError: no texts.
+      ValueError: buffers that contradict themselves, or other bands or rows.
+    """
+    texts.validate()
+    pair = _kernels.band_hashes(texts.__arrow_c_array__(), bands, rows)
+    hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy().reshape(len(texts), bands + 1)
+    return hashes
+
+
+def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
+    """Returns the similarity of pairs of texts, as ``core/shingles.py`` does.
+
+    Args:
+      left, right: n texts each.
+
+    Returns:
+      float64[n], read-only.
+
+    Raises:
+      TypeError: no texts.
+      ValueError: buffers that contradict themselves, or several lengths.
+    """
+    left.validate()
+    right.validate()
+    pair = _kernels.similarities(left.__arrow_c_array__(), right.__arrow_c_array__())
+    found: npt.NDArray[np.float64] = imported(pair).to_numpy()
+    return found
