@@ -218,7 +218,11 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     lines[1800] = lines[10]
     (folder / "rides.csv").write_text("\n".join(["ride,driver,km,minutes", *lines]) + "\n")
     recipes = [block.text for block in blocks_of("docs/trust.md") if block.language == "yaml"]
-    for name, recipe in zip(("expect", "duplicates", "leaks", "label"), recipes, strict=True):
+    (notes,) = (b.text for b in blocks_of("docs/trust.md") if b.text.startswith("note,stars"))
+    (folder / "notes.csv").write_text(notes)
+    for name, recipe in zip(
+        ("expect", "duplicates", "near", "leaks", "label"), recipes, strict=True
+    ):
         (folder / f"{name}.yaml").write_text(recipe)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -48,8 +49,10 @@ class FoundDuplicates(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Returns the entry of the manifest."""
+        near = self.rule.near
         return {
-            "by": list(self.rule.by) or ROWS,
+            **({"by": list(self.rule.by) or ROWS} if near is None else {}),
+            **({} if near is None else {"near": dataclasses.asdict(near)}),
             "action": self.rule.action,
             "rows": self.rows,
             "found": self.found,
@@ -59,12 +62,15 @@ class FoundDuplicates(NamedTuple):
 
 def show_found(entry: Mapping[str, Any]) -> str:
     """Returns what was found, of the entry of a manifest."""
-    by = "" if entry["by"] == ROWS else f" of {', '.join(entry['by'])}"
     found, rows = entry["found"], entry["rows"]
-    return (
-        f"{found:,} of {rows:,} rows ({show_share(found, rows)}) have the values{by} of an "
-        "earlier row"
-    )
+    start = f"{found:,} of {rows:,} rows ({show_share(found, rows)}) have"
+    if near := entry.get("near"):
+        return (
+            f"{start} a {near['column']} that is {near['similarity']:g} similar or more to that of "
+            "an earlier row"
+        )
+    by = "" if entry["by"] == ROWS else f" of {', '.join(entry['by'])}"
+    return f"{start} the values{by} of an earlier row"
 
 
 def warnings_of(manifest: Mapping[str, Any]) -> Iterator[str]:

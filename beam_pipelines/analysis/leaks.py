@@ -11,7 +11,7 @@ from beam_pipelines.analysis.giveaways import Giveaway
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.leaks import Leaks
 
-ROWS, TIME, FEATURE, FIT = "rows", "time", "feature", "fit"
+ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,7 @@ class RowLeak:
 
     Attributes:
       rule: of the recipe.
-      what: ``rows``, or the columns of the entity.
+      what: ``rows``, ``near``, or the columns of the entity.
       first, split: the earlier split, and the rows' own.
       rows: of the split.
       found: those that leak.
@@ -37,9 +37,11 @@ class RowLeak:
 
     def to_json(self) -> dict[str, Any]:
         """Returns its entry of the manifest."""
+        near = self.rule.near
         return {
             "what": self.what if isinstance(self.what, str) else list(self.what),
             "action": self.rule.action,
+            **({"near": dataclasses.asdict(near)} if near and self.what == NEAR else {}),
             "also_in": self.first,
             "split": self.split,
             "rows": self.rows,
@@ -49,6 +51,9 @@ class RowLeak:
 
     def reason_of(self, pair: Pair) -> str:
         """Returns why a row of a pair leaks."""
+        near = self.rule.near
+        if near is not None and self.what == NEAR:
+            return f"a {near.column} similar to that of {pair.first}, in '{self.first}'"
         what = "values" if isinstance(self.what, str) else ", ".join(self.what)
         return f"the {what} of {pair.first}, in '{self.first}'"
 
@@ -159,6 +164,16 @@ def _show_rows(entry: Mapping[str, Any]) -> str:
     )
 
 
+def _show_near(entry: Mapping[str, Any]) -> str:
+    found, rows, near = entry["found"], entry["rows"], entry["near"]
+    first, row = entry["first"][0]
+    return (
+        f"{found:,} of {rows:,} rows of '{entry['split']}' ({show_share(found, rows)}) have a "
+        f"{near['column']} that is {near['similarity']:g} similar or more to that of a row in "
+        f"'{entry['also_in']}'; the first is {row}, as {first}"
+    )
+
+
 def _show_time(entry: Mapping[str, Any]) -> str:
     first, row = entry["first"][0]
     return (
@@ -186,6 +201,7 @@ def _show_fit(entry: Mapping[str, Any]) -> str:
 
 _SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ROWS: _show_rows,
+    NEAR: _show_near,
     TIME: _show_time,
     FEATURE: _show_feature,
     FIT: _show_fit,
@@ -193,6 +209,7 @@ _SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 _CURES: Mapping[str, str] = {
     ROWS: "split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
     "out ('duplicates')",
+    NEAR: "leave near duplicates out ('duplicates: {near: …}')",
     TIME: "split by time ('split: {column: …}')",
     FEATURE: "leave such columns out ('drop')",
     FIT: "fit on the split to train on alone ('fit: {splits: …}')",

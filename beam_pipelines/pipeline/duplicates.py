@@ -74,7 +74,7 @@ def write_pairs(plan: Plan, found: FoundDuplicates | None, folder: str, name: st
             "source": plan.recipe.base,
             "file": pair.file,
             "position": pair.place,
-            "reason": f"a duplicate of {pair.first}",
+            "reason": f"a {'near ' if found.rule.near else ''}duplicate of {pair.first}",
             "text": pair.text,
             "first_text": pair.first_text,
         }

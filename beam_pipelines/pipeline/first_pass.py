@@ -15,6 +15,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.core.dataset_layout import ENCODINGS
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, FittedFolders, make_result
+from beam_pipelines.pipeline.near import near_folders, near_rule
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
@@ -29,6 +30,9 @@ from beam_pipelines.transforms.join.join import CountRightSources, JoinChunks, c
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
 from beam_pipelines.transforms.leaks import FindLeaks
+from beam_pipelines.transforms.near_duplicates import NearDuplicates
+from beam_pipelines.transforms.near_leaks import NearLeaks
+from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
 from beam_pipelines.transforms.preprocess import (
     ANALYZED,
     AnalyzePreprocessing,
@@ -108,6 +112,15 @@ class ReadSplits(beam.PTransform):
                 plan.select.time is not None,
             )
             found["leaks"] = chunks | "FindLeaks" >> find
+            if plan.recipe.leaks is not None and (near := plan.recipe.leaks.near) is not None:
+                find_near = NearLeaks(
+                    near_rule(plan, NEAR_LEAKS, near),
+                    plan.split,
+                    first + len(leaks),
+                    near_folders(self.folders, "leaks"),
+                )
+                both = (found["leaks"], chunks | "NearLeaks" >> find_near)
+                found["leaks"] = both | "AllLeaks" >> beam.Flatten()
             chunks = chunks | "WithoutLeaks" >> beam.Map(without_hashes)
         splits = chunks | "Split" >> SplitChunks(
             plan.split, self.folders.rejected_of("base"), plan.recipe.output
@@ -121,15 +134,26 @@ class ReadSplits(beam.PTransform):
         """Finds equal rows where the recipe asks for it."""
         plan, folders = self.plan, self.folders
         compared, partitions = plan.select.compared, count_partitions(plan.base)
-        found = []
-        if numbers := tuple(range(compared - drops)):
+        rule, found = plan.recipe.duplicates, []
+        drops_equal = drops and bool(plan.select.equal)
+        if numbers := tuple(range(compared - drops_equal)):
             find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
             found.append(chunks | "FindRepeats" >> find)
-        if drops and plan.recipe.duplicates is not None:
-            exchanges = (folders.exchange_of("duplicates"), folders.exchange_of("kept"))
-            drop = DropRepeats(
-                plan.recipe.duplicates, compared - 1, plan.base, partitions, exchanges
+        if rule is not None and rule.near is not None:
+            near = NearDuplicates(
+                near_rule(plan, NEAR_ROWS, rule.near),
+                compared,
+                plan.base,
+                rule.near.column,
+                drops,
+                near_folders(folders, "duplicates"),
             )
+            compared_chunks = chunks | "NearDuplicates" >> near
+            chunks = compared_chunks["chunks"]
+            found.append(compared_chunks["found"])
+        elif drops_equal and rule is not None:
+            exchanges = (folders.exchange_of("duplicates"), folders.exchange_of("kept"))
+            drop = DropRepeats(rule, compared - 1, plan.base, partitions, exchanges)
             kept = chunks | "DropRepeats" >> drop
             chunks = kept["chunks"]
             found.append(kept["found"])

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.duplicates import FoundDuplicates
-from beam_pipelines.analysis.expectations import Judged, Repeats
+from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.leaks import Leak
 from beam_pipelines.analysis.report import (
@@ -147,7 +147,7 @@ def make_result(
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
     selected = sum(row_counts.rows.values()) + row_counts.merged + row_counts.duplicates
-    merged = merge_found(repeats, plan.select.compared)
+    merged = merge_found(repeats, len(plan.select.unique) + 1)
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     sampled = _described(plan, fitting, samples, encoded)
     give_back_memory()
@@ -165,7 +165,7 @@ def make_result(
         images=_images(samples, plan),
         sampled=sampled,
         judged=judge_rows(plan, chunk_counts, selected, merged),
-        duplicates=locate_duplicates(plan, selected, (*merged, Repeats())[len(plan.select.unique)]),
+        duplicates=locate_duplicates(plan, selected, merged[-1]),
         leaks=locate_leaks(plan, row_counts.rows, leaks, sampled),
     )
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_pipelines.analysis.leaks import (
+    NEAR,
     ROWS,
     FeatureLeak,
     FitLeak,
@@ -71,8 +72,8 @@ def _row_leaks(
     """Yields equal rows and entities of several splits."""
     names = plan.split.names
     entities = (rule.entity,) if rule.entity else ()
-    kinds: tuple[tuple[str, ...] | str, ...] = (ROWS, *entities)
-    merged = merge_leaks(found, plan.select.compared, len(plan.select.leaks))
+    kinds: tuple[tuple[str, ...] | str, ...] = (ROWS, *entities, NEAR)
+    merged = merge_leaks(found, plan.select.compared, len(plan.select.leaks) + 1)
     for what, own in zip(kinds, merged, strict=False):
         for (earlier, split), some in own.items():
             yield RowLeak(

@@ -1,11 +1,13 @@
 """The recipe's key for leaks between splits and from the label."""
 
+# ruff: noqa: RUF009 (recipe_key returns dataclass fields)
 from __future__ import annotations
 
 import dataclasses
 from typing import Literal
 
 from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.near import Near, read_near
 from beam_pipelines.recipe.values import (
     Reader,
     Value,
@@ -27,6 +29,7 @@ class Leaks:
     """The action for leaks between splits and from the label.
 
     Attributes:
+      near: a column; rows of a split may not be similar to one of another.
       time: a column; rows of a split may not be later than the first row of one below it.
       bound: least AUC, or share of the label's information, at which one feature tells the label.
     """
@@ -36,6 +39,9 @@ class Leaks:
     )
     entity: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns whose combined value may be in one split only."
+    )
+    near: Near | None = recipe_key(
+        read_near, None, "none", "A column whose similar values may be in one split only."
     )
     time: str | None = recipe_key(
         read_text, None, "none", "Column of times that may not overlap between splits."

@@ -89,7 +89,10 @@ def recipe_hash(recipe: Recipe) -> str:
 
     The order of derived columns and of encodings counts, and so does ``duplicates``.
     """
-    more = [] if recipe.duplicates is None else [vars(recipe.duplicates)]
+    more = []
+    if recipe.duplicates is not None:
+        given = dataclasses.asdict(recipe.duplicates)
+        more = [{key: value for key, value in given.items() if value is not None}]
     text = json.dumps(
         [normalised(recipe), list(recipe.derive), list(recipe.encode), *more],
         sort_keys=True,

@@ -7,7 +7,7 @@ rows to leave out. So no worker holds more than one chunk of rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -63,26 +63,26 @@ def _find(received: Received, partitions: int) -> Iterator[Any]:
     yield beam.pvalue.TaggedOutput(FOUND, repeats_of(met, received.partition // partitions))
 
 
-class _Drop(beam.DoFn):
-    """Yields the chunks of a range without repeated rows, in order."""
+class RowDropper:
+    """Leaves out rows of chunks as duplicates, and explains each one.
 
-    def __init__(self, duplicates: Duplicates, base: SourcePlan) -> None:
-        self._duplicates, self._base = duplicates, base
+    Attributes:
+      base: read again to find the positions of rows that are left out.
+      column: of the values that are compared, if there is one.
+    """
+
+    def __init__(self, base: SourcePlan, column: str) -> None:
+        self.base, self.column = base, column
         self._positions: RowPositions | None = None
 
-    def process(self, received: Received) -> Iterator[Chunk]:
-        places = np.empty(0, _PLACE)
-        for content, order in zip(received.contents, received.orders, strict=True):
-            payload = load_payload(content)
-            if order[0] == _PLACES:
-                places = np.concatenate([places, np.frombuffer(payload, _PLACE)])
-                continue
-            for batch, about in unpack(payload):
-                chunk = chunk_about(received.partition, batch, about)
-                rows = np.sort(places["row"][places["part"] == chunk.part]).astype(np.int64)
-                yield self._without(chunk, rows)
+    def without(self, chunk: Chunk, rows: npt.NDArray[np.int64], reasons: Sequence[str]) -> Chunk:
+        """Returns a chunk without some rows, and without ``ROW``.
 
-    def _without(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> Chunk:
+        Args:
+          chunk: with the column ``ROW``.
+          rows: numbers of the rows, ascending.
+          reasons: of each.
+        """
         batch = chunk.batch.drop_columns([ROW])
         if any(name.startswith(HASH) for name in batch.schema.names):
             places = pa.array(np.arange(batch.num_rows))
@@ -96,33 +96,50 @@ class _Drop(beam.DoFn):
         return chunk._replace(
             batch=batch.filter(pa.array(is_kept)),
             counts=add_counts(chunk.counts, {"duplicates": len(rows)}),
-            rejected=(*chunk.rejected, *self._rejected(chunk, batch, rows)),
+            rejected=(*chunk.rejected, *self._rejected(chunk, batch, rows, reasons)),
         )
 
     def _rejected(
-        self, chunk: Chunk, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]
+        self,
+        chunk: Chunk,
+        batch: pa.RecordBatch,
+        rows: npt.NDArray[np.int64],
+        reasons: Sequence[str],
     ) -> Iterator[Rejected]:
-        self._positions = self._positions or RowPositions(self._base)
+        self._positions = self._positions or RowPositions(self.base)
         numbers = chunk.batch.column(ROW).to_numpy()[rows]
         # A join may have made several rows of one.
         wanted = np.unique(numbers).tolist()
         found = self._positions.find(chunk.range_number, wanted)
         places = dict(zip(wanted, found, strict=True))
-        reason = f"a duplicate: an earlier row has {self._has()}"
-        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+        for row, number, reason in zip(rows.tolist(), numbers.tolist(), reasons, strict=True):
             place = places[number]
             text = place.text or (shown_row(_shown(batch.slice(row, 1))) if place.place else "")
             yield Rejected(
-                self._base.source.name, place.file, place.place, self._column(), reason, text
+                self.base.source.name, place.file, place.place, self.column, reason, text
             )
 
-    def _has(self) -> str:
-        by = self._duplicates.by
-        return f"the same {', '.join(by)}" if by else "the same values"
 
-    def _column(self) -> str:
-        by = self._duplicates.by
-        return by[0] if len(by) == 1 else ""
+class _Drop(beam.DoFn):
+    """Yields the chunks of a range without repeated rows, in order."""
+
+    def __init__(self, duplicates: Duplicates, base: SourcePlan) -> None:
+        by = duplicates.by
+        has = f"the same {', '.join(by)}" if by else "the same values"
+        self._reason = f"a duplicate: an earlier row has {has}"
+        self._dropper = RowDropper(base, by[0] if len(by) == 1 else "")
+
+    def process(self, received: Received) -> Iterator[Chunk]:
+        places = np.empty(0, _PLACE)
+        for content, order in zip(received.contents, received.orders, strict=True):
+            payload = load_payload(content)
+            if order[0] == _PLACES:
+                places = np.concatenate([places, np.frombuffer(payload, _PLACE)])
+                continue
+            for batch, about in unpack(payload):
+                chunk = chunk_about(received.partition, batch, about)
+                rows = np.sort(places["row"][places["part"] == chunk.part]).astype(np.int64)
+                yield self._dropper.without(chunk, rows, [self._reason] * len(rows))
 
 
 def _shown(row: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -31,6 +31,7 @@ from beam_pipelines.transforms.compared_columns import (
     Known,
     equal_columns,
     leak_columns,
+    near_columns,
     time_column,
 )
 from beam_pipelines.transforms.equal_rows import TIME, hash_name, hash_values
@@ -106,6 +107,7 @@ class SelectPlan(PickledOnce):
       equal: the columns of ``duplicates``, whose hash chunks get as a column; or none.
       leaks: the columns of each hash of ``leaks``, which chunks get as their last columns.
       time: the column of ``leaks`` that chunks get as ``TIME``, or ``None``.
+      near: name -> column of similar values that chunks get by this name.
     """
 
     filter: Expression | None
@@ -121,6 +123,7 @@ class SelectPlan(PickledOnce):
     equal: tuple[str, ...] = ()
     leaks: tuple[tuple[str, ...], ...] = ()
     time: str | None = None
+    near: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def compared(self) -> int:
@@ -148,6 +151,7 @@ class SelectPlan(PickledOnce):
             equal=(),
             leaks=(),
             time=None,
+            near={},
         ).numbered()
 
 
@@ -189,13 +193,14 @@ def plan_select(
     equal = equal_columns(recipe, written, known)
     leaks = leak_columns(recipe, written, known)
     time = time_column(recipe, known)
+    near = near_columns(recipe, known)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
     named = {name for each in expected for name in each.condition.columns}
-    named.update(equal, *leaks, (time,) if time else ())
+    named.update(equal, *leaks, (time,) if time else (), near.values())
     return SelectPlan(
         condition,
         tuple(derive),
@@ -210,6 +215,7 @@ def plan_select(
         equal,
         leaks,
         time,
+        near,
     )
 
 
@@ -424,8 +430,26 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
             batch = _append(batch, hash_name(number), column)
         if plan.time is not None:
             batch = _append(batch, TIME, rows.column(plan.time))
+        for name, column in plan.near.items():
+            batch = _append(batch, name, _comparable(rows.column(column), column, plan.limits))
     counts = add_counts(chunk.counts, {"filtered": filtered})
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
+
+
+def _comparable(column: pa.Array, name: str, limits: Limits) -> pa.Array:
+    """Returns texts as they are, and the hashes of images.
+
+    Raises:
+      DamagedImageError: bytes that are no image.
+    """
+    if not pa.types.is_binary(column.type):
+        return column
+    from beam_pipelines.sources.images.image_hashes import PictureError, image_hashes
+
+    try:
+        return image_hashes(column, limits)
+    except PictureError as error:
+        raise DamagedImageError(f"{error}; 'near' compares texts and images", name) from error
 
 
 def _checked(

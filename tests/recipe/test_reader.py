@@ -34,6 +34,7 @@ from beam_pipelines.recipe.model import (
     Source,
     Statistics,
 )
+from beam_pipelines.recipe.near import Near
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split, TimeSplit
@@ -661,6 +662,7 @@ SECTIONS = {
     "Bad rows": OnError,
     "Expectations": Expectation,
     "Duplicates": Duplicates,
+    "Near duplicates": Near,
     "Leaks": Leaks,
     "Limits": Limits,
     "Output": Output,

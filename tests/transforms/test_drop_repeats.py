@@ -20,10 +20,10 @@ def received(messages: list[Message], partition: int) -> Received:
     return Received(partition, payloads, tuple(message.order for message in own))
 
 
-class _Drop(drop_repeats._Drop):
+class _Dropper(drop_repeats.RowDropper):
     """Leaves out the positions, for which a source would be read."""
 
-    def _rejected(self, chunk, batch, rows):  # noqa: ARG002 - as in the base class
+    def _rejected(self, chunk, batch, rows, reasons):  # noqa: ARG002 - as in the base class
         return iter(Rejected("s", "f", f"row {row}", "", "", "") for row in rows.tolist())
 
 
@@ -35,7 +35,8 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         if any(number in message.payloads for message in hashes)
     ]
     messages = [*places, *(send_chunk(chunk, 0, None) for chunk in chunks)]
-    drop = _Drop(Duplicates(action="drop"), None)
+    drop = drop_repeats._Drop(Duplicates(action="drop"), None)
+    drop._dropper = _Dropper(None, "")
     ranges = sorted({chunk.range_number for chunk in chunks})
     return [chunk for number in ranges for chunk in drop.process(received(messages, number))]
 

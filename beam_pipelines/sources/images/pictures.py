@@ -35,7 +35,7 @@ _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 _ORIENTATION = 0x0112  # EXIF tag
 
 # Pillow's own limit is one for the whole process, not of a recipe; ours is also checked before
-# decoding (_opened).
+# decoding (opened).
 Image.MAX_IMAGE_PIXELS = None
 
 
@@ -63,7 +63,7 @@ def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is 
       PictureError: no image of a known format, one that TensorFlow does not decode, or one of more
         pixels than ``limits`` allow.
     """
-    with _opened(data, limits) as image:
+    with opened(data, limits) as image:
         format_ = FORMAT_FOR_PILLOW[str(image.format)]
         return Look(format_, *wholeness.check_decodable(data, image, limits))
 
@@ -78,7 +78,7 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
     Raises:
       PictureError: as ``probe`` does.
     """
-    with _opened(data, limits) as image:
+    with opened(data, limits) as image:
         wholeness.check_whole(data, image, limits)
         look = Look(FORMAT_FOR_PILLOW[str(image.format)], *wholeness.colors_shape(image))
         format_ = options.format or ("jpeg" if look.format == "jpeg" else "png")
@@ -99,7 +99,7 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
+def opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
     """Opens an image, reads its header, and raises errors as ``PictureError``."""
     try:
         width, height = _webp_size(data) or (0, 0)

@@ -1,0 +1,33 @@
+"""The recipe's key for similar values."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
+from beam_pipelines.recipe.values import Reader, Value, read_share, read_text
+
+_read_similarity = read_share(
+    "a similarity from 0.5 to 1, as 0.8", lambda similarity: 0.5 <= similarity <= 1
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Near:
+    """A column whose similar values are looked for."""
+
+    column: str = needed_key(read_text, "Column of texts or images.", "text")
+    similarity: float = recipe_key(
+        _read_similarity,
+        0.8,
+        "0.8",
+        "Least similarity: of texts Jaccard's, of images the share of equal bits.",
+    )
+
+
+def _read(value: Value) -> Near | None:
+    found = read_keys(Near, value, "a mapping such as {column: text, similarity: 0.8}")
+    return Near(**found) if "column" in found else None
+
+
+read_near: Reader[Near] = Reader(_read, json_schema(Near))
