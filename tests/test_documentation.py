@@ -224,6 +224,11 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
         ("expect", "duplicates", "near", "leaks", "label"), recipes, strict=True
     ):
         (folder / f"{name}.yaml").write_text(recipe)
+    recipes = [
+        block.text for block in blocks_of("docs/joins.md") if "sources: {rides" in block.text
+    ]
+    for name, recipe in zip(("stratified", "grouped"), recipes, strict=True):
+        (folder / f"{name}.yaml").write_text(recipe)
 
 
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {

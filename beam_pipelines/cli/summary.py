@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis import duplicates, expectations, leaks
+from beam_pipelines.analysis import class_shares, duplicates, expectations, leaks
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
@@ -93,7 +93,7 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
         }
         for name, source in manifest["sources"].items()
     }
-    kept = ("counts", "joins", "timings", "taken", "expectations", "duplicates", "leaks")
+    kept = ("counts", "joins", "timings", *_FINDINGS)
     return {
         "dataset": folder,
         "report": files.join(folder, REPORT),
@@ -158,6 +158,8 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
     if entries := manifest.get("expectations"):
         met = sum(entry["holds"] for entry in entries)
         print(f"expect   {met:,} of {len(entries):,} expectations are met", file=stream)
+    for line in class_shares.lines_of(manifest):
+        print(visible(f"classes  {line}"), file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)
 
@@ -196,6 +198,8 @@ def _rounded(manifest: Mapping[str, Any]) -> list[str]:
     ]
 
 
+# Entries of a manifest on a run and its rows.
+_FINDINGS = ("taken", "class_shares", "expectations", "duplicates", "leaks")
 _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",
@@ -281,9 +285,7 @@ def description_json(manifest: Mapping[str, Any], folder: str, policy: Validatio
         for severity, where, what in recorded_anomalies(_anomalies(folder, name), policy)
     ]
     kept = {
-        key: manifest[key]
-        for key in ("counts", "sources", "joins", "taken", "expectations", "duplicates", "leaks")
-        if key in manifest
+        key: manifest[key] for key in ("counts", "sources", "joins", *_FINDINGS) if key in manifest
     }
     document = {
         "splits": to_json(described(folder)),

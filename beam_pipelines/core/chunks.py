@@ -12,6 +12,8 @@ import pyarrow as pa
 ROW = "\0row"
 # A column with what decides a row's split, between the stage that knows it and the split.
 SPLIT_KEY = "\0split"
+# A column with the number of a row's split, where the counts of all rows decide it.
+ASSIGNED = "\0assigned"
 
 
 class Rejected(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.leaks import Leak
@@ -68,6 +69,7 @@ def make_manifest(
     judged: Sequence[Judged] = (),
     duplicates: FoundDuplicates | None = None,
     leaks: Sequence[Leak] | None = None,
+    shares: ClassShares | None = None,
 ) -> Manifest:
     """Returns the manifest of a dataset.
 
@@ -86,9 +88,10 @@ def make_manifest(
       take: the part of the base source's rows that the run took; ``None``: all.
       judged: the expectations.
       duplicates, leaks: those found; ``None``: the recipe does not ask for them.
+      shares: of classes; ``None``: they are not divided.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
-    manifest = {
+    manifest: Manifest = {
         "format_version": FORMAT_VERSION,
         "name": recipe.name,
         "date": recipe.date and recipe.date.isoformat(),
@@ -144,6 +147,8 @@ def make_manifest(
         manifest["duplicates"] = duplicates.to_json()
     if leaks is not None:
         manifest["leaks"] = [leak.to_json() for leak in leaks]
+    if shares is not None:
+        manifest["class_shares"] = shares.to_json()
     if judged:
         manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}

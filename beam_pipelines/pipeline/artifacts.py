@@ -213,6 +213,7 @@ def _manifest(
         result.judged,
         result.duplicates,
         result.leaks,
+        result.shares,
     )
     return made if earlier is None else with_generation(earlier.manifest, made)
 

@@ -21,6 +21,7 @@ from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.assign_splits import AssignSplits
 from beam_pipelines.transforms.drop_repeats import DropRepeats
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
@@ -65,7 +66,7 @@ class ReadSplits(beam.PTransform):
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
     was found unique. If rows are compared, also ``repeats`` and
-    ``leaks``.
+    ``leaks``. If classes are divided, also ``shares``.
     """
 
     plan: Plan
@@ -102,6 +103,8 @@ class ReadSplits(beam.PTransform):
                 len(plan.base.ranges),
                 self.folders.exchange_of("group"),
             )
+        if plan.split.stratify:
+            chunks, found["shares"] = self._assign(chunks)
         if leaks := plan.select.leaks:
             first = plan.select.compared
             find = FindLeaks(
@@ -127,6 +130,22 @@ class ReadSplits(beam.PTransform):
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
         return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **found}
+
+    def _assign(
+        self, chunks: beam.PCollection[Chunk]
+    ) -> tuple[beam.PCollection[Chunk], beam.PCollection[str]]:
+        """Assigns rows to splits by the counts of their classes."""
+        folders, partitions = self.folders, count_partitions(self.plan.base)
+        assign = AssignSplits(
+            self.plan.split,
+            partitions,
+            folders.scratch_of("class_shares"),
+            (folders.scratch_of("classes"), folders.scratch_of("unsplit")),
+            folders.exchange_of("classes"),
+            folders.removes_spilled,
+        )
+        assigned = chunks | "AssignSplits" >> assign
+        return assigned["chunks"], assigned["shares"]
 
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool
@@ -298,6 +317,7 @@ class FirstPass(beam.PTransform):
         rights: Any = ()
         repeats = beam.pvalue.AsList(splits["repeats"]) if "repeats" in splits else ()
         leaks = beam.pvalue.AsList(splits["leaks"]) if "leaks" in splits else ()
+        shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
@@ -308,7 +328,7 @@ class FirstPass(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _once, statistics, counts, raw, encoded, rights, repeats, leaks, *_: (
+                lambda _, statistics, counts, raw, encoded, rights, repeats, leaks, *paths: (
                     make_result(
                         plan,
                         merge_splits(
@@ -325,6 +345,7 @@ class FirstPass(beam.PTransform):
                         FittedFolders(encoder.fitted, encoder.analyzed),
                         repeats,
                         leaks,
+                        *(next(iter(path), "") for path in paths[:1]),
                     )
                 ),
                 beam.pvalue.AsList(statistics),
@@ -334,6 +355,7 @@ class FirstPass(beam.PTransform):
                 rights,
                 repeats,
                 leaks,
+                shares,
                 *waits,
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
+from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
@@ -42,6 +43,7 @@ from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.schemas import schema_files
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
+from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
 from beam_pipelines.transforms.equal_rows import Found, merge_found
 from beam_pipelines.transforms.leaks import FoundLeaks
@@ -68,6 +70,7 @@ class FirstPassResult:
       sampled: a description of sampled rows.
       duplicates: those found, if the recipe asks for them.
       leaks: those found, if the recipe asks for them.
+      shares: of classes, if the recipe divides them.
     """
 
     row_counts: RowCounts
@@ -83,6 +86,7 @@ class FirstPassResult:
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
     duplicates: FoundDuplicates | None = None
     leaks: tuple[Leak, ...] | None = None
+    shares: ClassShares | None = None
 
 
 class FittedFolders(NamedTuple):
@@ -107,6 +111,7 @@ def make_result(
     fitting: FittedFolders,
     repeats: Iterable[Found] = (),
     leaks: Iterable[FoundLeaks | SplitTimes] = (),
+    shares: str = "",
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 
@@ -120,6 +125,7 @@ def make_result(
       fitting: folders of the fitted encodings.
       repeats: of the values that are compared.
       leaks: of rows between splits.
+      shares: file of the rows of classes; empty: they are not divided.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
@@ -167,6 +173,7 @@ def make_result(
         judged=judge_rows(plan, chunk_counts, selected, merged),
         duplicates=locate_duplicates(plan, selected, merged[-1]),
         leaks=locate_leaks(plan, row_counts.rows, leaks, sampled),
+        shares=load_shares(plan.split, shares) if shares else None,
     )
 
 

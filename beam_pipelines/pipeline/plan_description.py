@@ -41,10 +41,12 @@ def describe_plan(plan: Plan) -> list[str]:
             f"  fitted in {plan.encode.reads} reads: some encodings are fitted on what others have "
             "fitted"
         )
+    classes = ", ".join(recipe.split.stratify)
+    rows = f"each class of {classes}" if classes else "the rows"
     lines.append("splits")
     for name in recipe.split.names:
         share = recipe.split.shares.get(name)
-        lines.append(f"  {name}" + (f": {share:.4g} of the rows" if share is not None else ""))
+        lines.append(f"  {name}" + (f": {share:.4g} of {rows}" if share is not None else ""))
     lines.append("shards")
     count = (
         f"{output.num_shards} a split"

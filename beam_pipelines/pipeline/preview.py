@@ -137,7 +137,8 @@ def join_indexes(plan: Plan, omissions: list[str]) -> IndexOf:
 
 def _shares(plan: Plan, split: Sequence[Chunk], written: int, is_whole: bool) -> dict[str, float]:
     declared = plan.recipe.split
-    if not is_whole and declared.time_column is None and not declared.files:
+    is_known = declared.time_column is not None or bool(declared.files)
+    if declared.stratify or not (is_whole or is_known):
         return declared.shares
     rows = dict.fromkeys(plan.split.names, 0)
     for chunk in split:

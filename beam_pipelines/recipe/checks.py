@@ -118,6 +118,12 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "Leave one of them out.",
             "append",
         )
+    if recipe.split.stratify:
+        value.wrong(
+            "found it with 'stratify' of the split: the shares of classes follow from all rows, "
+            "and files that are not read again would keep theirs. Leave one of them out.",
+            "append",
+        )
     if recipe.leaks is not None:
         value.wrong(
             "found it with 'leaks': rows of files that are not read again are not compared. Leave "

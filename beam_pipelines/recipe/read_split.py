@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import itertools
 import math
 import re
@@ -25,7 +26,7 @@ def read_split(value: Value) -> Split | None:
     given = {name: keys[name].read(item) for name, item in value.items() if name in keys}
     by, column = given.get("by") or (), given.get("column")
     parts = [(name, item) for name, item in value.items() if name not in keys]
-    if not parts:
+    if not parts and "folds" not in given:
         value.wrong("found no splits, expected at least one, as {train: 0.8, eval: 0.2}.")
         return None
     for name, item in parts:
@@ -34,7 +35,7 @@ def read_split(value: Value) -> Split | None:
                 f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's "
                 "rule)."
             )
-    kinds = {_split_kind(item) for _, item in parts}
+    kinds = {_split_kind(item) for _, item in parts} or {"share"}
     if len(kinds) > 1:
         value.wrong(
             "found several kinds of split, expected all by share, all by buckets, all by time or "
@@ -44,13 +45,20 @@ def read_split(value: Value) -> Split | None:
     kind = kinds.pop()
     _check_split_keys(value, kind)
     if kind == "share":
-        return Split(fractions=_fractions(value, parts), by=by)
+        folds = given.get("folds")
+        return Split(fractions=_fractions(value, parts, folds), **_of_shares(given))
     of_kind: dict[str, Any] = {
         "time": lambda: {"time_column": column, "times": _times(value, parts)},
         "files": lambda: {"files": _patterns(parts)},
         "buckets": lambda: {"buckets": _buckets(value, parts, by), "by": by},
     }
     return Split(fractions={}, **of_kind[kind]())
+
+
+def _of_shares(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns the keys that go with shares only, and ``by``."""
+    names = ("by", "stratify", "folds", "seed")
+    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def _check_split_keys(value: Value, kind: str) -> None:
@@ -60,6 +68,12 @@ def _check_split_keys(value: Value, kind: str) -> None:
         value.wrong(
             "found 'by' with a split that is not by shares, expected it with shares only.", "by"
         )
+    for key in ("stratify", "folds", "seed"):
+        if key in given and kind != "share":
+            value.wrong(
+                f"found '{key}' with a split that is not by shares, expected it with shares only.",
+                key,
+            )
     if "column" in given and kind != "time":
         value.wrong(
             "found 'column' without times, expected {column: date, train: {before: "
@@ -78,13 +92,33 @@ def _split_kind(value: Value) -> str:
     return next((kind for kind in ("files", "buckets") if kind in value.tree), "time")
 
 
-def _fractions(value: Value, parts: list[tuple[str, Value]]) -> dict[str, float]:
+def _fractions(
+    value: Value, parts: list[tuple[str, Value]], folds: int | None = None
+) -> dict[str, float]:
     read = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
-    fractions = {name: share for name, item in parts if (share := read(item)) is not None}
-    total = math.fsum(fractions.values())
-    if len(fractions) == len(parts) and abs(total - 1) > 1e-9:
+    shares = {name: share for name, item in parts if (share := read(item)) is not None}
+    total = math.fsum(shares.values())
+    if folds is not None:
+        return shares | _fold_shares(value, shares, folds)
+    if len(shares) == len(parts) and abs(total - 1) > 1e-9:
         value.wrong(f"found shares that add up to {total:.10g}, expected 1.")
-    return fractions
+    return shares
+
+
+def _fold_shares(value: Value, shares: dict[str, float], folds: int) -> dict[str, float]:
+    """Returns the splits of folds, which divide what the shares leave."""
+    rest = 1 - sum((fractions.Fraction(repr(share)) for share in shares.values()), start=0)
+    if rest <= 0:
+        value.wrong(
+            "found shares that leave no rows to the folds, expected less than 1 in all, as "
+            "{test: 0.2, folds: 5}.",
+            "folds",
+        )
+        return {}
+    names = [f"fold_{number}" for number in range(folds)]
+    for name in shares.keys() & set(names):
+        value.wrong(f"found '{name}' with 'folds', which makes a split of this name.", name)
+    return dict.fromkeys(names, float(rest / folds))
 
 
 def _buckets(value: Value, parts: list[tuple[str, Value]], by: tuple[str, ...]) -> dict[str, int]:

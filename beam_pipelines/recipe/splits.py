@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from beam_pipelines.recipe.keys import recipe_key
-from beam_pipelines.recipe.values import read_bound, read_text, read_texts
+from beam_pipelines.recipe.values import read_bound, read_integer, read_text, read_texts
+
+MOST_FOLDS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +33,33 @@ class Split:
       files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's
         file.
       buckets: split name -> number of TFX's hash buckets, in TFX's order.
+      folds: ``fractions`` has a split of equal share for each of them, the last ones.
     """
 
     fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
     by: tuple[str, ...] = recipe_key(
         read_texts, (), "the whole row", "With shares or buckets: columns whose hash decides."
+    )
+    stratify: tuple[str, ...] = recipe_key(
+        read_texts,
+        (),
+        "none",
+        "With shares: columns, each combination of whose values is divided by the shares.",
+        omitted=True,
+    )
+    folds: int | None = recipe_key(
+        read_integer(2, MOST_FOLDS),
+        None,
+        "none",
+        "Divides what the shares leave into this number of equal splits.",
+        omitted=True,
+    )
+    seed: int = recipe_key(
+        read_integer(0, (1 << 63) - 1),
+        0,
+        "0",
+        "With shares: another seed, other rows.",
+        omitted=True,
     )
     time_column: str | None = recipe_key(
         read_text, None, "none", "With bounds: the column that is compared.", name="column"

@@ -286,7 +286,7 @@ def _kept_columns(
             )
         )
     split = recipe.split
-    deciding = (*split.by, split.time_column, SPLIT_KEY)
+    deciding = (*split.by, *split.stratify, split.time_column, SPLIT_KEY)
     return pa.schema([field for field in schema if field.name in left or field.name in deciding])
 
 

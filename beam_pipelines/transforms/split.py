@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, hashing
-from beam_pipelines.core.chunks import SPLIT_KEY, Chunk, ChunkCounts
+from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
@@ -56,6 +56,10 @@ class SplitPlan(PickledOnce):
       names: split names in the recipe's order; an assignment is an index into them.
       schema: the columns after the split.
       by: columns to hash; or ``SPLIT_KEY`` alone, which has the hashes.
+      seed: changes the hashes; 0: as they are.
+      stratify: columns of the classes that ``AssignSplits`` divides; or none.
+      has_groups: whether rows with the same values in ``by`` stay together then.
+      shares: of the splits, if they are divided by shares.
       thresholds: ascending; split i has the hashes below threshold i, the last split has the rest.
       time_column, bounds: for each split its first value and the first value after it, of the
         column's type.
@@ -73,6 +77,18 @@ class SplitPlan(PickledOnce):
     patterns: tuple[str, ...] = ()
     buckets: tuple[int, ...] = ()
     is_csv: bool = False
+    seed: int = 0
+    stratify: tuple[str, ...] = ()
+    has_groups: bool = False
+    shares: tuple[float, ...] = ()
+
+    def hashes_of(self, batch: pa.RecordBatch) -> hashing.Hashes:
+        """Returns uint64[rows], what decides the split of each row by its share."""
+        if self.by == (SPLIT_KEY,):
+            hashes: hashing.Hashes = batch.column(SPLIT_KEY).to_numpy()
+        else:
+            hashes = hashing.hash_rows([batch.column(name) for name in self.by], SPLIT_SEED)
+        return hashing.mix(hashes + np.uint64(hashing.mix_int(self.seed))) if self.seed else hashes
 
 
 def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> SplitPlan:
@@ -114,11 +130,39 @@ def _plan_fractions(
     for index, name in enumerate(split.by):
         if name not in known:
             problems.append(Problem(("split", "by", index), _unknown_column(name, schema)))
+    problems += _problems_of_classes(split, schema)
     if len(split.names) == 1:
         return plan
     thresholds = fraction_thresholds(tuple(split.fractions.values()))
     by = (SPLIT_KEY,) if SPLIT_KEY in known else split.by or tuple(plan.schema.names)
-    return dataclasses.replace(plan, by=by, thresholds=thresholds)
+    return dataclasses.replace(
+        plan,
+        by=by,
+        thresholds=thresholds,
+        seed=split.seed,
+        stratify=split.stratify,
+        has_groups=bool(split.by),
+        shares=tuple(split.fractions.values()),
+    )
+
+
+def _problems_of_classes(split: Split, schema: pa.Schema) -> Iterator[Problem]:
+    """Yields why columns have no classes to divide."""
+    if split.stratify and len(split.names) == 1:
+        yield Problem(("split", "stratify"), "found it with one split, expected several.")
+    for index, name in enumerate(split.stratify):
+        place = ("split", "stratify", index)
+        if name not in schema.names:
+            yield Problem(place, _unknown_column(name, schema))
+        elif pa.types.is_list(schema.field(name).type):
+            kind = columns.type_name(schema.field(name).type)
+            yield Problem(place, f"column '{name}' is {kind}, expected one value in a row.")
+        elif name in split.by:
+            message = (
+                f"found column '{name}' also in 'by', whose rows are all in one split, expected "
+                "it in one of them."
+            )
+            yield Problem(place, message)
 
 
 def _plan_buckets(
@@ -200,10 +244,10 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
         return assign_buckets(digests, plan.buckets)
     if not plan.thresholds:
         return np.zeros(chunk.batch.num_rows, np.uint8)
-    if plan.by == (SPLIT_KEY,):
-        hashes: hashing.Hashes = chunk.batch.column(SPLIT_KEY).to_numpy()
-    else:
-        hashes = hashing.hash_rows([chunk.batch.column(name) for name in plan.by], SPLIT_SEED)
+    if ASSIGNED in chunk.batch.schema.names:
+        assigned: Assignment = chunk.batch.column(ASSIGNED).to_numpy()
+        return assigned
+    hashes = plan.hashes_of(chunk.batch)
     # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end,
     # does not fit in uint64.
     starts = np.array(

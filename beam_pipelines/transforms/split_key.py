@@ -89,7 +89,7 @@ def plan_split_key(recipe: Recipe, base: SourcePlan, rows: pa.Schema) -> SplitKe
     is_grouped = recipe.sequence is not None and bool(recipe.sequence.group_by)
     if split.buckets:
         return _plan_buckets(recipe, base, is_grouped)
-    changes = recipe.derive or recipe.drop or recipe.keep
+    changes = recipe.derive or recipe.drop or recipe.keep or split.stratify
     if len(split.fractions) < 2 or split.by or is_grouped or not changes:
         return None
     return SplitKey("row", tuple(rows.names))

@@ -139,6 +139,13 @@ class Conversion(NamedTuple):
     arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
+STRATIFIED = f"""{SOURCES}
+derive: {{long: "coalesce(seconds, 0) > 300"}}
+split: {{test: 0.1, folds: 3, stratify: [long, day]}}
+leaks: {{entity: [user, day]}}
+output: {{num_shards: 2}}
+"""
+
 CONVERSIONS = {
     "everything": Conversion(EVERYTHING),
     "source_order": Conversion(SOURCE_ORDER),
@@ -146,6 +153,7 @@ CONVERSIONS = {
     "sequences": Conversion(SEQUENCES),
     "raw": Conversion(RAW),
     "as_they_are": Conversion(AS_THEY_ARE),
+    "stratified": Conversion(STRATIFIED),
     # All of these engines run on this machine, so that payloads may go through files too.
     "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
     "through_engine": Conversion(SHUFFLED, {"exchange": "engine"}),

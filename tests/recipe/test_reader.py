@@ -193,6 +193,15 @@ def test_sources(text: str, expected: Source) -> None:
     ("text", "expected"),
     [
         ("{train: 1}", Split({"train": 1.0})),
+        (
+            "{train: 80%, eval: 20%, stratify: [label, day], by: user, seed: 3}",
+            Split({"train": 0.8, "eval": 0.2}, ("user",), ("label", "day"), seed=3),
+        ),
+        ("{folds: 4}", Split({f"fold_{number}": 0.25 for number in range(4)}, folds=4)),
+        (
+            "{test: 0.1, folds: 3, stratify: label}",
+            Split({"test": 0.1} | {f"fold_{n}": 0.3 for n in range(3)}, (), ("label",), 3),
+        ),
         ("{train: 80%, eval: 20%}", Split({"train": 0.8, "eval": 0.2})),
         (
             "{train: 0.7, eval: 0.2, test: 0.1, by: user}",
@@ -436,6 +445,12 @@ def test_all_problems_at_once() -> None:
         (with_output("{shuffle: yes}"), "3: output.shuffle", "found 'yes', expected true or false"),
         (with_output("8"), "3: output", "a mapping"),
         (with_split("{}"), "3: split", "no splits"),
+        (with_split("{stratify: label}"), "3: split", "no splits"),
+        (with_split("{folds: 1}"), "3: split.folds", "from 2 to 100"),
+        (with_split("{test: 0.6, dev: 0.4, folds: 3}"), "3: split.folds", "leave no rows"),
+        (with_split("{fold_1: 0.6, folds: 3}"), "3: split.fold_1", "of this name"),
+        (with_split("{train: {files: a}, folds: 3}"), "3: split.folds", "shares only"),
+        (with_split("{train: {files: a}, stratify: b}"), "3: split.stratify", "shares only"),
         (with_split("{train: 1.5}"), "3: split.train", "at most 1"),
         (with_split("{train: nan}"), "3: split.train", "found 'nan'"),
         (with_split("{train: 1, by: []}"), "3: split.by", "at least one"),

@@ -179,6 +179,11 @@ class AssignSplit(beam.PTransform):
                 "AssignSplit: found splits by files, expected fractions or times: a batch knows no "
                 "file."
             )
+        if self._recipe.split.stratify:
+            raise RecipeError(
+                "AssignSplit: found 'stratify', expected shares without it: a stage knows no row "
+                "counts. Convert with a recipe instead."
+            )
 
     def expand(
         self, batches: beam.PCollection[pa.RecordBatch]

@@ -1,0 +1,92 @@
+"""The rows of each class in the splits of a recipe."""
+
+from __future__ import annotations
+
+import fractions
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+# Classes in the manifest, those with the most rows.
+_KEPT_CLASSES = 100
+
+
+class ClassShares(NamedTuple):
+    """The rows of each class in each split, before rows are sampled.
+
+    Attributes:
+      stratify: columns of the classes.
+      by: columns whose rows stay together, or none.
+      shares: split -> share asked for.
+      groups: number of groups; 0: each row is divided by itself.
+      rows: class -> rows in each split.
+    """
+
+    stratify: tuple[str, ...]
+    by: tuple[str, ...]
+    shares: Mapping[str, float]
+    groups: int
+    rows: Mapping[str, Sequence[int]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the entry of the manifest."""
+        ordered = sorted(self.rows.items(), key=lambda item: (-sum(item[1]), item[0]))
+        columns = zip(*self.rows.values(), strict=True)
+        sums = [sum(own) for own in columns] or [0] * len(self.shares)
+        return {
+            "stratify": list(self.stratify),
+            **({"by": list(self.by), "groups": self.groups} if self.groups else {}),
+            "classes": len(self.rows),
+            "largest_difference": self._largest_difference(),
+            "splits": {
+                name: {"share": share, "achieved": own / max(1, sum(sums)), "rows": own}
+                for (name, share), own in zip(self.shares.items(), sums, strict=True)
+            },
+            "rows": {
+                name: dict(zip(self.shares, own, strict=True))
+                for name, own in ordered[:_KEPT_CLASSES]
+            },
+        }
+
+    def _largest_difference(self) -> dict[str, Any]:
+        """Returns the class that is farthest from its share.
+
+        The difference is in rows.
+        """
+        shares = [fractions.Fraction(repr(share)) for share in self.shares.values()]
+        whole = sum(shares)
+        found = max(
+            (
+                (abs(count - sum(own) * share / whole), name, split)
+                for name, own in self.rows.items()
+                for split, share, count in zip(self.shares, shares, own, strict=True)
+            ),
+            default=None,
+        )
+        if found is None:
+            return {}
+        difference, name, split = found
+        rows = sum(self.rows[name])
+        return {
+            "class": name,
+            "split": split,
+            "rows": float(difference),
+            "of_class": float(difference) / rows,
+        }
+
+
+def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a line of the summary on the classes of a dataset."""
+    entry = manifest.get("class_shares")
+    if not entry or not entry["classes"]:
+        return
+    worst, classes = entry["largest_difference"], entry["classes"]
+    groups = f", {entry['groups']:,} groups of {', '.join(entry['by'])}" if "by" in entry else ""
+    shares = ", ".join(
+        f"{name} {split['achieved']:.2%}" for name, split in list(entry["splits"].items())[:10]
+    )
+    plural = "" if classes == 1 else "es"
+    yield (
+        f"{classes:,} class{plural} of {', '.join(entry['stratify'])}{groups}: {shares}; farthest "
+        f"from its share is {worst['class']} in {worst['split']}, by {worst['rows']:,.1f} rows "
+        f"({worst['of_class']:.2%} of the class)"
+    )

@@ -1,0 +1,157 @@
+"""Runs divide classes by shares and keep groups whole."""
+
+from __future__ import annotations
+
+import collections
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.sources import plan as plan_module
+from tests.support.read_examples import read_examples
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 1_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in several ranges: 60 users, a rare class, three regions."""
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 2_000)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (2_000,))
+    lines = [f"{n},u{n * 7919 % 61},{int(n % 17 == 0)},{'abc'[n * n % 3]}" for n in range(ROWS)]
+    (tmp_path / "t.csv").write_text("id,user,label,region\n" + "\n".join(lines) + "\n")
+    return tmp_path
+
+
+def plan_of(folder: Path, split: str, more: str = "") -> Plan:
+    text = f"name: t\nsources: {{t: t.csv}}\nsplit: {split}\n{more}"
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+def run(folder: Path, plan: Plan, workers: int = 1) -> dict[str, Any]:
+    out = folder / f"out{workers}"
+    options = (f"--direct_num_workers={workers}",)
+    return convert.convert(plan, str(out), beam_options=options, quiet=True, overwrite=True)
+
+
+def rows_of(folder: Path, split: str) -> list[dict[str, Any]]:
+    """The rows of a split, as TensorFlow reads them."""
+    return read_examples(folder / "out1", split)
+
+
+@pytest.mark.parametrize(
+    ("split", "more"),
+    [
+        ("{train: 0.8, eval: 0.2, stratify: label}", ""),
+        (
+            "{train: 0.7, eval: 0.2, test: 0.1, stratify: [label, region], seed: 3}",
+            "drop: region\n",
+        ),
+        ("{folds: 5, stratify: label}", "output: {shuffle: false}\nleaks: warn\n"),
+    ],
+)
+def test_classes_have_their_shares(folder: Path, split: str, more: str) -> None:
+    """Each class has its shares, to less than one row.
+
+    One worker and four write the same bytes.
+    """
+    plan = plan_of(folder, split, more)
+    manifest = run(folder, plan)
+    again = run(folder, plan, 4)
+    assert manifest["splits"] == again["splits"]
+    assert verify_dataset(str(folder / "out1")).rows == ROWS
+    shares = plan.recipe.split.shares
+    found = collections.defaultdict(dict)
+    by_id = {n: (int(n % 17 == 0), "abc"[n * n % 3]) for n in range(ROWS)}
+    for name in shares:
+        counted = collections.Counter(
+            by_id[row["id"]][: len(plan.recipe.split.stratify)] for row in rows_of(folder, name)
+        )
+        for number, rows in counted.items():
+            found[number][name] = rows
+    entry = manifest["class_shares"]
+    assert entry["classes"] == len(found)
+    for number, own in found.items():
+        assert entry["rows"][", ".join(map(str, number))] == own
+        whole = sum(own.values())
+        assert all(abs(own[name] - whole * share) < 1 for name, share in shares.items())
+
+
+def test_groups_stay_whole(folder: Path) -> None:
+    """A user is in one split, and classes are near their shares.
+
+    The summary and ``--format json`` say how near.
+    """
+    plan = plan_of(
+        folder,
+        "{train: 0.8, eval: 0.2, stratify: label, by: user}",
+        "leaks: {entity: user, action: error}\n",
+    )
+    manifest = run(folder, plan)
+    assert manifest["splits"] == run(folder, plan, 4)["splits"]
+    users = {name: {row["user"] for row in rows_of(folder, name)} for name in ("train", "eval")}
+    assert not users["train"] & users["eval"]
+    entry = manifest["class_shares"]
+    assert entry["groups"] == 61
+    assert entry["largest_difference"]["of_class"] < 0.03
+    for name, own in entry["splits"].items():
+        assert own["rows"] == manifest["splits"][name]["rows"]
+    printed = io.StringIO()
+    print_summary(manifest, "out", stream=printed)
+    assert "2 classes of label, 61 groups of user: train 8" in printed.getvalue()
+    printed = io.StringIO()
+    print_summary(manifest, "out", stream=printed, form="json")
+    assert json.loads(printed.getvalue())["class_shares"] == entry
+
+
+@pytest.mark.parametrize(
+    ("split", "more", "message"),
+    [
+        (
+            "{train: 0.8, eval: 0.2, stratify: kind}",
+            "derive: {kind: id = 5}\n",
+            "classes of kind: found rows of true: 1; expected at least 2 of each class",
+        ),
+        (
+            "{train: 0.8, eval: 0.2, stratify: region, by: third}",
+            "derive: {third: region}\n",
+            "found groups of third of [abc]: 1; .*expected at least 2",
+        ),
+    ],
+)
+def test_classes_that_cannot_be_divided(folder: Path, split: str, more: str, message: str) -> None:
+    """A class that cannot be in each split stops the run."""
+    with pytest.raises(DataError, match=message):
+        run(folder, plan_of(folder, split, more))
+    assert not (folder / "out1" / "dataset.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("split", "more", "message"),
+    [
+        ("{train: 0.8, eval: 0.2, stratify: labl}", "", "'labl'.*'label'"),
+        ("{train: 1, stratify: label}", "", "one split, expected several"),
+        ("{train: 0.8, eval: 0.2, stratify: label, by: label}", "", "also in 'by'"),
+        ("{train: 0.8, eval: 0.2, stratify: label}", "append: true\n", "'stratify' of the split"),
+        (
+            "{train: 0.8, eval: 0.2, stratify: many}",
+            "derive: {many: '[id]'}\n",
+            "expected one value",
+        ),
+    ],
+)
+def test_recipes_that_cannot_divide(folder: Path, split: str, more: str, message: str) -> None:
+    """Nonsense is an error of the recipe."""
+    with pytest.raises((RecipeError, RecipeProblems), match=message):
+        plan_of(folder, split, more)
