@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis import class_shares, duplicates, expectations, leaks
+from beam_pipelines.analysis import class_shares, duplicates, expectations, leaks, sampled_classes
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
@@ -160,6 +160,8 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
         print(f"expect   {met:,} of {len(entries):,} expectations are met", file=stream)
     for line in class_shares.lines_of(manifest):
         print(visible(f"classes  {line}"), file=stream)
+    for line in sampled_classes.lines_of(manifest):
+        print(visible(f"sampled  {line}"), file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)
 
@@ -199,7 +201,7 @@ def _rounded(manifest: Mapping[str, Any]) -> list[str]:
 
 
 # Entries of a manifest on a run and its rows.
-_FINDINGS = ("taken", "class_shares", "expectations", "duplicates", "leaks")
+_FINDINGS = ("taken", "class_shares", "sample", "expectations", "duplicates", "leaks")
 _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",
@@ -209,6 +211,8 @@ _WORDS_FOR_COUNT = {
     "filtered": "filtered out",
     "duplicates": "left out as duplicates",
     "merged": "merged into sequences",
+    "sampled_out": "sampled out",
+    "repeated": "added by sampling",
     "written": "written",
 }
 

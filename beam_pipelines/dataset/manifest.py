@@ -70,6 +70,7 @@ def make_manifest(
     duplicates: FoundDuplicates | None = None,
     leaks: Sequence[Leak] | None = None,
     shares: ClassShares | None = None,
+    sampled: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Returns the manifest of a dataset.
 
@@ -89,6 +90,7 @@ def make_manifest(
       judged: the expectations.
       duplicates, leaks: those found; ``None``: the recipe does not ask for them.
       shares: of classes; ``None``: they are not divided.
+      sampled: the entry of sampled classes; ``None``: rows are not sampled.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     manifest: Manifest = {
@@ -131,6 +133,14 @@ def make_manifest(
                 if duplicates is not None and duplicates.rule.drops
                 else {}
             ),
+            **(
+                {}
+                if sampled is None
+                else {
+                    "sampled_out": sum(row_counts.sampled_out.values()),
+                    "repeated": sum(row_counts.repeated.values()),
+                }
+            ),
             "written": sum(shard.rows for shard in shards),
         },
         "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
@@ -149,6 +159,8 @@ def make_manifest(
         manifest["leaks"] = [leak.to_json() for leak in leaks]
     if shares is not None:
         manifest["class_shares"] = shares.to_json()
+    if sampled is not None:
+        manifest["sample"] = dict(sampled)
     if judged:
         manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}

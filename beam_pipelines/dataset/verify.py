@@ -161,6 +161,8 @@ def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> 
         )
         - counts.get("left_out", 0)
         - counts.get("duplicates", 0)
+        - counts.get("sampled_out", 0)
+        + counts.get("repeated", 0)
     )
     if counts["written"] != left:
         yield (

@@ -214,6 +214,7 @@ def _manifest(
         result.duplicates,
         result.leaks,
         result.shares,
+        result.sampled_classes,
     )
     return made if earlier is None else with_generation(earlier.manifest, made)
 
@@ -313,6 +314,8 @@ def _report(
             for each in result.judged
         ],
         duplicates=manifest["counts"].get("duplicates", 0),
+        sampled_out=manifest["counts"].get("sampled_out", 0),
+        repeated=manifest["counts"].get("repeated", 0),
         alerts=[
             *(Alert("rows", "duplicates", line) for line in duplicates.warnings_of(manifest)),
             *(Alert("splits", "leaks", line) for line in leaks.warnings_of(manifest)),

@@ -31,6 +31,7 @@ from beam_pipelines.transforms.join.join import CountRightSources, JoinChunks, c
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
 from beam_pipelines.transforms.leaks import FindLeaks
+from beam_pipelines.transforms.limit_classes import FindLimits
 from beam_pipelines.transforms.near_duplicates import NearDuplicates
 from beam_pipelines.transforms.near_leaks import NearLeaks
 from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
@@ -43,6 +44,7 @@ from beam_pipelines.transforms.preprocess import (
 )
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import SelectOrReject
+from beam_pipelines.transforms.sample import SamplePlan
 from beam_pipelines.transforms.select import SelectChunks
 from beam_pipelines.transforms.size_sample import SampleRows, sample_share
 from beam_pipelines.transforms.spill import (
@@ -66,7 +68,7 @@ class ReadSplits(beam.PTransform):
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
     was found unique. If rows are compared, also ``repeats`` and
-    ``leaks``. If classes are divided, also ``shares``.
+    ``leaks``. If classes are divided, also ``shares``; if they are limited, ``limits``.
     """
 
     plan: Plan
@@ -125,8 +127,12 @@ class ReadSplits(beam.PTransform):
                 both = (found["leaks"], chunks | "NearLeaks" >> find_near)
                 found["leaks"] = both | "AllLeaks" >> beam.Flatten()
             chunks = chunks | "WithoutLeaks" >> beam.Map(without_hashes)
+        limits = ""
+        if plan.split.sample is not None and plan.split.sample.has_limits:
+            limits = self.folders.scratch_of("limits")
+            chunks, found["limits"] = self._limit(chunks, plan.split.sample, limits)
         splits = chunks | "Split" >> SplitChunks(
-            plan.split, self.folders.rejected_of("base"), plan.recipe.output
+            plan.split, self.folders.rejected_of("base"), plan.recipe.output, limits
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
         return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **found}
@@ -146,6 +152,23 @@ class ReadSplits(beam.PTransform):
         )
         assigned = chunks | "AssignSplits" >> assign
         return assigned["chunks"], assigned["shares"]
+
+    def _limit(
+        self, chunks: beam.PCollection[Chunk], sample: SamplePlan, path: str
+    ) -> tuple[beam.PCollection[Chunk], beam.PCollection[str]]:
+        """Finds the rows of each class that limits keep."""
+        folders, partitions = self.folders, count_partitions(self.plan.base)
+        find = FindLimits(
+            self.plan.split,
+            sample,
+            partitions,
+            path,
+            (folders.scratch_of("sampled"), folders.scratch_of("unlimited")),
+            folders.exchange_of("sampled"),
+            folders.removes_spilled,
+        )
+        limited = chunks | "FindLimits" >> find
+        return limited["chunks"], limited["limits"]
 
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool
@@ -318,6 +341,7 @@ class FirstPass(beam.PTransform):
         repeats = beam.pvalue.AsList(splits["repeats"]) if "repeats" in splits else ()
         leaks = beam.pvalue.AsList(splits["leaks"]) if "leaks" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
+        limits = beam.pvalue.AsList(splits["limits"]) if "limits" in splits else ()
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
@@ -345,7 +369,7 @@ class FirstPass(beam.PTransform):
                         FittedFolders(encoder.fitted, encoder.analyzed),
                         repeats,
                         leaks,
-                        *(next(iter(path), "") for path in paths[:1]),
+                        *(next(iter(path), "") for path in paths[:2]),
                     )
                 ),
                 beam.pvalue.AsList(statistics),
@@ -356,6 +380,7 @@ class FirstPass(beam.PTransform):
                 repeats,
                 leaks,
                 shares,
+                limits,
                 *waits,
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -36,6 +36,7 @@ from beam_pipelines.pipeline.duplicates import locate_duplicates, stop_on_duplic
 from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
 from beam_pipelines.pipeline.leaks import locate_leaks, stop_on_leaks
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.sampled_classes import describe_sampled
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.serving.job import GraphJob
@@ -71,6 +72,7 @@ class FirstPassResult:
       duplicates: those found, if the recipe asks for them.
       leaks: those found, if the recipe asks for them.
       shares: of classes, if the recipe divides them.
+      sampled_classes: the manifest's entry, if the recipe samples rows.
     """
 
     row_counts: RowCounts
@@ -87,6 +89,7 @@ class FirstPassResult:
     duplicates: FoundDuplicates | None = None
     leaks: tuple[Leak, ...] | None = None
     shares: ClassShares | None = None
+    sampled_classes: Mapping[str, Any] | None = None
 
 
 class FittedFolders(NamedTuple):
@@ -112,6 +115,7 @@ def make_result(
     repeats: Iterable[Found] = (),
     leaks: Iterable[FoundLeaks | SplitTimes] = (),
     shares: str = "",
+    limits: str = "",
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 
@@ -126,6 +130,7 @@ def make_result(
       repeats: of the values that are compared.
       leaks: of rows between splits.
       shares: file of the rows of classes; empty: they are not divided.
+      limits: file of the limits of classes; empty: there are none.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
@@ -152,7 +157,7 @@ def make_result(
         if plan.policy.overrides
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
-    selected = sum(row_counts.rows.values()) + row_counts.merged + row_counts.duplicates
+    selected = sum(row_counts.divided.values()) + row_counts.merged + row_counts.duplicates
     merged = merge_found(repeats, len(plan.select.unique) + 1)
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     sampled = _described(plan, fitting, samples, encoded)
@@ -172,8 +177,9 @@ def make_result(
         sampled=sampled,
         judged=judge_rows(plan, chunk_counts, selected, merged),
         duplicates=locate_duplicates(plan, selected, merged[-1]),
-        leaks=locate_leaks(plan, row_counts.rows, leaks, sampled),
+        leaks=locate_leaks(plan, row_counts.divided, leaks, sampled),
         shares=load_shares(plan.split, shares) if shares else None,
+        sampled_classes=describe_sampled(plan, row_counts, limits),
     )
 
 

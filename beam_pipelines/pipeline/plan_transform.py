@@ -94,6 +94,7 @@ def plan_transform(
             sources=changed,
             split=one_split,
             fit=type(recipe.fit)(),
+            sample=recipe.sample and recipe.sample.without_sampling(),
             schema=None,
             validation_config=None,
             date=date,

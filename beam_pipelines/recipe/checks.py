@@ -124,6 +124,12 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "and files that are not read again would keep theirs. Leave one of them out.",
             "append",
         )
+    if recipe.sample is not None:
+        value.wrong(
+            "found it with 'sample': rows of files that are not read again are sampled already. "
+            "Leave one of them out.",
+            "append",
+        )
     if recipe.leaks is not None:
         value.wrong(
             "found it with 'leaks': rows of files that are not read again are not compared. Leave "

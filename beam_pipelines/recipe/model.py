@@ -24,6 +24,7 @@ from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.list_nulls import read_list_nulls
 from beam_pipelines.recipe.output import Output
+from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
 from beam_pipelines.recipe.values import (
@@ -354,6 +355,9 @@ class Recipe:
     )
     validation_config: str | None = recipe_key(
         read_text, None, "none", "Path of severities of anomalies and conditions in SQL."
+    )
+    sample: Sample | None = recipe_key(
+        read_sample, None, "none", "How many rows of each class a split keeps.", omitted=True
     )
     split: Split = recipe_key(ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
     schema: str | None = recipe_key(

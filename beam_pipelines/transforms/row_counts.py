@@ -69,6 +69,8 @@ class RowCounts:
       undone: rows that joins added to rejected rows.
       left_out: rows of the base source that ``Take`` left out.
       duplicates: rows that were left out because an earlier row has their values.
+      sampled_out, repeated: split -> rows that sampling left out, and that it added.
+      classes: number of a class of the recipe's sample -> its rows before and after.
     """
 
     sources: Mapping[str, SourceCounts]
@@ -79,6 +81,17 @@ class RowCounts:
     undone: int = 0
     left_out: int = 0
     duplicates: int = 0
+    sampled_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    repeated: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    classes: Mapping[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def divided(self) -> dict[str, int]:
+        """Split -> its rows before they were sampled."""
+        return {
+            name: count + self.sampled_out.get(name, 0) - self.repeated.get(name, 0)
+            for name, count in self.rows.items()
+        }
 
     @property
     def added(self) -> int:
@@ -95,7 +108,7 @@ class RowCounts:
             _check_rejected(name, source, recipe.on_error.reject)
         gained = self.sources[recipe.base].read + self.added
         spent = (
-            sum(self.rows.values())
+            sum(self.divided.values())
             + self.filtered
             + self.merged
             + self.left_out
@@ -107,7 +120,8 @@ class RowCounts:
                 f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits "
                 f"{dict(self.rows)}, filtered "
                 f"{self.filtered}, left out {self.left_out}, merged {self.merged}, duplicates "
-                f"{self.duplicates}, joins "
+                f"{self.duplicates}, sampled out {dict(self.sampled_out)}, repeated "
+                f"{dict(self.repeated)}, joins "
                 f"{self.joins}). Rows were lost or duplicated on the way, which the runner must "
                 "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a "
                 "local run, and report it."
@@ -159,7 +173,17 @@ def count_base(
         counts.get("undone", 0),
         counts.get("left_out", 0),
         counts.get("duplicates", 0),
+        _counts_under("sampled_out/", counts),
+        _counts_under("repeated/", counts),
+        {
+            int(number): (found, counts.get(f"class_kept/{number}", 0))
+            for number, found in _counts_under("class_found/", counts).items()
+        },
     )
+
+
+def _counts_under(prefix: str, counts: Mapping[str, int]) -> dict[str, int]:
+    return {name[len(prefix) :]: count for name, count in counts.items() if name.startswith(prefix)}
 
 
 def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> SourceCounts:

@@ -286,7 +286,8 @@ def _kept_columns(
             )
         )
     split = recipe.split
-    deciding = (*split.by, *split.stratify, split.time_column, SPLIT_KEY)
+    sampled = None if recipe.sample is None else recipe.sample.by
+    deciding = (*split.by, *split.stratify, split.time_column, sampled, SPLIT_KEY)
     return pa.schema([field for field in schema if field.name in left or field.name in deciding])
 
 

@@ -21,14 +21,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, hashing
-from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts
+from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
+from beam_pipelines.transforms.cuts import Cuts, LoadedCuts
 from beam_pipelines.transforms.rejected_rows import store_rejected
+from beam_pipelines.transforms.sample import (
+    Sampled,
+    SamplePlan,
+    plan_sample,
+    sample_rows,
+    with_weights,
+)
 from beam_pipelines.transforms.select import schema_after_split
 from beam_pipelines.transforms.shuffle import chunk_order
 from beam_pipelines.transforms.split_bounds import (
@@ -60,6 +68,7 @@ class SplitPlan(PickledOnce):
       stratify: columns of the classes that ``AssignSplits`` divides; or none.
       has_groups: whether rows with the same values in ``by`` stay together then.
       shares: of the splits, if they are divided by shares.
+      sample: leaves out and repeats rows once they are divided, or ``None``.
       thresholds: ascending; split i has the hashes below threshold i, the last split has the rest.
       time_column, bounds: for each split its first value and the first value after it, of the
         column's type.
@@ -81,6 +90,7 @@ class SplitPlan(PickledOnce):
     stratify: tuple[str, ...] = ()
     has_groups: bool = False
     shares: tuple[float, ...] = ()
+    sample: SamplePlan | None = None
 
     def hashes_of(self, batch: pa.RecordBatch) -> hashing.Hashes:
         """Returns uint64[rows], what decides the split of each row by its share."""
@@ -118,9 +128,13 @@ def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> Split
         plan = dataclasses.replace(_plan_buckets(split, schema, plan, problems), is_csv=is_csv)
     else:
         plan = _plan_fractions(split, schema, plan, problems)
+    sample = plan_sample(recipe, schema, problems)
     if problems:
         raise RecipeProblems(problems)
-    return plan
+    if sample is not None and sample.weight is not None:
+        weight = pa.field(sample.weight, pa.float32())
+        plan = dataclasses.replace(plan, schema=plan.schema.append(weight))
+    return dataclasses.replace(plan, sample=sample)
 
 
 def _plan_fractions(
@@ -365,7 +379,11 @@ def _is_between(
 
 
 def split_chunk(
-    plan: SplitPlan, chunk: Chunk, rejected: str = "", output: Output | None = None
+    plan: SplitPlan,
+    chunk: Chunk,
+    rejected: str = "",
+    output: Output | None = None,
+    cuts: Cuts | None = None,
 ) -> Iterator[Chunk | ChunkCounts]:
     """Yields a chunk's row counts, then its rows by split.
 
@@ -374,38 +392,52 @@ def split_chunk(
       chunk: with its counts; the yielded chunks have none.
       rejected: file of its rejected rows, for the row counts.
       output: the recipe's, to shuffle the rows; ``None`` keeps their order.
+      cuts: the rows that the limits of a sample keep; ``None``: all.
 
     Yields:
       One ``ChunkCounts``; then a ``Chunk`` for each split with rows.
     """
     assignment = assign_split(plan, chunk)
-    rows = np.bincount(assignment, minlength=len(plan.names)).tolist()
+    sampled = None
+    if plan.sample is not None:
+        sampled = sample_rows(plan.sample, chunk, assignment, plan.names, cuts)
+    counts = chunk.counts if sampled is None else add_counts(chunk.counts, sampled.counts)
+    chosen = [_rows_of(index, assignment, sampled) for index in range(len(plan.names))]
+    rows = [len(own) for own in chosen]
     yield ChunkCounts(
         chunk.range_number,
         chunk.part,
-        chunk.counts,
+        counts,
         {name: count for name, count in zip(plan.names, rows, strict=True) if count},
         rejected,
         chunk.crc32c,
         chunk.path,
         chunk.pieces,
     )
-    batch = chunk.batch.select(plan.schema.names)
-    for index, (name, count) in enumerate(zip(plan.names, rows, strict=True)):
-        if count:
-            order = None if output is None else chunk_order(output, name, chunk[:2], count)
-            is_whole = count == batch.num_rows and order is None
-            picked = np.flatnonzero(assignment == index)
-            part = (
-                batch
-                if is_whole
-                else columns.take_rows(batch, picked if order is None else picked[order])
-            )
+    weight = None if plan.sample is None else plan.sample.weight
+    batch = chunk.batch.select([name for name in plan.schema.names if name != weight])
+    for name, picked in zip(plan.names, chosen, strict=True):
+        if len(picked):
+            order = None if output is None else chunk_order(output, name, chunk[:2], len(picked))
+            is_whole = sampled is None and len(picked) == batch.num_rows and order is None
+            taken = picked if order is None else picked[order]
+            part = batch if is_whole else columns.take_rows(batch, taken)
+            if sampled is not None:
+                part = with_weights(part, sampled, taken, weight)
             yield Chunk(chunk.range_number, chunk.part, part, {}, path=chunk.path, split=name)
 
 
-def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
-    for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output):
+def _rows_of(index: int, assignment: Assignment, sampled: Sampled | None) -> npt.NDArray[np.int64]:
+    """Returns the rows of a split, as often as they are written."""
+    rows = np.flatnonzero(assignment == index)
+    return rows if sampled is None else np.repeat(rows, sampled.copies[rows])
+
+
+def _tag_counts(
+    chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None, limits: LoadedCuts | None
+) -> Iterator[Any]:
+    cuts = None if limits is None else limits.get()
+    for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output, cuts):
         yield (
             beam.pvalue.TaggedOutput(CHUNK_COUNTS, result)
             if isinstance(result, ChunkCounts)
@@ -425,12 +457,15 @@ class SplitChunks(beam.PTransform):
       plan: from ``plan_split``.
       rejected: folder for rejected rows, for this step only; empty if chunks have none.
       output: the recipe's, to shuffle the rows; ``None`` keeps their order.
+      limits: path of the cuts of a sample with limits; empty: there are none.
     """
 
     plan: SplitPlan
     rejected: str = ""
     output: Output | None = None
+    limits: str = ""
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.pvalue.DoOutputsTuple:
-        assign = beam.FlatMap(_tag_counts, self.plan, self.rejected, self.output)
+        limits = LoadedCuts(self.limits) if self.limits else None
+        assign = beam.FlatMap(_tag_counts, self.plan, self.rejected, self.output, limits)
         return chunks | "Assign" >> assign.with_outputs(CHUNK_COUNTS, main="chunks")

@@ -146,6 +146,21 @@ leaks: {{entity: [user, day]}}
 output: {{num_shards: 2}}
 """
 
+STRATIFIED_GROUPS = f"""{SOURCES}
+derive: {{long: "coalesce(seconds, 0) > 300"}}
+split: {{train: 0.7, eval: 0.3, stratify: long, by: user}}
+sample: {{by: long, rates: {{true: 0.3, false: 1.5}}, weight: w}}
+statistics: {{weight: w}}
+output: {{num_shards: 2}}
+"""
+
+LIMITED = f"""{SOURCES}
+split: {{train: 0.7, eval: 0.3, stratify: day, seed: 3}}
+sample: {{by: shop, limit: 20, weight: w, seed: 4}}
+output: {{num_shards: 2}}
+"""
+
+
 CONVERSIONS = {
     "everything": Conversion(EVERYTHING),
     "source_order": Conversion(SOURCE_ORDER),
@@ -154,6 +169,8 @@ CONVERSIONS = {
     "raw": Conversion(RAW),
     "as_they_are": Conversion(AS_THEY_ARE),
     "stratified": Conversion(STRATIFIED),
+    "stratified_groups": Conversion(STRATIFIED_GROUPS),
+    "limited": Conversion(LIMITED),
     # All of these engines run on this machine, so that payloads may go through files too.
     "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
     "through_engine": Conversion(SHUFFLED, {"exchange": "engine"}),

@@ -37,6 +37,7 @@ from beam_pipelines.recipe.model import (
 from beam_pipelines.recipe.near import Near
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
+from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.recipe.yaml import parse_yaml, plain
@@ -99,6 +100,9 @@ def with_output(output: str) -> str:
 
 
 OUTPUT = "name: a\nsources: {a: a.csv}\noutput: "
+
+
+SOURCE = "name: a\nsources: {a: a.csv}\n"
 
 
 def with_split(split: str) -> str:
@@ -445,6 +449,21 @@ def test_all_problems_at_once() -> None:
         (with_output("{shuffle: yes}"), "3: output.shuffle", "found 'yes', expected true or false"),
         (with_output("8"), "3: output", "a mapping"),
         (with_split("{}"), "3: split", "no splits"),
+        (SOURCE + "sample: {rates: {0: 0}}", "3: sample.rates.0", "above 0"),
+        (SOURCE + "sample: {rates: {0: -1}}", "3: sample.rates.0", "above 0"),
+        (SOURCE + "sample: {rates: {0: 1001}}", "3: sample.rates.0", "1,000"),
+        (SOURCE + "sample: {rates: {}}", "3: sample.rates", "class: rate"),
+        (SOURCE + "sample: {by: a}", "3: sample", "none of 'rates'"),
+        (
+            SOURCE + "sample: {rates: {0: 1}, limit: 3}",
+            "3: sample",
+            "'rates' and 'limit', expected",
+        ),
+        (SOURCE + "sample: {mix: {a: 0.5}}", "3: sample.mix", "two classes"),
+        (SOURCE + "sample: {mix: {a: 0.5, b: 0.6}}", "3: sample.mix", "add up to 1.1"),
+        (SOURCE + "sample: {mix: {a: 0, b: 0.6}}", "3: sample.mix.a", "above 0"),
+        (SOURCE + "sample: {limit: 0}", "3: sample.limit", "at least 1"),
+        (SOURCE + "append: true\nsample: {limit: 1}", "3: append", "'sample'"),
         (with_split("{stratify: label}"), "3: split", "no splits"),
         (with_split("{folds: 1}"), "3: split.folds", "from 2 to 100"),
         (with_split("{test: 0.6, dev: 0.4, folds: 3}"), "3: split.folds", "leave no rows"),
@@ -673,6 +692,7 @@ SECTIONS = {
     "Sequence": Sequences,
     "Fit": Fit,
     "Split": Split,
+    "Sample": Sample,
     "Statistics": Statistics,
     "Bad rows": OnError,
     "Expectations": Expectation,

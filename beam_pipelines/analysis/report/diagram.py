@@ -127,6 +127,8 @@ def draw_pipeline(report: Report) -> Diagram | None:
         flow = _filtered(flow, report, middle)
     if report.duplicates:
         flow = _without_duplicates(flow, report, middle)
+    if report.sampled_out or report.repeated:
+        flow = _sampled(flow, report, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
     return Diagram(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
 
@@ -164,6 +166,19 @@ def _without_duplicates(flow: _Flow, report: Report, line: float) -> _Flow:
     step = Box(flow.column * _COLUMN, line * _LINE, "duplicates", note, "step")
     edges = (*flow.edges, _across(flow.last, step, flow.rows))
     return _Flow((*flow.boxes, step), edges, step, flow.rows - report.duplicates, flow.column + 1)
+
+
+def _sampled(flow: _Flow, report: Report, line: float) -> _Flow:
+    step = Box(flow.column * _COLUMN, line * _LINE, "sample", _sample_note(report), "step")
+    edges = (*flow.edges, _across(flow.last, step, flow.rows))
+    rows = flow.rows - report.sampled_out + report.repeated
+    return _Flow((*flow.boxes, step), edges, step, rows, flow.column + 1)
+
+
+def _sample_note(report: Report) -> str:
+    added = f"{report.repeated:,} added" if report.repeated else ""
+    left_out = f"{report.sampled_out:,} left out" if report.sampled_out else ""
+    return ", ".join(filter(None, (left_out, added)))
 
 
 def _split(flow: _Flow, report: Report, top: float) -> _Flow:
@@ -234,6 +249,8 @@ def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
         yield f"The filter left out {report.filtered:,}."
     if report.duplicates:
         yield f"{report.duplicates:,} duplicates were left out."
+    if report.sampled_out or report.repeated:
+        yield f"Rows were sampled by class: {_sample_note(report)}."
     for name, split in report.splits.items():
         shards = f" in {split.shards:,} shard{'s' * (split.shards != 1)}" if split.shards else ""
         yield f"Split {name}: {split.rows:,} rows{shards}."

@@ -122,6 +122,7 @@ class Report:
       filter, filtered: the recipe's filter, or ``""``, and the number of rows that it left out.
       left_out: rows that ``--limit`` or ``--sample`` left out.
       duplicates: rows that were left out because an earlier row has their values.
+      sampled_out, repeated: rows that a sample of classes left out, and that it added.
       label: the feature to predict, or ``None``.
       rejected: rejected rows of all sources, or the first of them.
       images: some of the images, if the examples are images.
@@ -147,6 +148,8 @@ class Report:
     filtered: int = 0
     left_out: int = 0
     duplicates: int = 0
+    sampled_out: int = 0
+    repeated: int = 0
     label: str | None = None
     rejected: Sequence[Rejected] = ()
     images: Sequence[ImageSample] = ()

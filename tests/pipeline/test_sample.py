@@ -1,0 +1,108 @@
+"""Runs sample the rows of classes."""
+
+from __future__ import annotations
+
+import collections
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.plan_transform import plan_transform
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.sources import plan as plan_module
+from tests.support.read_examples import read_examples
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 1_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in several ranges, one row of ten in class 1."""
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 2_000)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (2_000,))
+    lines = [f"{n},{int(n % 10 == 0)},{n % 7}" for n in range(ROWS)]
+    (tmp_path / "t.csv").write_text("id,label,day\n" + "\n".join(lines) + "\n")
+    return tmp_path
+
+
+def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> dict[str, Any]:
+    text = (
+        "name: t\nsources: {t: t.csv}\nsplit: {train: 0.8, eval: 0.2, stratify: label}\n"
+        f"sample: {sample}\nlabel: label\n{more}"
+    )
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    options = (f"--direct_num_workers={workers}",)
+    out = str(folder / f"out{workers}")
+    return convert.convert(plan, out, beam_options=options, quiet=True, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("sample", "more", "classes"),
+    [
+        (
+            "{rates: {0: 0.5, 1: 3}, weight: w}",
+            "leaks: warn\nencode: {day: vocabulary}\nfit: {weight: w}\n",
+            {0: None, 1: 240},
+        ),
+        ("{mix: {0: 0.6, 1: 40%}, weight: w}", "", {0: 120, 1: 80}),
+        ("{limit: 50, weight: w, seed: 3}", "statistics: {weight: w}\n", {0: 50, 1: 50}),
+    ],
+)
+def test_classes_are_sampled(
+    folder: Path, sample: str, more: str, classes: dict[int, int | None]
+) -> None:
+    """``train`` is sampled and ``eval`` is not.
+
+    Every row is in the account. One worker and four write the same bytes. The weights of a class add up to its rows.
+    """
+    manifest = run(folder, sample, more)
+    again = run(folder, sample, more, 4)
+    assert [manifest[key] for key in ("splits", "counts", "sample")] == [
+        again[key] for key in ("splits", "counts", "sample")
+    ]
+    counts = manifest["counts"]
+    assert verify_dataset(str(folder / "out1")).rows == counts["written"]
+    assert counts["written"] == ROWS - counts["sampled_out"] + counts["repeated"]
+    found, weights = collections.Counter[int](), collections.Counter[int]()
+    for row in read_examples(folder / "out1", "train"):
+        found[row["label"]] += 1
+        weights[row["label"]] += row["w"]
+    for number, rows in {0: 720, 1: 80}.items():
+        assert classes[number] in (None, found[number])
+        assert weights[number] == pytest.approx(rows, rel=0.1)
+    assert manifest["splits"]["eval"]["rows"] == 200
+    assert {row["w"] for row in read_examples(folder / "out1", "eval")} == {1.0}
+    printed = io.StringIO()
+    print_summary(manifest, "out", stream=printed)
+    assert f"{counts['sampled_out']:,} sampled out" in printed.getvalue()
+    assert f"0 in train: 720 rows became {found[0]:,}" in printed.getvalue()
+    printed = io.StringIO()
+    print_summary(manifest, "out", stream=printed, form="json")
+    assert json.loads(printed.getvalue())["sample"] == manifest["sample"]
+
+
+def test_new_data_have_the_weight_one(folder: Path) -> None:
+    """``transform`` samples nothing, and its features are those of the dataset."""
+    run(folder, "{rates: {0: 0.5}, weight: w}", "encode: {day: vocabulary}\n")
+    plan = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, "new")
+    manifest = convert.convert(plan, str(folder / "new"), quiet=True)
+    assert manifest["counts"]["written"] == ROWS
+    assert {row["w"] for row in read_examples(folder / "new", "new")} == {1.0}
+
+
+@pytest.mark.parametrize("sample", ["{rates: {5: 0.5}}", "{limit: {5: 10}}"])
+def test_a_class_that_does_not_occur(folder: Path, sample: str) -> None:
+    """It stops the run before anything is written."""
+    with pytest.raises(DataError, match="found no row of class 5 in column 'label'"):
+        run(folder, sample)
+    assert not (folder / "out1" / "dataset.json").exists()
