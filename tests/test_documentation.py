@@ -229,6 +229,12 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     ]
     for name, recipe in zip(("stratified", "grouped", "sampled"), recipes, strict=True):
         (folder / f"{name}.yaml").write_text(recipe)
+    web = [f"{n},u{n % 97},{int(n % 9 == 0)}" for n in range(3000)]
+    (folder / "web.csv").write_text("\n".join(["visit,user,label", *web]) + "\n")
+    app = [f'{{"visit": {n}, "label": {n % 2}, "device": "d{n % 3}"}}' for n in range(1000)]
+    (folder / "app.jsonl").write_text("\n".join(app) + "\n")
+    (recipe,) = (b.text for b in blocks_of("docs/joins.md") if "union: [web" in b.text)
+    (folder / "union.yaml").write_text(recipe)
 
 
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {

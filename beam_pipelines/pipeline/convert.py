@@ -414,7 +414,7 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     for name, source in plan.sources.items():
         patterns = [files.resolve(path, plan.recipe.directory) for path in source.source.path]
         paths[f"sources.{name}.path"] = next(
-            (path for path in patterns if files.is_local(path)), patterns[0]
+            (path for path in patterns if files.is_local(path)), next(iter(patterns), "")
         )
         paths[f"sources.{name}.schema"] = source.source.schema or ""
         labels = source.source.idx.labels or ()

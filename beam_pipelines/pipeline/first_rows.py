@@ -138,8 +138,10 @@ def _head(plan: Plan) -> Iterator[Chunk]:
     for byte_range in source.ranges:
         head = _cut(source, byte_range)
         states: dict[str, bytes] = {}
-        if format_of(source).quoting(source.source) is not None and head.number_in_file == 0:
-            states[head.file.path] = fold([read.scan_range(source, head)])
+        if read.has_quotes(source, head):
+            before = [each for each in source.ranges[: head.number] if each.file == head.file]
+            scanned = [read.scan_range(source, each) for each in (*before, head)]
+            states[head.file.path] = fold(scanned)
         yield from read.read_range(source, head, states, reject)
         if head is not byte_range:
             return

@@ -11,11 +11,15 @@ from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sources.unions import plan_union
 from beam_pipelines.storage.input_roots import OutsideRootError
 
 
 def plan_source_of(source: Source, recipe: Recipe) -> SourcePlan:
     """Plans a source with the recipe's date in its paths."""
+    if source.union is not None:
+        members = [plan_source_of(recipe.sources[name], recipe) for name in source.union.union]
+        return plan_union(dataclasses.replace(source, limits=recipe.limits), members)
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
     try:
         return plan_source(
@@ -50,7 +54,9 @@ def check_date(recipe: Recipe, used: Collection[str]) -> None:
         except ValueError:
             return True  # reported by _of_day
 
-    patterns = [pattern for name in used for pattern in recipe.sources[name].path]
+    unions = [union for name in used if (union := recipe.sources[name].union)]
+    read = [*used, *(name for union in unions for name in union.union)]
+    patterns = [pattern for name in read for pattern in recipe.sources[name].path]
     if recipe.date is not None and not any(map(takes_date, patterns)):
         message = (
             f"found --date {recipe.date}, but no source has {{date}} in its 'path', as in "

@@ -73,6 +73,11 @@ def plan_transform(
             raise RecipeError(
                 f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}"
             )
+    if recipe.sources[recipe.base].union is not None:
+        raise RecipeError(
+            f"{dataset}: found a dataset of the union '{recipe.base}', whose new data would come "
+            "from several sources, expected one source. Convert with the recipe."
+        )
     paths = {name: (path,) for name, path in sources.items()} | (
         {recipe.base: tuple(new_data)} if new_data else {}
     )

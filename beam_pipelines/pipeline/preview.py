@@ -17,7 +17,6 @@ from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.row_chain import IndexOf, split_rows
-from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
@@ -115,7 +114,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
 
 def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
     states: dict[str, bytes] = {}
-    if format_of(source).quoting(source.source) is not None:
+    if read.has_quotes(source, byte_range):
         states[byte_range.file.path] = fold([read.scan_range(source, byte_range)])
     return list(read.read_range(source, byte_range, states, reject=True))
 

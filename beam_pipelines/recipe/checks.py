@@ -85,6 +85,7 @@ def check_recipe(value: Value, recipe: Recipe) -> None:
     """Notes ``drop`` with ``keep``, and what ``append`` cannot keep true."""
     if recipe.append:
         _check_append(value, recipe)
+    _check_unions(value, recipe)
     if recipe.leaks is not None and recipe.sequence is not None and recipe.sequence.group_by:
         value.wrong(
             "found it with 'group_by' of the sequence: grouped rows are not compared. Leave it "
@@ -96,6 +97,29 @@ def check_recipe(value: Value, recipe: Recipe) -> None:
             "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
             "keep",
         )
+
+
+def _check_unions(value: Value, recipe: Recipe) -> None:
+    plain = [name for name, source in recipe.sources.items() if source.union is None]
+    for name, source in recipe.sources.items():
+        if source.union is None:
+            continue
+        for member in source.union.union:
+            if member not in plain:
+                value.wrong(
+                    f"found '{member}', expected sources with a path: {', '.join(plain)}.",
+                    "sources",
+                    name,
+                    "union",
+                )
+        if len(source.union.union) == 1:
+            value.wrong("found one source, expected several.", "sources", name, "union")
+        if recipe.append and name == recipe.base:
+            value.wrong(
+                f"found it with the union '{name}' as 'from': new files of several sources have "
+                "no order. Leave one of them out.",
+                "append",
+            )
 
 
 def _check_append(value: Value, recipe: Recipe) -> None:

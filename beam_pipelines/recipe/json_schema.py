@@ -12,6 +12,7 @@ from beam_pipelines.recipe.keys import json_schema, keys_of
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.read_split import READ_BUCKETS
 from beam_pipelines.recipe.splits import Split, TimeSplit
+from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import TEXT, read_texts
 
 
@@ -34,7 +35,9 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
         **json_schema(
             Recipe,
             {
-                "sources": _mapping({"anyOf": [*read_texts.schema["anyOf"], source]}),
+                "sources": _mapping(
+                    {"anyOf": [*read_texts.schema["anyOf"], source, json_schema(Union)]}
+                ),
                 "join": {"type": "array", "items": json_schema(Join)},
                 "encode": _mapping(chain),
                 "split": _split(),

@@ -27,6 +27,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
+from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import (
     read_any_texts,
     read_budget,
@@ -60,6 +61,7 @@ class Source:
     Attributes:
       name: the source's name in the recipe.
       limits: the recipe's, which planning puts here.
+      union: the sources whose rows are those of this one, or ``None``.
       keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
         becomes of them (not part of the hash).
     """
@@ -145,6 +147,8 @@ class Source:
         "see below",
         "Options of `idx` sources.",
     )
+    # Read by recipe/reader.py: a union has other keys.
+    union: Union | None = dataclasses.field(default=None, metadata={"omitted": True})
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
     keeps_steps: bool = dataclasses.field(default=False, compare=False)
 

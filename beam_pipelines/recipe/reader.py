@@ -20,6 +20,7 @@ from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
 from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.settings import Setting, apply_settings
+from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import NAME, Value, read_choice, read_text, read_texts
 from beam_pipelines.recipe.variables import check_set_variables, fill_variables
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_yaml, plain
@@ -190,6 +191,9 @@ def _sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | None:
 def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
     if not isinstance(value.tree, dict):
         return Source(name, read_texts(value) or ())
+    if "union" in value.keys:
+        union = Union(**{"union": (), **read_keys(Union, value, "a mapping")})
+        return Source(name, (), key=union.key, union=union)
     found = read_keys(Source, value, "a path or a mapping", {"format": read_choice(formats)})
     source = Source(name, **{"path": (), **found})
     check_source(value, source)

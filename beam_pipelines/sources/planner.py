@@ -243,6 +243,11 @@ def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tu
     return _cut(source, FORMATS[format_name], found)
 
 
+def cut_files(plan: SourcePlan) -> tuple[ByteRange, ...]:
+    """Returns the ranges of a source, none of several files."""
+    return _cut(plan.source, format_of(plan), tuple(plan.files))
+
+
 def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
     ranges: list[ByteRange] = []
     for file in found:

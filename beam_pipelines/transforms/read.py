@@ -30,6 +30,7 @@ from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.sources.unions import UnionFormat
 from beam_pipelines.transforms.row_counts import fingerprints
 from beam_pipelines.transforms.take import Take, take_chunks
 
@@ -310,6 +311,13 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
 
     These are the ranges of files with more than one.
     """
+    if isinstance(plan.reader, UnionFormat):
+        members = zip(plan.reader.members, plan.reader.starts, strict=True)
+        return tuple(
+            dataclasses.replace(byte_range, number=start + byte_range.number)
+            for member, start in members
+            for byte_range in ranges_to_scan(member)
+        )
     if format_of(plan).quoting(plan.source) is None:
         return ()
     cut = {
@@ -322,11 +330,20 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
     return tuple(byte_range for byte_range in plan.ranges if byte_range.file.path in cut)
 
 
+def has_quotes(plan: SourcePlan, byte_range: ByteRange) -> bool:
+    """Whether a range is read after a scan for quotes."""
+    if isinstance(plan.reader, UnionFormat):
+        plan, _ = plan.reader.member_of(byte_range)
+    return format_of(plan).quoting(plan.source) is not None
+
+
 def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
     """Returns the effect of a range on the quote automaton.
 
     Reads the range. See ``csv_ranges``.
     """
+    if isinstance(plan.reader, UnionFormat):
+        plan, byte_range = plan.reader.member_of(byte_range)
     dialect = format_of(plan).quoting(plan.source)
     if dialect is None:
         raise ValueError(f"{plan.format} needs no scan")

@@ -27,12 +27,11 @@ from beam_pipelines.core.chunks import SPLIT_KEY
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.protobuf_parser import deterministic
-from beam_pipelines.transforms.read import read_range, scan_range
+from beam_pipelines.transforms.read import has_quotes, read_range, scan_range
 
 # Another seed than that of joins, or a join's partition would have rows of one split only.
 SPLIT_SEED = 0x73706C6974  # "split"
@@ -176,7 +175,7 @@ def _columns_of_numbers(base: SourcePlan) -> set[str]:
     """Returns inferred columns of text that TFX takes for numbers."""
     states = {}
     first = base.ranges[0]
-    if format_of(base).quoting(base.source) is not None:
+    if has_quotes(base, first):
         states[first.file.path] = fold([scan_range(base, first)])
     chunk = next(read_range(base, first, states, reject=True))
     found = set()

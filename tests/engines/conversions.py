@@ -161,6 +161,18 @@ output: {{num_shards: 2}}
 """
 
 
+UNION = """
+name: visits
+sources:
+  visits: {path: visits.csv, types: {comment: text}}
+  users: {path: users.jsonl, key: user}
+  all: {union: [visits, users], missing: fill, origin: origin}
+from: all
+split: {train: 0.7, eval: 0.3, stratify: origin}
+sample: {by: origin, mix: {visits: 0.6, users: 0.4}, weight: w}
+output: {num_shards: 2}
+"""
+
 CONVERSIONS = {
     "everything": Conversion(EVERYTHING),
     "source_order": Conversion(SOURCE_ORDER),
@@ -171,6 +183,7 @@ CONVERSIONS = {
     "stratified": Conversion(STRATIFIED),
     "stratified_groups": Conversion(STRATIFIED_GROUPS),
     "limited": Conversion(LIMITED),
+    "union": Conversion(UNION),
     # All of these engines run on this machine, so that payloads may go through files too.
     "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
     "through_engine": Conversion(SHUFFLED, {"exchange": "engine"}),

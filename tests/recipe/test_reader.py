@@ -39,6 +39,7 @@ from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split, TimeSplit
+from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.recipe.yaml import parse_yaml, plain
 from beam_pipelines.sources import FORMATS
@@ -103,6 +104,9 @@ OUTPUT = "name: a\nsources: {a: a.csv}\noutput: "
 
 
 SOURCE = "name: a\nsources: {a: a.csv}\n"
+
+
+UNION = "name: a\nsources: {a: a.csv, b: b.csv, u: "
 
 
 def with_split(split: str) -> str:
@@ -449,6 +453,16 @@ def test_all_problems_at_once() -> None:
         (with_output("{shuffle: yes}"), "3: output.shuffle", "found 'yes', expected true or false"),
         (with_output("8"), "3: output", "a mapping"),
         (with_split("{}"), "3: split", "no splits"),
+        (UNION + "{union: [a]}}\nfrom: a", "2: sources.u.union", "one source, expected several"),
+        (UNION + "{union: [a, c]}}\nfrom: a", "2: sources.u.union", "found 'c', expected sources"),
+        (UNION + "{union: [a, u]}}\nfrom: a", "2: sources.u.union", "found 'u', expected sources"),
+        (UNION + "{union: [a, b], path: x}}\nfrom: a", "2: sources.u.path", "unknown key 'path'"),
+        (
+            UNION + "{union: [a, b], missing: drop}}\nfrom: a",
+            "2: sources.u.missing",
+            "error or fill",
+        ),
+        (UNION + "{union: [a, b]}}\nfrom: u\nappend: true", "4: append", "the union 'u'"),
         (SOURCE + "sample: {rates: {0: 0}}", "3: sample.rates.0", "above 0"),
         (SOURCE + "sample: {rates: {0: -1}}", "3: sample.rates.0", "above 0"),
         (SOURCE + "sample: {rates: {0: 1001}}", "3: sample.rates.0", "1,000"),
@@ -688,6 +702,7 @@ SECTIONS = {
     "under `image`": ImageOptions,
     "under `libsvm`": Libsvm,
     "under `idx`": IdxOptions,
+    "## Unions": Union,
     "Join": Join,
     "Sequence": Sequences,
     "Fit": Fit,
@@ -708,7 +723,7 @@ SECTIONS = {
 def test_documented(place: str) -> None:
     """The tables of docs/recipe.md have the declared keys and defaults."""
     page = (DOCS / "recipe.md").read_text()
-    start = page.index(place if place.startswith("under") else f"\n## {place}\n")
+    start = page.index(place if place.startswith(("under", "##")) else f"\n## {place}\n")
     table = page[page.index("\n| Key |", start) :].split("\n\n")[0]
     rows = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:4]]

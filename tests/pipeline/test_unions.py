@@ -1,0 +1,124 @@
+"""Runs read several sources as one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.first_rows import first_rows
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.plan_transform import plan_transform
+from beam_pipelines.pipeline.preview import make_preview
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.sources import plan as plan_module
+from tests.support.read_examples import read_examples
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three tables of other formats, those of text in several ranges."""
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
+    lines = [f'{n},"a\n{n}",{n % 7}' for n in range(300)]
+    (tmp_path / "web.csv").write_text("id,note,price\n" + "\n".join(lines) + "\n")
+    rows = [{"id": n, "price": n / 2, "device": f"d{n % 3}"} for n in range(300, 400)]
+    (tmp_path / "app.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    pq.write_table(pa.table({"id": range(400, 450), "note": ["x"] * 50}), tmp_path / "old.parquet")
+    return tmp_path
+
+
+def plan_of(folder: Path, union: str, more: str = "") -> Plan:
+    text = (
+        "name: t\nsources:\n  web: web.csv\n  app: app.jsonl\n  old: old.parquet\n"
+        "  texts: texts.csv\n"
+        f"  all: {union}\nfrom: all\n{more}"
+    )
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+def run(folder: Path, plan: Plan, workers: int = 1) -> dict[str, Any]:
+    options = (f"--direct_num_workers={workers}",)
+    out = str(folder / f"out{workers}")
+    return convert.convert(plan, out, beam_options=options, quiet=True, overwrite=True)
+
+
+UNION = "{union: [web, app, old], missing: fill, origin: origin, key: id}"
+
+
+def test_rows_of_all_sources(folder: Path) -> None:
+    """Rows come in order, with null for columns that their source lacks.
+
+    One worker and four write the same bytes.
+    """
+    plan = plan_of(folder, UNION, "output: {shuffle: false}\nduplicates: {action: drop}\n")
+    assert len(plan.base.ranges) > 5
+    manifest = run(folder, plan)
+    assert manifest["splits"] == run(folder, plan, 4)["splits"]
+    assert verify_dataset(str(folder / "out1")).rows == 450
+    expected = [
+        *({"id": n, "note": f"a\n{n}", "price": n % 7, "origin": "web"} for n in range(300)),
+        *(
+            {"id": n, "price": n / 2, "device": f"d{n % 3}", "origin": "app"}
+            for n in range(300, 400)
+        ),
+        *({"id": n, "note": "x", "origin": "old"} for n in range(400, 450)),
+    ]
+    found = [
+        {name: value for name, value in row.items() if value is not None}
+        for row in read_examples(folder / "out1", "train")
+    ]
+    assert found == expected
+    assert manifest["sources"]["all"]["format"] == "union"
+    assert len(manifest["sources"]["all"]["files"]) == 3
+
+
+def test_previews(folder: Path) -> None:
+    """Previews read the first ranges of a union."""
+    plan = plan_of(folder, UNION)
+    assert first_rows(plan, 3).rows[0].raw["origin"] == "web"
+    assert make_preview(plan).written == 1
+
+
+def test_bad_rows_have_their_place(folder: Path) -> None:
+    """A bad row is found in the file of its own source."""
+    with open(folder / "app.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"id": 7\n')
+    with pytest.raises(DataError, match=r"app\.jsonl, line 101"):
+        run(folder, plan_of(folder, UNION))
+    (folder / "app.jsonl").write_text('{"id": 5, "price": 1.5, "device": "d"}\n')
+    with pytest.raises(DataError, match="id"):
+        run(folder, plan_of(folder, UNION))
+
+
+@pytest.mark.parametrize(
+    ("union", "message"),
+    [
+        ("{union: [web, app]}", "column 'note' is not in the source app"),
+        ("{union: [web, app], missing: fill, origin: id}", "the origin 'id', which is a column"),
+        ("{union: [web, app], missing: fill, key: nr}", "no column 'nr' in the union"),
+        ("{union: [web, texts], missing: fill}", "'id' is int64 in web, text in texts"),
+    ],
+)
+def test_sources_that_do_not_fit(folder: Path, union: str, message: str) -> None:
+    """Columns that differ are problems of the recipe."""
+    (folder / "texts.csv").write_text("id\na\n")
+    with pytest.raises(RecipeProblems) as caught:
+        plan_of(folder, union)
+    assert any(message in problem.message for problem in caught.value.problems)
+
+
+def test_no_transform(folder: Path) -> None:
+    """New data of a union would come from several sources."""
+    run(folder, plan_of(folder, UNION, "encode: {price: {cast: float32}}\n"))
+    with pytest.raises(RecipeError, match="dataset of the union 'all'"):
+        plan_transform(str(folder / "out1"), [str(folder / "web.csv")], {}, "new")
