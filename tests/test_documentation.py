@@ -221,7 +221,7 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     (notes,) = (b.text for b in blocks_of("docs/trust.md") if b.text.startswith("note,stars"))
     (folder / "notes.csv").write_text(notes)
     for name, recipe in zip(
-        ("expect", "duplicates", "near", "leaks", "label"), recipes, strict=True
+        ("expect", "duplicates", "near", "leaks", "label", "personal"), recipes, strict=True
     ):
         (folder / f"{name}.yaml").write_text(recipe)
     recipes = [

@@ -17,6 +17,7 @@ from beam_pipelines.analysis import class_shares, duplicates, expectations, leak
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
+from beam_pipelines.analysis.personal import findings
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text
 from beam_pipelines.core import _native
@@ -168,7 +169,7 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
-    checks = (expectations, duplicates, leaks)
+    checks = (expectations, duplicates, leaks, findings)
     return [*joins, *(line for check in checks for line in check.warnings_of(manifest))]
 
 
@@ -201,7 +202,7 @@ def _rounded(manifest: Mapping[str, Any]) -> list[str]:
 
 
 # Entries of a manifest on a run and its rows.
-_FINDINGS = ("taken", "class_shares", "sample", "expectations", "duplicates", "leaks")
+_FINDINGS = ("taken", "class_shares", "sample", "expectations", "duplicates", "leaks", "personal")
 _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",

@@ -65,6 +65,7 @@ class Chunk(NamedTuple):
       split: name of the split; empty before SplitChunks.
       start: number of its first row in the chunk that it was cut from; 0 for a whole chunk.
       pieces: for each expectation of the recipe, what was found in the rows; JSON data.
+      personal: what was seen of personal data; JSON data.
     """
 
     range_number: int
@@ -77,6 +78,7 @@ class Chunk(NamedTuple):
     split: str = ""
     start: int = 0
     pieces: tuple[Any, ...] = ()
+    personal: tuple[Any, ...] = ()
 
 
 class ChunkCounts(NamedTuple):
@@ -90,7 +92,7 @@ class ChunkCounts(NamedTuple):
       rows: split name -> rows of the chunk in that split.
       rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are
         none.
-      crc32c, path, pieces: as in ``Chunk``.
+      crc32c, path, pieces, personal: as in ``Chunk``.
     """
 
     range_number: int
@@ -101,6 +103,7 @@ class ChunkCounts(NamedTuple):
     crc32c: int | None = None
     path: str = ""
     pieces: tuple[Any, ...] = ()
+    personal: tuple[Any, ...] = ()
 
 
 def add_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

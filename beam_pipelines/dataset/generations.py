@@ -27,10 +27,10 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
       added: of the generation, as if it were the whole dataset.
     """
     latest: tuple[str, ...] = ("recipe", "recipe_hash", "directory", "versions", "timings")
-    if "expectations" in added:
-        latest += ("expectations",)
+    checks = ("expectations", "personal")
+    latest += tuple(key for key in checks if key in added)
     return (
-        {key: value for key, value in manifest.items() if key != "expectations"}
+        {key: value for key, value in manifest.items() if key not in checks}
         | {key: added[key] for key in latest}
         | {
             "splits": {

@@ -18,6 +18,7 @@ from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.leaks import Leak
+from beam_pipelines.analysis.personal.findings import Personal
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
@@ -69,6 +70,7 @@ def make_manifest(
     judged: Sequence[Judged] = (),
     duplicates: FoundDuplicates | None = None,
     leaks: Sequence[Leak] | None = None,
+    personal: Sequence[Personal] | None = None,
     shares: ClassShares | None = None,
     sampled: Mapping[str, Any] | None = None,
 ) -> Manifest:
@@ -88,7 +90,7 @@ def make_manifest(
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
       judged: the expectations.
-      duplicates, leaks: those found; ``None``: the recipe does not ask for them.
+      duplicates, leaks, personal: those found; ``None``: the recipe does not ask for them.
       shares: of classes; ``None``: they are not divided.
       sampled: the entry of sampled classes; ``None``: rows are not sampled.
     """
@@ -157,6 +159,12 @@ def make_manifest(
         manifest["duplicates"] = duplicates.to_json()
     if leaks is not None:
         manifest["leaks"] = [leak.to_json() for leak in leaks]
+    if shares is not None:
+        manifest["class_shares"] = shares.to_json()
+    if sampled is not None:
+        manifest["sample"] = sampled
+    if personal is not None:
+        manifest["personal"] = [each.to_json() for each in personal]
     if shares is not None:
         manifest["class_shares"] = shares.to_json()
     if sampled is not None:

@@ -13,6 +13,7 @@ from beam_pipelines.analysis.alerts import Alert, find_alerts
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
+from beam_pipelines.analysis.personal import findings
 from beam_pipelines.analysis.report import (
     ExpectationSummary,
     JoinSummary,
@@ -213,6 +214,7 @@ def _manifest(
         result.judged,
         result.duplicates,
         result.leaks,
+        result.personal,
         result.shares,
         result.sampled_classes,
     )
@@ -319,6 +321,10 @@ def _report(
         alerts=[
             *(Alert("rows", "duplicates", line) for line in duplicates.warnings_of(manifest)),
             *(Alert("splits", "leaks", line) for line in leaks.warnings_of(manifest)),
+            *(
+                Alert(entry["column"], "personal data", findings.show_personal(entry))
+                for entry in manifest.get("personal", ())
+            ),
             *(
                 Alert(f"join with {join.source}", "join", warning)
                 for join in joins_of(manifest)

@@ -36,6 +36,7 @@ from beam_pipelines.pipeline.duplicates import DUPLICATES, check_duplicates, wri
 from beam_pipelines.pipeline.expectations import FAILING, check_expectations, write_failing
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.leaks import LEAKS, check_leaks, write_leaks
+from beam_pipelines.pipeline.personal import check_personal
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
@@ -235,7 +236,7 @@ def write_description(
 
     Raises:
       DataError: ``stops``, and an anomaly is not accepted, an expectation fails, there are
-        duplicates or leaks, or a join has too few matches or too many.
+        duplicates, leaks or personal data, or a join has too few matches or too many.
     """
     if stops:
         check_joins_of(plan, result)
@@ -248,6 +249,7 @@ def write_description(
     if stops:
         check_duplicates(result.duplicates, "the data do not pass", pairs_path if stays else "")
         check_leaks(result.leaks, "the data do not pass", leaks_path if stays else "")
+        check_personal(result.personal, "the data do not pass")
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"

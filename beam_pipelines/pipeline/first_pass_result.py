@@ -14,6 +14,7 @@ from beam_pipelines.analysis.duplicates import FoundDuplicates
 from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
 from beam_pipelines.analysis.leaks import Leak
+from beam_pipelines.analysis.personal.findings import Personal
 from beam_pipelines.analysis.report import (
     ImageSample,
     SampledRows,
@@ -35,6 +36,7 @@ from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.duplicates import locate_duplicates, stop_on_duplicates
 from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
 from beam_pipelines.pipeline.leaks import locate_leaks, stop_on_leaks
+from beam_pipelines.pipeline.personal import check_personal, locate_personal
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.sampled_classes import describe_sampled
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
@@ -71,6 +73,7 @@ class FirstPassResult:
       sampled: a description of sampled rows.
       duplicates: those found, if the recipe asks for them.
       leaks: those found, if the recipe asks for them.
+      personal: personal data found, if the recipe asks for them.
       shares: of classes, if the recipe divides them.
       sampled_classes: the manifest's entry, if the recipe samples rows.
     """
@@ -88,6 +91,7 @@ class FirstPassResult:
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
     duplicates: FoundDuplicates | None = None
     leaks: tuple[Leak, ...] | None = None
+    personal: tuple[Personal, ...] | None = None
     shares: ClassShares | None = None
     sampled_classes: Mapping[str, Any] | None = None
 
@@ -178,6 +182,7 @@ def make_result(
         judged=judge_rows(plan, chunk_counts, selected, merged),
         duplicates=locate_duplicates(plan, selected, merged[-1]),
         leaks=locate_leaks(plan, row_counts.divided, leaks, sampled),
+        personal=locate_personal(plan, chunk_counts, selected),
         shares=load_shares(plan.split, shares) if shares else None,
         sampled_classes=describe_sampled(plan, row_counts, limits),
     )
@@ -265,12 +270,13 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
 
     Raises:
       DataError: an anomaly is not accepted, a join has too few matches or too many, an expectation
-        fails, there are duplicates or leaks, or a row has no label or no record.
+        fails, there are duplicates, leaks or personal data, or a row has no label or no record.
     """
     check_joins_of(plan, result)
     stop_on_expectations(plan, result.judged, folder)
     stop_on_duplicates(plan, result.duplicates, folder)
     stop_on_leaks(plan, result.leaks, folder)
+    check_personal(result.personal, "nothing was written")
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label

@@ -24,6 +24,7 @@ from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.list_nulls import read_list_nulls
 from beam_pipelines.recipe.output import Output
+from beam_pipelines.recipe.pii import Pii, read_pii
 from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
@@ -356,6 +357,9 @@ class Recipe:
     )
     duplicates: Duplicates | None = recipe_key(
         read_duplicates, None, "not looked for", "Looks for rows that recur.", "", False
+    )
+    pii: Pii | None = recipe_key(
+        read_pii, None, "not looked for", "Looks for columns with personal data.", "", False
     )
     validation_config: str | None = recipe_key(
         read_text, None, "none", "Path of severities of anomalies and conditions in SQL."

@@ -19,10 +19,13 @@ _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
 def normalised(recipe: Recipe) -> dict[str, Any]:
     """Returns the recipe as JSON data, with all defaults but ``omitted`` ones.
 
-    Secrets in paths are masked; ``append``, ``expect``, ``leaks``, ``duplicates``, directory,
-    date and lines are left out. New data that are transformed are not checked by them.
+    Secrets in paths are masked; ``append``, ``expect``, ``leaks``, ``duplicates``, the action of
+    ``pii``, directory, date and lines are left out. New data that are transformed are not checked
+    by them.
     """
     result: dict[str, Any] = _plain(recipe)
+    if recipe.pii is not None and recipe.pii.allow:
+        result["pii"] = {"action": "warn", "allow": list(recipe.pii.allow)}
     return result
 
 

@@ -105,3 +105,11 @@ def time_column(recipe: Recipe, known: Known) -> str | None:
         )
         known.problems.append(Problem(("leaks", "time"), message))
     return None if recipe.split.time_column == name or len(recipe.split.names) == 1 else name
+
+
+def scanned_columns(recipe: Recipe, written: tuple[str, ...], known: Known) -> tuple[str, ...]:
+    """Returns the columns to look for personal data in; notes unknown ones."""
+    if recipe.pii is None:
+        return ()
+    known.note_unknown(recipe.pii.allow, ("pii", "allow"))
+    return tuple(name for name in written if name not in recipe.pii.allow)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.expectations import Expected
+from beam_pipelines.analysis.personal.scan import scan_batch
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
@@ -32,6 +33,7 @@ from beam_pipelines.transforms.compared_columns import (
     equal_columns,
     leak_columns,
     near_columns,
+    scanned_columns,
     time_column,
 )
 from beam_pipelines.transforms.equal_rows import TIME, hash_name, hash_values
@@ -108,6 +110,7 @@ class SelectPlan(PickledOnce):
       leaks: the columns of each hash of ``leaks``, which chunks get as their last columns.
       time: the column of ``leaks`` that chunks get as ``TIME``, or ``None``.
       near: name -> column of similar values that chunks get by this name.
+      scanned: columns in which personal data are looked for.
     """
 
     filter: Expression | None
@@ -124,6 +127,7 @@ class SelectPlan(PickledOnce):
     leaks: tuple[tuple[str, ...], ...] = ()
     time: str | None = None
     near: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    scanned: tuple[str, ...] = ()
 
     @property
     def compared(self) -> int:
@@ -152,6 +156,7 @@ class SelectPlan(PickledOnce):
             leaks=(),
             time=None,
             near={},
+            scanned=(),
         ).numbered()
 
 
@@ -194,6 +199,7 @@ def plan_select(
     leaks = leak_columns(recipe, written, known)
     time = time_column(recipe, known)
     near = near_columns(recipe, known)
+    scanned = scanned_columns(recipe, written, known)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
@@ -216,6 +222,7 @@ def plan_select(
         leaks,
         time,
         near,
+        scanned,
     )
 
 
@@ -433,8 +440,9 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
             batch = _append(batch, TIME, rows.column(plan.time))
         for name, column in plan.near.items():
             batch = _append(batch, name, _comparable(rows.column(column), column, plan.limits))
+    personal = scan_batch(rows.select(plan.scanned)) if plan.scanned else ()
     counts = add_counts(chunk.counts, {"filtered": filtered})
-    return chunk._replace(batch=batch, counts=counts, pieces=pieces)
+    return chunk._replace(batch=batch, counts=counts, pieces=pieces, personal=personal)
 
 
 def _comparable(column: pa.Array, name: str, limits: Limits) -> pa.Array:

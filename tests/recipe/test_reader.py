@@ -37,6 +37,7 @@ from beam_pipelines.recipe.model import (
 from beam_pipelines.recipe.near import Near
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
+from beam_pipelines.recipe.pii import Pii
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
@@ -714,6 +715,7 @@ SECTIONS = {
     "Duplicates": Duplicates,
     "Near duplicates": Near,
     "Leaks": Leaks,
+    "Personal data": Pii,
     "Limits": Limits,
     "Output": Output,
 }

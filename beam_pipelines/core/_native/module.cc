@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arrow.h"
+#include "characters.h"
 #include "column.h"
 #include "crc32.h"
 #include "crc32c.h"
@@ -160,6 +161,28 @@ PyObject* py_similarities(PyObject*, PyObject* arguments) {
     found = out.release(size);
   });
   return done ? export_array("g", left.array->length, found) : nullptr;
+}
+
+// Takes an array of texts and an array of 256 weights.
+PyObject* py_sum_weights(PyObject*, PyObject* arguments) {
+  PyObject *pair, *weights_pair;
+  Imported texts, weights;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &pair, &PyTuple_Type, &weights_pair) || !import_pair(pair, &texts) ||
+      !import_pair(weights_pair, &weights)) {
+    return nullptr;
+  }
+  Memory sums;
+  const bool done = run([&] {
+    if (std::strcmp(weights.schema->format, "L") != 0 || weights.array->length != 256 || weights.array->null_count > 0) {
+      throw InvalidData("found other weights than one for each byte");
+    }
+    const auto* table = static_cast<const uint64_t*>(weights.array->buffers[1]) + weights.array->offset;
+    const size_t size = static_cast<size_t>(texts.array->length) * sizeof(uint64_t);
+    Buffer out(size);
+    sum_weights(read_column(*texts.schema, *texts.array, "", 0, texts.array->length), table, reinterpret_cast<uint64_t*>(out.data()));
+    sums = out.release(size);
+  });
+  return done ? export_array("L", texts.array->length, sums) : nullptr;
 }
 
 // The fingerprint of one text, without Arrow: a serving process hashes single values.
@@ -570,6 +593,7 @@ PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines.core._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
     {"fingerprints", py_fingerprints, METH_VARARGS, "fingerprints(texts): see beam_pipelines.core._native."},
+    {"sum_weights", py_sum_weights, METH_VARARGS, "sum_weights(texts, weights): see beam_pipelines.core._native."},
     {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},
     {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
     {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},

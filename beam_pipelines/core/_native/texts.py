@@ -33,6 +33,30 @@ def fingerprint(text: bytes) -> int:
     return number
 
 
+def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Adds up the weights of the bytes of each text, modulo 2**64.
+
+    Args:
+      texts: n values of a string or binary type, large or not.
+      weights: uint64[256], of each byte.
+
+    Returns:
+      uint64[n], read-only; 0 for a null.
+
+    Raises:
+      TypeError: the values are of another type.
+      ValueError: buffers that contradict themselves.
+    """
+    texts.validate()
+    table = pa.array(weights).__arrow_c_array__()
+    try:
+        pair = _kernels.sum_weights(texts.__arrow_c_array__(), table)
+    except TypeError:
+        raise TypeError(f"texts: found {texts.type}, expected a binary or string array") from None
+    sums: npt.NDArray[np.uint64] = imported(pair).to_numpy()
+    return sums
+
+
 def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64]:
     """Hashes bands of MinHash signatures, as ``core/shingles.py`` does.
 

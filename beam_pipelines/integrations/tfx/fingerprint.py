@@ -46,6 +46,9 @@ def fingerprint_of(plan: Plan) -> str:
     if plan.recipe.expect or plan.recipe.leaks:
         checks = repr((plan.recipe.expect, plan.recipe.leaks))
         digest.update(hashlib.sha256(checks.encode()).digest())
+    if plan.recipe.pii is not None:
+        checks = repr(plan.recipe.pii)
+        digest.update(hashlib.sha256(checks.encode()).digest())
     for name in sorted(plan.sources):
         paths = sorted(set(_paths(plan.sources[name])))
         digest.update(f"{name}: {len(paths)}\n".encode())

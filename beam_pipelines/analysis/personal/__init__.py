@@ -1,0 +1,1 @@
+"""Finds twelve kinds of personal data in columns."""

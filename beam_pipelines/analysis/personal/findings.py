@@ -1,0 +1,116 @@
+"""Findings about columns that have personal data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from beam_pipelines.analysis.expectations import Place
+from beam_pipelines.analysis.personal.scan import Seen, kind_of, least_of
+from beam_pipelines.core.formatting import show_share
+
+_SHOWN_KIND = {
+    "email": "e-mail addresses",
+    "phone": "phone numbers",
+    "iban": "IBANs",
+    "card": "card numbers",
+    "ip_address": "IP addresses",
+    "mac_address": "MAC addresses",
+    "us_ssn": "US social security numbers",
+    "german_tax_id": "German tax numbers",
+    "uk_nino": "UK national insurance numbers",
+    "passport": "passport numbers",
+    "coordinates": "coordinates",
+    "person_name": "names of persons",
+}
+
+
+class Personal(NamedTuple):
+    """Personal data of one kind in one column.
+
+    Attributes:
+      column, kind: what was found.
+      action: of the recipe.
+      rows: rows that were looked at.
+      found: rows that have such a value.
+      place: of the first of them.
+      first: where it is, in files.
+    """
+
+    column: str
+    kind: str
+    action: str
+    rows: int
+    found: int
+    place: Place
+    first: str = ""
+
+    @property
+    def stops(self) -> bool:
+        """Whether it stops the run."""
+        return self.action == "error"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns its entry of the manifest, which has no value."""
+        return {
+            "column": self.column,
+            "kind": self.kind,
+            "action": self.action,
+            "rows": self.rows,
+            "found": self.found,
+            "first": self.first,
+        }
+
+
+def find_personal(
+    chunks: Iterable[tuple[tuple[int, int], Sequence[Sequence[Any]]]], rows: int, action: str
+) -> tuple[Personal, ...]:
+    """Decides which columns have personal data.
+
+    A test finds them if enough of the values with its shape are right: of random numbers of 16
+    digits every tenth has the check digit of a card number, and of card numbers all have it.
+
+    Args:
+      chunks: address and ``Seen`` of each chunk, in any order.
+      rows: rows that were looked at.
+      action: of the recipe.
+
+    Returns:
+      The findings, ordered by column and kind.
+    """
+    shaped: dict[tuple[str, int], int] = {}
+    right: dict[tuple[str, int], int] = {}
+    first: dict[tuple[str, int], Place] = {}
+    for address, pieces in chunks:
+        for seen in (Seen(*piece) for piece in pieces):
+            key, place = (seen.column, seen.test), Place(*address, seen.first)
+            shaped[key] = shaped.get(key, 0) + seen.shaped
+            right[key] = right.get(key, 0) + seen.right
+            if seen.right:
+                first[key] = min(first.get(key, place), place)
+    found: dict[tuple[str, str], Personal] = {}
+    for (column, test), count in right.items():
+        if not count or count < least_of(test) * shaped[column, test]:
+            continue
+        kind = kind_of(test)
+        new = Personal(column, kind, action, rows, count, first[column, test])
+        before = found.get((column, kind), new._replace(found=0))
+        found[column, kind] = new._replace(
+            found=count + before.found, place=min(new.place, before.place)
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def show_personal(entry: Mapping[str, Any]) -> str:
+    """Returns what was found, of an entry of a manifest."""
+    found, rows = entry["found"], entry["rows"]
+    return (
+        f"column '{entry['column']}' has {_SHOWN_KIND[entry['kind']]} in {found:,} of {rows:,} "
+        f"rows ({show_share(found, rows)}); the first is in {entry['first']}"
+    )
+
+
+def warnings_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the personal data that were found in a dataset."""
+    for entry in manifest.get("personal", ()):
+        yield f"pii: {show_personal(entry)}"
