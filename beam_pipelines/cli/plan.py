@@ -89,11 +89,13 @@ def plan(
     from beam_pipelines.pipeline.estimate import limits, make_scale
     from beam_pipelines.pipeline.planning import plan as make_plan
     from beam_pipelines.pipeline.preview import make_preview
+    from beam_pipelines.pipeline.private import values_hidden
 
     planned = make_plan(
         recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
     )
-    preview = make_preview(planned)
+    with values_hidden(planned.recipe):
+        preview = make_preview(planned)
     scale = make_scale(planned, preview, assume_bytes)
     document = {
         "plan": plan_document(planned),

@@ -58,6 +58,7 @@ def preview(
     memory.pause_garbage_collection()
     from beam_pipelines.pipeline import planning
     from beam_pipelines.pipeline.first_rows import first_rows
+    from beam_pipelines.pipeline.private import values_hidden
 
     memory.resume_garbage_collection()
     plan = planning.plan(
@@ -67,7 +68,8 @@ def preview(
         input_roots=input_root,
         encode=encode,
     )
-    found = first_rows(plan, number)
+    with values_hidden(plan.recipe):
+        found = first_rows(plan, number)
     if form == "json":
         answer(form, _document(found), ())
         return

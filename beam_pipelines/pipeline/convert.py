@@ -47,6 +47,7 @@ from beam_pipelines.pipeline.output_folder import (
     scratch_folder,
 )
 from beam_pipelines.pipeline.plan import Plan, store_lists, without_encodings
+from beam_pipelines.pipeline.private import values_hidden
 from beam_pipelines.pipeline.resume import (
     check_finished,
     clear_temporary,
@@ -345,6 +346,7 @@ def _run(
             with (
                 graph_builder(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH)),
                 show_progress(log, plan.base.size_bytes, options.quiet, state=state),
+                values_hidden(plan.recipe),
                 _changed_input_named(plan),
             ):
                 return run_module.run(

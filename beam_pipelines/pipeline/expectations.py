@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from beam_pipelines.analysis.expectations import Judged, Repeats, found_of, judge, show_condition
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import DataError, mask
-from beam_pipelines.core.formatting import shorten
-from beam_pipelines.pipeline.offending_rows import FoundRow, RangeReader, write_rows
+from beam_pipelines.core.private import HIDDEN
+from beam_pipelines.pipeline.offending_rows import FoundRow, RangeReader, show_found, write_rows
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 
 # Under rejected/ of a description. No source is called so.
 FAILING = "_expectations.jsonl"
-_SHOWN_VALUE = 100
 
 
 def judge_rows(
@@ -115,13 +114,13 @@ def _failing_rows(plan: Plan, judged: Sequence[Judged]) -> Iterator[dict[str, An
                 "source": plan.recipe.base,
                 "file": mask(row.position.file),
                 "position": row.position.place,
-                "reason": f"found {_values(row)}, expected {each.rule.sql}",
+                "reason": f"found {_values(row, plan.recipe.private)}, expected {each.rule.sql}",
                 "text": row.position.text,
             }
 
 
-def _values(row: FoundRow) -> str:
+def _values(row: FoundRow, private: Collection[str]) -> str:
     return ", ".join(
-        f"{name}: {'null' if value is None else shorten(repr(value), _SHOWN_VALUE)}"
+        f"{name}: {HIDDEN if name in private else show_found(value)}"
         for name, value in row.values.items()
     )

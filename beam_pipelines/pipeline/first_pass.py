@@ -76,7 +76,7 @@ class ReadSplits(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
-        reject = plan.recipe.on_error.reject > 0
+        reject = plan.recipe.rejects
         drops = plan.recipe.duplicates is not None and plan.recipe.duplicates.drops
         sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
@@ -388,7 +388,7 @@ class FirstPass(beam.PTransform):
         return FirstPassOutputs(result, spilled, encoder)
 
     def _count_right_sources(self) -> CountRightSources:
-        folders, rejects = self.folders, self.plan.recipe.on_error.reject > 0
+        folders, rejects = self.folders, self.plan.recipe.rejects
         return CountRightSources(
             self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right")
         )

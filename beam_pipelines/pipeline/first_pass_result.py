@@ -38,6 +38,7 @@ from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectation
 from beam_pipelines.pipeline.leaks import locate_leaks, stop_on_leaks
 from beam_pipelines.pipeline.personal import check_personal, locate_personal
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.private import without_private
 from beam_pipelines.pipeline.sampled_classes import describe_sampled
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run
@@ -195,6 +196,7 @@ def _described(
     classes, rule = plan.labels.get(name or "", ()), plan.recipe.leaks
     label = LabelColumn(name, classes, plan.statistics.weight, None if rule is None else rule.bound)
     encode = load_fitted(plan.encode, fitting.fitted)
+    encode, samples, encoded = without_private(plan.recipe, encode, samples, encoded)
     return describe_sample(encode, plan.recipe.split.names, samples, encoded, label)
 
 

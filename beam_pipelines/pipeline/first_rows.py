@@ -9,18 +9,20 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.labels import vocabulary_labels
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import fitted_on, join_indexes
+from beam_pipelines.pipeline.private import private_features
 from beam_pipelines.pipeline.row_chain import split_rows
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
@@ -115,7 +117,7 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
     if plan.encode.reads:
         notes.append(f"encodings are fitted on {kept:,} rows only, so that values differ")
     return FirstRows(
-        tuple(_rows(chunks, numbers, encode)),
+        tuple(_rows(chunks, numbers, encode, private_features(plan.recipe, encode.chains))),
         _inputs(encode),
         {**_labels(encode), **plan.labels},
         num_read,
@@ -134,7 +136,7 @@ def _to_fit_on(encode: EncodePlan, chunks: list[Chunk], notes: list[str]) -> lis
 
 def _head(plan: Plan) -> Iterator[Chunk]:
     """Yields chunks of the base source, from its beginning."""
-    source, reject = plan.base, plan.recipe.on_error.reject > 0
+    source, reject = plan.base, plan.recipe.rejects
     for byte_range in source.ranges:
         head = _cut(source, byte_range)
         states: dict[str, bytes] = {}
@@ -174,14 +176,20 @@ def _first(chunks: list[Chunk], number: int) -> tuple[list[tuple[int, int]], lis
 
 
 def _rows(
-    chunks: list[Chunk], numbers: list[tuple[int, int]], encode: EncodePlan
+    chunks: list[Chunk],
+    numbers: list[tuple[int, int]],
+    encode: EncodePlan,
+    private: Collection[str],
 ) -> Iterator[ShownRow]:
     encoded: dict[int, pa.RecordBatch] = {}
     for index, place in numbers:
         chunk = chunks[index]
         if index not in encoded:
             encoded[index] = encode_batch(encode, chunk.batch, chunk.path)
-        yield ShownRow(chunk.split, _values(chunk.batch, place), _values(encoded[index], place))
+        raw, made = (_values(batch, place) for batch in (chunk.batch, encoded[index]))
+        for row in (raw, made):
+            row.update(dict.fromkeys(row.keys() & set(private), HIDDEN))
+        yield ShownRow(chunk.split, raw, made)
 
 
 def _values(batch: pa.RecordBatch, place: int) -> dict[str, Any]:

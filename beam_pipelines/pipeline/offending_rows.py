@@ -28,6 +28,7 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
@@ -177,7 +178,7 @@ class RangeReader:
 
     def __init__(self, plan: Plan) -> None:
         self.read_bytes = 0
-        self._reject = plan.recipe.on_error.reject > 0
+        self._reject = plan.recipe.rejects
         row = pa.field(ROW, pa.int64())
         self._plan = dataclasses.replace(
             plan,
@@ -289,8 +290,9 @@ class RangeReader:
                         offending_rows(column, key.type, features[key.feature], domains)
                     ):
                         value, row = column[int(place)].as_py(), int(rows[place])
-                        shown = show_found(value)
                         expected = "a value" if value is None else reasons[key].expected
+                        is_private = key.feature in self._plan.recipe.private
+                        shown = HIDDEN if is_private else show_found(value)
                         hit = _Hit(key, row, f"found {shown}, expected {expected}")
                         # A join may have made several rows of one.
                         if all(other.row != row for other in found[key]):

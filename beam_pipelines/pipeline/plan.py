@@ -17,6 +17,7 @@ from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.contract import read_contract, read_policy
 from beam_pipelines.pipeline.plan_description import describe_plan
 from beam_pipelines.pipeline.plan_sources import check_date, plan_source_of
+from beam_pipelines.pipeline.private import check_private, values_hidden
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
@@ -35,6 +36,7 @@ from beam_pipelines.transforms.group_plan import (
 )
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
+from beam_pipelines.transforms.protect import with_fingerprints
 from beam_pipelines.transforms.reject import Checks
 from beam_pipelines.transforms.rename import Names, rename_schema, rename_sparse
 from beam_pipelines.transforms.select import SelectPlan, plan_select
@@ -188,8 +190,12 @@ def make_plan(
       RecipeProblems: every problem that can be found before the data are read.
       DataError: a file cannot be read.
     """
-    with only_below(input_roots):
-        return _make_plan(recipe, contract, {} if planned is None else planned)
+    with only_below(input_roots), values_hidden(recipe):
+        protect = with_fingerprints(recipe.protect, recipe.directory)
+        recipe = dataclasses.replace(recipe, protect=protect)
+        plan = _make_plan(recipe, contract, {} if planned is None else planned)
+        check_private(recipe, plan.select, plan.encode)
+        return plan
 
 
 def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePlan]) -> Plan:

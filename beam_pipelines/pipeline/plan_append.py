@@ -29,6 +29,7 @@ from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.storage import files
 from beam_pipelines.storage.input_roots import only_below
+from beam_pipelines.transforms.protect import with_fingerprints
 from beam_pipelines.transforms.split import by_file
 
 # Options of reading, checking and packing; they do not shape the rows.
@@ -92,6 +93,8 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
         recipe = dataclasses.replace(recipe, sequence=Sequences(tuple(sequence["features"])))
     with only_below(input_roots):
         recipe_contract = read_contract(recipe)
+        protect = with_fingerprints(recipe.protect, recipe.directory)
+    recipe = dataclasses.replace(recipe, protect=protect)
     _check_recipe(recipe, recipe_contract, manifest, dataset)
     schema_path = files.absolute(files.within(dataset, RAW_SCHEMA))
     contract: bytes = read_schema(schema_path).SerializeToString()

@@ -7,10 +7,10 @@ import datetime
 from collections.abc import Collection
 
 from beam_pipelines.core.errors import Problem, RecipeProblems
+from beam_pipelines.pipeline.private import plan_privately
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sources.unions import plan_union
 from beam_pipelines.storage.input_roots import OutsideRootError
 
@@ -22,9 +22,8 @@ def plan_source_of(source: Source, recipe: Recipe) -> SourcePlan:
         return plan_union(dataclasses.replace(source, limits=recipe.limits), members)
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
     try:
-        return plan_source(
-            dataclasses.replace(source, path=path, limits=recipe.limits), recipe.directory
-        )
+        source = dataclasses.replace(source, path=path, limits=recipe.limits)
+        return plan_privately(source, recipe)
     except OutsideRootError as error:
         raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
 

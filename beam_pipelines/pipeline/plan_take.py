@@ -47,7 +47,7 @@ def _last_range(plan: Plan, limit: int) -> tuple[int, int]:
     """Returns the range of the last row, and its rows to take."""
     left = limit
     number = rows = 0
-    for number, rows in read_leading_ranges(plan.base, plan.recipe.on_error.reject > 0, limit):
+    for number, rows in read_leading_ranges(plan.base, plan.recipe.rejects, limit):
         if rows >= left:
             return number, left
         left -= rows

@@ -69,7 +69,7 @@ def _select(plan: Plan, chunk: Chunk, index_of: IndexOf) -> Chunk:
     for step in plan.joins.steps:
         index = index_of(step, chunk)
         chunk = _add_nulls(chunk, step) if index is None else join_chunk(chunk, step, index)
-    if plan.recipe.on_error.reject:
+    if plan.recipe.rejects:
         return select_good(chunk, plan.checks)[0]
     return select_chunk(chunk, plan.select)
 

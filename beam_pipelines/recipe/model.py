@@ -25,6 +25,7 @@ from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.list_nulls import read_list_nulls
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.pii import Pii, read_pii
+from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
@@ -65,6 +66,7 @@ class Source:
       union: the sources whose rows are those of this one, or ``None``.
       keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
         becomes of them (not part of the hash).
+      private: columns of the recipe whose values no message shows, which planning puts here.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Source:
     union: Union | None = dataclasses.field(default=None, metadata={"omitted": True})
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
     keeps_steps: bool = dataclasses.field(default=False, compare=False)
+    private: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property
     def reads_all(self) -> bool:
@@ -312,6 +315,9 @@ class Recipe:
     derive: Mapping[str, str] = recipe_key(
         read_mapping, {}, "none", "New column: SQL expression, in order; each sees those above it."
     )
+    protect: Mapping[str, Protection] = recipe_key(
+        read_protect, {}, "none", "What becomes of values before all below sees them.", omitted=True
+    )
     drop: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns to leave out, after derive."
     )
@@ -409,3 +415,13 @@ class Recipe:
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
     lines: Lines = dataclasses.field(default=Lines(), compare=False, repr=False)
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """Columns whose values no message, statistic or report shows."""
+        return (*self.protect, *(self.pii.allow if self.pii else ()))
+
+    @property
+    def rejects(self) -> bool:
+        """Whether bad rows are gathered, to allow or to hide them."""
+        return self.on_error.reject > 0 or bool(self.private)

@@ -114,7 +114,11 @@ class RowDropper:
         places = dict(zip(wanted, found, strict=True))
         for row, number, reason in zip(rows.tolist(), numbers.tolist(), reasons, strict=True):
             place = places[number]
-            text = place.text or (shown_row(_shown(batch.slice(row, 1))) if place.place else "")
+            text = (
+                ""
+                if self.base.source.private
+                else place.text or (shown_row(_shown(batch.slice(row, 1))) if place.place else "")
+            )
             yield Rejected(
                 self.base.source.name, place.file, place.place, self.column, reason, text
             )

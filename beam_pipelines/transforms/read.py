@@ -14,6 +14,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import ROW, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
+from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.cell_sizes import LargeCell, large_cell
 from beam_pipelines.sources.format import (
@@ -66,8 +67,10 @@ def read_range(
         if rows.batch.num_rows or rows.rejected:
             if waiting is not None:
                 yield waiting
-            waiting = _chunk(byte_range, 0 if waiting is None else waiting.part + 1, rows)
-    yield (waiting or _chunk(byte_range, 0, Rows(empty_batch(plan.schema))))._replace(crc32c=crc32c)
+            part = 0 if waiting is None else waiting.part + 1
+            waiting = _chunk(byte_range, part, rows, plan.source.private)
+    waiting = waiting or _chunk(byte_range, 0, Rows(empty_batch(plan.schema)), ())
+    yield waiting._replace(crc32c=crc32c)
 
 
 def _read_rows(
@@ -223,11 +226,10 @@ def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         )
 
 
-def _chunk(byte_range: ByteRange, part: int, rows: Rows) -> Chunk:
+def _chunk(byte_range: ByteRange, part: int, rows: Rows, private: Sequence[str]) -> Chunk:
     counts = {"read": rows.batch.num_rows, "rejected": len(rows.rejected)}
-    return Chunk(
-        byte_range.number, part, rows.batch, counts, rows.rejected, path=byte_range.file.path
-    )
+    rejected = tuple(hide_row(row, private) for row in rows.rejected)
+    return Chunk(byte_range.number, part, rows.batch, counts, rejected, path=byte_range.file.path)
 
 
 def read_table(

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
+from beam_pipelines.core.private import hide_row
 from beam_pipelines.encodings.apply import UnencodableError, check_encodable
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
@@ -252,6 +253,9 @@ class _SelectOrReject(beam.DoFn):
                 )
                 for place, (row, error) in zip(places, bad.items(), strict=True)
             )
+            if private := self._base.source.private:
+                # An expression of any column may see private values.
+                rows = (hide_row(row._replace(column=""), private) for row in rows)
             selected = selected._replace(rejected=(*selected.rejected, *rows))
         yield selected
 

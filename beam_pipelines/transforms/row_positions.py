@@ -44,6 +44,12 @@ class RowPositions:
           range_number: of the source.
           rows: ascending row numbers, from 0, among the readable rows of the range.
         """
+        found = self._find(range_number, rows)
+        if self._plan.source.private:
+            return [place._replace(text="") for place in found]
+        return found
+
+    def _find(self, range_number: int, rows: Sequence[int]) -> list[Position]:
         byte_range = self._plan.ranges[range_number]
         format_ = format_of(self._plan)
         if byte_range.members == (0, 0) or format_.is_file_a_row:

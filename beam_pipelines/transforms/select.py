@@ -25,6 +25,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, find_row, parse_expression
@@ -43,6 +44,7 @@ from beam_pipelines.transforms.expect import (
     plan_expectations,
     unique_arguments,
 )
+from beam_pipelines.transforms.protect import protect_batch, protected_schema
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.split_key import SplitKey
 
@@ -97,6 +99,7 @@ class SelectPlan(PickledOnce):
     Attributes:
       filter: the condition, or ``None``.
       derive: new columns, in order.
+      protect: columns whose values are replaced after that.
       schema: the columns after selection, including those that only the split needs. The split
         removes these.
       key: what the column ``SPLIT_KEY`` gets, or ``None``.
@@ -128,6 +131,7 @@ class SelectPlan(PickledOnce):
     time: str | None = None
     near: Mapping[str, str] = dataclasses.field(default_factory=dict)
     scanned: tuple[str, ...] = ()
+    protect: Mapping[str, Protection] = dataclasses.field(default_factory=dict)
 
     @property
     def compared(self) -> int:
@@ -191,6 +195,9 @@ def plan_select(
         if any(f"column '{other}'" in problems[before].message for other in broken):
             del problems[before]  # it is right but for a column that could not be derived
         broken.add(name)
+    if not broken:
+        protected = protected_schema(recipe.protect, empty.schema, problems)
+        empty = pa.RecordBatch.from_pylist([], schema=protected)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     expected = () if broken else plan_expectations(recipe.expect, empty, problems)
     written = tuple(schema_after_split(recipe, kept).names)
@@ -223,6 +230,7 @@ def plan_select(
         time,
         near,
         scanned,
+        recipe.protect,
     )
 
 
@@ -388,6 +396,7 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
         left = _append(left, SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
         left = _append(left, expression.name, _evaluate(left, expression))
+    left = protect_batch(plan.protect, left) if plan.protect else left
     for column, found in first_damage(left, plan.images, plan.limits).values():
         raise DamagedImageError(found, column)
     return left, batch.num_rows - left.num_rows

@@ -74,6 +74,8 @@ SHUFFLED = SOURCE_ORDER.replace("shuffle: false", "shuffle: true")
 BROADCAST = f"""{SOURCES}
 join:
   - {{source: shops, on: [shop, day], prefix: shop_, strategy: broadcast}}
+protect: {{comment: {{mask: 2}}}}
+pii: {{allow: [user]}}
 split: {{train: 0.5, eval: 0.5}}
 statistics: {{weight: day}}
 output: {{num_shards: 2, shuffle: false, compression: zlib, shards_multiple_of: 2}}

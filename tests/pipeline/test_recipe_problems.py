@@ -102,12 +102,12 @@ def test_columns_of_joins_keep_their_numbers(folder: pathlib.Path) -> None:
 
 def test_files_are_looked_at_once(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another look for problems reads no source again."""
-    from beam_pipelines.pipeline import plan_sources
+    from beam_pipelines.pipeline import private
 
     seen = []
-    real = plan_sources.plan_source
+    real = private.plan_source
     monkeypatch.setattr(
-        plan_sources,
+        private,
         "plan_source",
         lambda source, folder: seen.append(source.name) or real(source, folder),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ class StatisticsPlan(PickledOnce):
       lists: list columns that are feature lists: each value is a step, and may be null.
       features: columns whose values are counted; empty: all. Of others only their presence and
         number of values are.
+      private: columns whose values are not counted, whatever ``features`` says.
       sample: share of the rows whose values are counted; ``None``: all.
       cross: pairs of number columns that are compared, each in order of the names.
       composites: sparse and weighted features of the recipe's schema, whose rows are counted.
@@ -40,10 +42,11 @@ class StatisticsPlan(PickledOnce):
     composites: tuple[Composite, ...] = ()
     sample: float | None = None
     cross: tuple[tuple[str, str], ...] = ()
+    private: tuple[str, ...] = ()
 
     def counts(self, column: str) -> bool:
         """Whether the values of a column are counted."""
-        return not self.features or column in self.features
+        return column not in self.private and (not self.features or column in self.features)
 
 
 def plan_statistics(
@@ -62,6 +65,7 @@ def plan_statistics(
         feature list.
     """
     wanted, problems = recipe.statistics, []
+    allowed = recipe.pii.allow if recipe.pii else ()
     if wanted.weight is not None:
         problems += _check(
             schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column"
@@ -78,6 +82,12 @@ def plan_statistics(
         for column in pair:
             path = ("statistics", "cross", index)
             problems += _check(schema, path, column, _has_numbers, "a column of numbers")
+    shown = (wanted.weight, *wanted.slice_by, *itertools.chain(*wanted.cross))
+    problems += [
+        Problem(("statistics",), f"found '{name}', whose values 'pii: {{allow: …}}' hides.")
+        for name in allowed
+        if name in shown
+    ]
     problems += [
         Problem(
             ("sequence",),
@@ -100,6 +110,7 @@ def plan_statistics(
         composites_in(expected),
         wanted.sample,
         wanted.cross,
+        allowed,
     )
 
 

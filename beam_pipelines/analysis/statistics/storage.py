@@ -74,7 +74,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "composites", "sample", "cross"):
+    for name in ("features", "composites", "sample", "cross", "private"):
         if not stored[name]:
             del stored[name]
     metadata = {
@@ -276,6 +276,7 @@ def _plan(facts: Facts) -> StatisticsPlan:
         tuple(map(_composite, facts.get("composites", ()))),
         facts.get("sample"),
         tuple((x, y) for x, y in facts.get("cross", ())),
+        tuple(facts.get("private", ())),
     )
 
 

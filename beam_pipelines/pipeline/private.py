@@ -1,0 +1,169 @@
+"""Private columns: those that the recipe allows personal data in."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.private import HIDDEN, hide_found
+from beam_pipelines.encodings.plan import Chain, EncodePlan, needs_fit
+from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sql.aggregates import Condition
+from beam_pipelines.transforms.select import SelectPlan
+
+# Aggregates whose result is a value of a row.
+_VALUES = ("min", "max")
+
+
+@contextlib.contextmanager
+def values_hidden(recipe: Recipe) -> Iterator[None]:
+    """Raises errors of the body, without values of private columns.
+
+    A worker or planner cannot tell whose value a message has.
+    """
+    try:
+        yield
+    except DataError as error:
+        if not recipe.private:
+            raise
+        raise DataError(hide_found(str(error))) from None
+    except RecipeProblems as error:
+        if not recipe.private:
+            raise
+        raise RecipeProblems([_without_value(each) for each in error.problems]) from None
+
+
+def _without_value(problem: Problem) -> Problem:
+    """Returns a problem of planning without values of the sampled rows."""
+    source, option = problem.path[:1], problem.path[2:3]
+    before, found, _ = problem.message.partition("found ")
+    if source != ("sources",) or option in ((), ("path",)) or not found:
+        return problem
+    message = (
+        f"{before}found {HIDDEN}, expected one that fits the others. Declare the column's type "
+        "with 'types', or what means null with 'nulls'"
+    )
+    return problem._replace(message=message)
+
+
+def plan_privately(source: Source, recipe: Recipe) -> SourcePlan:
+    """Plans a source whose messages do not show values of private columns.
+
+    What planning decided has no examples of values.
+
+    Args:
+      source: with the paths to read.
+      recipe: as it is.
+    """
+    private = private_names(recipe)
+    plan = plan_source(dataclasses.replace(source, private=private), recipe.directory)
+    if not private:
+        return plan
+    decisions = tuple(decision.split("  # such as ")[0] for decision in plan.decisions)
+    return dataclasses.replace(plan, decisions=decisions)
+
+
+def private_names(recipe: Recipe) -> tuple[str, ...]:
+    """Returns all names that sources may have for private columns."""
+    old = {new: name for name, new in recipe.rename.items()}
+    names = {*recipe.private, *(old.get(name, name) for name in recipe.private)}
+    prefixes = [join.prefix for join in recipe.join if join.prefix]
+    cut = {name.removeprefix(prefix) for name in names for prefix in prefixes}
+    return tuple(sorted(names | cut))
+
+
+def private_features(recipe: Recipe, chains: Sequence[Chain]) -> set[str]:
+    """Returns the private columns, and the features made of them."""
+    private = set(recipe.pii.allow if recipe.pii else ())
+    for chain in chains:
+        if private & set(chain.inputs):
+            private.add(chain.name)
+    return private
+
+
+def check_private(recipe: Recipe, select: SelectPlan, encode: EncodePlan) -> None:
+    """Checks that nothing stores values of private columns outside the shards.
+
+    Raises:
+      RecipeProblems: an encoding is fitted on them, or the manifest would have their values, as
+        classes, times, or the least or largest in an expectation.
+    """
+    problems = [*_fitted(recipe, encode), *_extremes(recipe, select)]
+    allowed = set(recipe.pii.allow if recipe.pii else ())
+    for path, names in _shown_columns(recipe).items():
+        for name in allowed.intersection(names):
+            message = f"found '{name}', whose values 'pii: {{allow: …}}' hides. 'protect' them"
+            problems.append(Problem(path, message))
+    if problems:
+        raise RecipeProblems(problems)
+
+
+def _fitted(recipe: Recipe, encode: EncodePlan) -> Iterator[Problem]:
+    """Yields the encodings that are fitted on private columns."""
+    private = private_features(recipe, encode.chains)
+    for chain in encode.chains:
+        for step in chain.steps:
+            if needs_fit(step) and private & set(chain.inputs):
+                message = (
+                    f"found '{step.kind}' of a column that 'pii: {{allow: …}}' names: its values "
+                    "would be stored with the encodings. Take 'hash_bucket', or 'protect' them"
+                )
+                yield Problem(("encode", chain.name), message)
+
+
+def _extremes(recipe: Recipe, select: SelectPlan) -> Iterator[Problem]:
+    """Yields the expectations whose result is a value of a private column."""
+    allowed = set(recipe.pii.allow if recipe.pii else ())
+    for index, expected in enumerate(select.expected):
+        condition = expected.condition
+        if isinstance(condition, Condition) and allowed & set(condition.columns):
+            for call in condition.calls:
+                if call.name in _VALUES:
+                    message = (
+                        f"found {call.name} with a column that 'pii: {{allow: …}}' names: its "
+                        "value would be shown. Write a condition of rows"
+                    )
+                    yield Problem(("expect", index, "column"), message)
+
+
+def _shown_columns(recipe: Recipe) -> dict[tuple[str, str], tuple[str | None, ...]]:
+    """Returns the columns with values that the manifest has, by their keys."""
+    found: dict[tuple[str, str], tuple[str | None, ...]] = {
+        ("split", "stratify"): recipe.split.stratify
+    }
+    if recipe.sample is not None:
+        found["sample", "by"] = (recipe.sample.by or recipe.label,)
+    if recipe.leaks is not None:
+        found["leaks", "time"] = (recipe.leaks.time,)
+    return found
+
+
+def without_private(
+    recipe: Recipe, encode: EncodePlan, raw: Sequence[Chunk], encoded: Sequence[Chunk]
+) -> tuple[EncodePlan, Sequence[Chunk], Sequence[Chunk]]:
+    """Returns encodings and sampled rows without private columns.
+
+    Args:
+      recipe: as it is.
+      encode: the encodings.
+      raw, encoded: sampled rows before and after encoding.
+    """
+    private = private_features(recipe, encode.chains)
+    if not private:
+        return encode, raw, encoded
+    chains = tuple(chain for chain in encode.chains if chain.name not in private)
+    return (
+        dataclasses.replace(encode, chains=chains),
+        [_without(chunk, private) for chunk in raw],
+        [_without(chunk, private) for chunk in encoded],
+    )
+
+
+def _without(chunk: Chunk, names: set[str]) -> Chunk:
+    left = [name for name in chunk.batch.schema.names if name not in names]
+    return chunk._replace(batch=chunk.batch.select(left))

@@ -1,0 +1,104 @@
+"""The recipe's key for columns whose values are protected."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from beam_pipelines.recipe.keys import check_known
+from beam_pipelines.recipe.values import Reader, Value, read_choice, read_integer, read_text
+from beam_pipelines.recipe.yaml import Scalar
+
+KEYED_HASH, MASK, TRUNCATE, DROP = "keyed_hash", "mask", "truncate", "drop"
+# A key that is in an environment variable.
+ENVIRONMENT = "env:"
+_KINDS = (KEYED_HASH, MASK, TRUNCATE, DROP)
+_EXAMPLE = "mask, drop, {keyed_hash: env:NAME}, {truncate: 3} or {mask: 4}"
+_read_kind = read_choice(_KINDS)
+_read_size = read_integer(0, 1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Protection:
+    """What becomes of the values of a column.
+
+    Attributes:
+      kind: ``keyed_hash``, ``mask``, ``truncate`` or ``drop``.
+      key: of ``keyed_hash``: ``env:`` and a variable's name, or a path. Not the key itself.
+      bits: of ``keyed_hash``: 64 or 128.
+      size: characters that ``mask`` leaves at the end and ``truncate`` at the beginning; of a
+        float, the decimals that ``truncate`` leaves.
+      fingerprint: of the key, which planning puts here.
+    """
+
+    kind: str
+    key: str = ""
+    bits: int = 128
+    size: int = 0
+    fingerprint: str = ""
+
+
+def _read_key(value: Value) -> str:
+    text = read_text(value) or ""
+    if text == ENVIRONMENT:
+        value.expected("env: and the name of an environment variable, or the path of a file")
+    return text
+
+
+def _read_hash(value: Value) -> Protection:
+    if not isinstance(value.tree, dict):
+        return Protection(KEYED_HASH, _read_key(value))
+    given = dict(value.items())
+    check_known(given, ["key", "bits"])
+    if "key" not in given:
+        value.wrong("found no 'key', expected one, for example 'key: env:HASH_KEY'.")
+    key = _read_key(given["key"]) if "key" in given else ""
+    bits = read_choice(("64", "128"))(given["bits"]) if "bits" in given else "128"
+    return Protection(KEYED_HASH, key, int(bits or 128))
+
+
+def _read_one(value: Value) -> Protection:
+    if isinstance(value.tree, Scalar):
+        kind = _read_kind(value)
+        if kind in (KEYED_HASH, TRUNCATE):
+            more = "{keyed_hash: env:HASH_KEY}" if kind == KEYED_HASH else "{truncate: 3}"
+            value.expected(f"it with a value, such as {more}")
+        return Protection(kind or DROP)
+    if not isinstance(value.tree, dict) or len(value.tree) != 1:
+        value.expected(_EXAMPLE)
+        return Protection(DROP)
+    ((kind, item),) = value.items()
+    if kind == KEYED_HASH:
+        return _read_hash(item)
+    if kind in (MASK, TRUNCATE):
+        return Protection(kind, size=_read_size(item) or 0)
+    item.wrong_key(f"found '{kind}', expected {_EXAMPLE}.")
+    return Protection(DROP)
+
+
+def _read(value: Value) -> Mapping[str, Protection] | None:
+    if not isinstance(value.tree, dict) or not value.tree:
+        value.expected(f"a mapping, one 'column: protection' a line; {_EXAMPLE}")
+        return None
+    return {name: _read_one(item) for name, item in value.items()}
+
+
+def _mapping(**items: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": items, "additionalProperties": False}
+
+
+_HASH = _mapping(key=read_text.schema, bits={"enum": [64, 128]})
+_ONE = _mapping(
+    keyed_hash={"anyOf": [{"type": "string"}, _HASH]},
+    mask=_read_size.schema,
+    truncate=_read_size.schema,
+)
+read_protect: Reader[Mapping[str, Protection]] = Reader(
+    _read,
+    {
+        "type": "object",
+        "additionalProperties": {"anyOf": [{"enum": [MASK, DROP]}, _ONE]},
+        "minProperties": 1,
+    },
+)

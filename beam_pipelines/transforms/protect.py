@@ -1,0 +1,231 @@
+"""Protects columns: replaces their values before anything else sees them.
+
+The key of ``keyed_hash`` is read where it is needed, by each process. Plans, which cross to
+workers and to engines, have the name of its variable or file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.hashing import sha256_digests
+from beam_pipelines.recipe.protect import (
+    DROP,
+    ENVIRONMENT,
+    KEYED_HASH,
+    MASK,
+    TRUNCATE,
+    Protection,
+)
+from beam_pipelines.storage import files
+
+_BLOCK_BYTES = 64
+_LEAST_KEY_BYTES = 16
+_FINGERPRINT = b"beam-pipelines: fingerprint of a key"
+_MASK = "***"
+_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+def with_fingerprints(protect: Mapping[str, Protection], directory: str) -> dict[str, Protection]:
+    """Returns protections with absolute paths of keys, and their fingerprints.
+
+    Args:
+      protect: of a recipe, by column; of a dataset's recipe with fingerprints.
+      directory: where relative paths start.
+
+    Raises:
+      RecipeProblems: a key is not there, is short, or is another one than the dataset's.
+    """
+    found, problems = {}, []
+    for column, own in protect.items():
+        if own.kind != KEYED_HASH:
+            found[column] = own
+            continue
+        is_variable = own.key.startswith(ENVIRONMENT)
+        where = own.key if is_variable else files.resolve(own.key, directory)
+        try:
+            key = key_of(where)
+        except DataError as error:
+            problems.append(Problem(("protect", column), str(error)))
+            continue
+        fingerprint = hmac.new(key, _FINGERPRINT, "sha256").hexdigest()[:8]
+        if own.fingerprint not in ("", fingerprint):
+            message = (
+                f"found another key in {_shown(where)} than the dataset's values were hashed with, "
+                "expected the same: equal values would have other hashes"
+            )
+            problems.append(Problem(("protect", column), message))
+        found[column] = Protection(KEYED_HASH, where, own.bits, own.size, fingerprint)
+    if problems:
+        raise RecipeProblems(problems)
+    return found
+
+
+@functools.cache
+def key_of(where: str) -> bytes:
+    """Returns the key in an environment variable or file.
+
+    A line end after it is not part of it.
+
+    Args:
+      where: ``env:`` and a name, or a path.
+
+    Raises:
+      DataError: there is none, or it has less than 16 bytes. The message does not have the key.
+    """
+    if where.startswith(ENVIRONMENT):
+        found = os.environb.get(where[len(ENVIRONMENT) :].encode())
+        if found is None:
+            raise DataError(
+                f"found no {_shown(where)}, expected the key of 'keyed_hash' in it, on every "
+                "machine that runs workers. Set it, or name a file"
+            )
+    else:
+        try:
+            found = files.read_bytes(where)
+        except DataError as error:
+            raise DataError(
+                f"found no {_shown(where)}, expected the key of 'keyed_hash' in it"
+            ) from error
+    key = found.rstrip(b"\r\n")
+    if len(key) < _LEAST_KEY_BYTES:
+        raise DataError(
+            f"found {len(key)} bytes in {_shown(where)}, expected a key of at least "
+            f"{_LEAST_KEY_BYTES}, such as the output of 'openssl rand -hex 32'"
+        )
+    return key
+
+
+def _shown(where: str) -> str:
+    if where.startswith(ENVIRONMENT):
+        return f"environment variable {where[len(ENVIRONMENT) :]}"
+    return f"file {where}"
+
+
+def protected_schema(
+    protect: Mapping[str, Protection], schema: pa.Schema, problems: list[Problem]
+) -> pa.Schema:
+    """Returns the columns after protection; notes what is wrong.
+
+    Args:
+      protect: by column.
+      schema: of derived rows.
+      problems: gets unknown columns, and those of a type that cannot be protected so.
+    """
+    fields = []
+    for column in protect:
+        if column not in schema.names:
+            message = f"found column '{column}', which is not there.{nearest(column, schema.names)}"
+            problems.append(Problem(("protect", column), message))
+    for field in schema:
+        own = protect.get(field.name)
+        if own is None:
+            fields.append(field)
+        elif own.kind != DROP:
+            if not _takes(own, field.type):
+                known = "text or floats" if own.kind == TRUNCATE else "text or whole numbers"
+                message = (
+                    f"found {type_name(field.type)} for '{own.kind}', expected {known}; "
+                    "'drop' takes any type"
+                )
+                problems.append(Problem(("protect", field.name), message))
+            is_float = pa.types.is_floating(field.type)
+            fields.append(pa.field(field.name, field.type if is_float else pa.string()))
+    return pa.schema(fields)
+
+
+def _takes(own: Protection, kind: pa.DataType) -> bool:
+    if own.kind == TRUNCATE and pa.types.is_floating(kind):
+        return True
+    return pa.types.is_string(kind) or (own.kind != TRUNCATE and pa.types.is_integer(kind))
+
+
+def protect_batch(protect: Mapping[str, Protection], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Replaces the values of protected columns; nulls stay null.
+
+    Args:
+      protect: by column, checked by ``protected_schema``.
+      batch: of derived rows.
+    """
+    names, arrays = [], []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        own = protect.get(name)
+        if own is not None and own.kind == DROP:
+            continue
+        names.append(name)
+        arrays.append(array if own is None else _PROTECT[own.kind](own, array))
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def keyed_hash(values: pa.Array, key: bytes, bits: int = 128) -> pa.Array:
+    """Returns the first bits of HMAC-SHA256 of each value, in hexadecimal digits.
+
+    Args:
+      values: texts or whole numbers, which hash as their digits; nulls stay null.
+      key: any bytes.
+      bits: 64 or 128.
+    """
+    encoded = values.cast(pa.string()).dictionary_encode()
+    distinct = encoded.dictionary.cast(pa.binary())
+    block = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(
+        _BLOCK_BYTES, b"\0"
+    )
+    inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
+    digests = distinct
+    for pad in (inner, outer):
+        padded = pc.binary_join_element_wise(pa.scalar(pad, pa.binary()), digests, b"")
+        digests = sha256_digests(padded.to_pylist())
+    return _hex(pc.binary_slice(digests, 0, bits // 8)).take(encoded.indices)
+
+
+def _hex(values: pa.Array) -> pa.Array:
+    """Returns binary values of one length as hexadecimal digits."""
+    if not len(values):
+        return pa.array([], pa.string())
+    data = np.frombuffer(data_of(values.cast(pa.large_binary())), np.uint8).reshape(len(values), -1)
+    digits = np.empty((len(values), 2 * data.shape[1]), np.uint8)
+    digits[:, 0::2], digits[:, 1::2] = _DIGITS[data >> 4], _DIGITS[data & 15]
+    fixed = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(digits.shape[1]), len(digits), [None, pa.py_buffer(digits)]
+    )
+    return fixed.cast(pa.binary()).cast(pa.string())
+
+
+def _hashed(own: Protection, array: pa.Array) -> pa.Array:
+    return keyed_hash(array, key_of(own.key), own.bits)
+
+
+def _masked(own: Protection, array: pa.Array) -> pa.Array:
+    texts = array.cast(pa.string())
+    if not own.size:
+        return pc.if_else(texts.is_valid(), _MASK, pa.scalar(None, pa.string()))
+    ends = pc.utf8_slice_codeunits(texts, -own.size)
+    # A text that is not much longer would be left as it is.
+    is_long = pc.greater_equal(pc.utf8_length(texts), 2 * own.size)
+    return pc.binary_join_element_wise(_MASK, pc.if_else(is_long, ends, ""), "")
+
+
+def _truncated(own: Protection, array: pa.Array) -> pa.Array:
+    if pa.types.is_floating(array.type):
+        scale = 10.0**own.size
+        numbers = pc.divide(pc.trunc(pc.multiply(array.cast(pa.float64()), scale)), scale)
+        return numbers.cast(array.type)
+    return pc.utf8_slice_codeunits(array, 0, own.size)
+
+
+_PROTECT: dict[str, Callable[[Protection, pa.Array], pa.Array]] = {
+    KEYED_HASH: _hashed,
+    MASK: _masked,
+    TRUNCATE: _truncated,
+}

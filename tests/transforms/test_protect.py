@@ -1,0 +1,174 @@
+"""Tests of protected columns."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.core.private import hide_found, hide_row
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
+from beam_pipelines.recipe.protect import Protection
+from beam_pipelines.transforms.protect import (
+    key_of,
+    keyed_hash,
+    protect_batch,
+    with_fingerprints,
+)
+from beam_pipelines.transforms.select import select_batch
+
+KEY = "0123456789abcdef-a-key"
+
+
+@given(st.lists(st.none() | st.text()), st.binary(min_size=16, max_size=100))
+def test_hashes_are_hmacs(values: list[str | None], key: bytes) -> None:
+    """They are those of Python's own module; nulls stay null."""
+    expected = [
+        None if value is None else hmac.new(key, value.encode(), "sha256").hexdigest()
+        for value in values
+    ]
+    array = pa.array(values, pa.string())
+    for bits in (64, 128):
+        cut = [value and value[: bits // 4] for value in expected]
+        assert keyed_hash(array, key, bits).to_pylist() == cut
+
+
+def test_numbers_hash_as_their_digits() -> None:
+    """A column of numbers and one of texts have the same hashes."""
+    key = KEY.encode()
+    assert keyed_hash(pa.array([7, None]), key).equals(keyed_hash(pa.array(["7", None]), key))
+
+
+@pytest.mark.parametrize(
+    ("protection", "values", "expected"),
+    [
+        (Protection("mask"), ["abc", "", None], ["***", "***", None]),
+        (Protection("mask", size=2), ["abcdé", "abc", None], ["***dé", "***", None]),
+        (Protection("mask", size=1), [1234, None], ["***4", None]),
+        (Protection("truncate", size=2), ["äöü", "a", None], ["äö", "a", None]),
+        (Protection("truncate", size=1), [48.19, -3.19, None], [48.1, -3.1, None]),
+    ],
+)
+def test_values(protection: Protection, values: list[object], expected: list[object]) -> None:
+    """Masks and the beginnings of values."""
+    batch = pa.record_batch({"a": pa.array(values), "b": pa.array(values)})
+    made = protect_batch({"a": protection, "b": Protection("drop")}, batch)
+    assert made.to_pydict() == {"a": expected}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A table, and a key in a file."""
+    (tmp_path / "d.csv").write_text("user,n\nanna,1\nbob,2\n")
+    (tmp_path / "hash.key").write_text(KEY + "\n")
+    return tmp_path
+
+
+def plan_of(folder: Path, more: str) -> Plan:
+    text = f"name: d\nsources: {{d: d.csv}}\n{more}\n"
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+@pytest.mark.parametrize("key", ["hash.key", "env:BEAM_HASH_KEY"])
+def test_derived_columns_see_values_and_all_others_hashes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """The plan, which crosses to workers, does not have the key."""
+    monkeypatch.setenv("BEAM_HASH_KEY", KEY)
+    plan = plan_of(
+        folder, f"derive: {{size: length(user)}}\nprotect: {{user: {{keyed_hash: {key}}}}}"
+    )
+    batch = pa.record_batch({"user": ["anna"], "n": pa.array([1])})
+    selected, _ = select_batch(plan.select, batch)
+    digest = hmac.new(KEY.encode(), b"anna", "sha256").hexdigest()[:32]
+    assert selected.to_pylist() == [{"user": digest, "n": 1, "size": 4}]
+    assert KEY not in repr(plan)
+    assert plan.statistics is not None
+    stored = from_normalised(normalised(plan.recipe), str(folder))
+    assert recipe_hash(stored) == recipe_hash(plan.recipe)
+    assert stored.protect["user"].fingerprint
+
+
+def test_another_key_is_refused(folder: Path) -> None:
+    """The stored recipe of a dataset has a fingerprint of its key."""
+    protect = with_fingerprints({"user": Protection("keyed_hash", "hash.key")}, str(folder))
+    key_of.cache_clear()
+    assert with_fingerprints(protect, "") == protect
+    key_of.cache_clear()
+    (folder / "hash.key").write_text("another key of some length")
+    with pytest.raises(RecipeProblems, match=r"found another key in file .* expected the same"):
+        with_fingerprints(protect, "")
+
+
+@pytest.mark.parametrize(
+    ("protect", "found"),
+    [
+        ("{user: {keyed_hash: env:NO_SUCH_KEY}}", "found no environment variable NO_SUCH_KEY"),
+        ("{user: {keyed_hash: other.key}}", "found no file .*other.key"),
+        ("{usr: mask}", "found column 'usr', which is not there. Did you mean 'user'"),
+        ("{n: {truncate: 2}}", "found int64 for 'truncate', expected text or floats"),
+    ],
+)
+def test_problems_of_planning(folder: Path, protect: str, found: str) -> None:
+    """Keys that are missing, unknown columns, and types."""
+    with pytest.raises(RecipeProblems, match=found):
+        plan_of(folder, f"protect: {protect}")
+
+
+def test_a_short_key_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has its length."""
+    monkeypatch.setenv("BEAM_SHORT_KEY", "pass")
+    with pytest.raises(
+        RecipeProblems, match="found 4 bytes in environment variable BEAM_SHORT_KEY"
+    ) as error:
+        plan_of(folder, "protect: {user: {keyed_hash: env:BEAM_SHORT_KEY}}")
+    assert "'pass'" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("protect", "found"),
+    [
+        ("mask", "expected a mapping"),
+        ("{user: hash}", "found 'hash', expected"),
+        ("{user: keyed_hash}", r"such as \{keyed_hash: env:HASH_KEY\}"),
+        ("{user: truncate}", r"such as \{truncate: 3\}"),
+        ("{user: {cut: 3}}", "found 'cut', expected"),
+        ("{user: {mask: -1}}", "found '-1'"),
+        ("{user: {keyed_hash: {bits: 64}}}", "found no 'key'"),
+        ("{user: {keyed_hash: {key: a, bits: 32}}}", "found '32', expected 64 or 128"),
+        ("{user: {keyed_hash: {key: a, bit: 64}}}", "unknown key 'bit'"),
+        ("{user: {keyed_hash: 'env:'}}", "the name of an environment variable"),
+    ],
+)
+def test_wrong_recipes(protect: str, found: str) -> None:
+    """Each has its line and what was expected."""
+    with pytest.raises(RecipeError, match=found):
+        parse_recipe(f"name: d\nsources: {{d: d.csv}}\nprotect: {protect}\n", "r.yaml", "")
+
+
+def test_hidden_values() -> None:
+    """Errors keep what was expected; rows keep reasons of other columns."""
+    found = hide_found("d.csv, line 2: found 'anna', expected int64. Mend it.")
+    assert found == "d.csv, line 2: found a value that is not shown, expected int64. Mend it."
+    assert hide_found("x: found 'a\nb'") == "x: found a value that is not shown"
+    rows = [Rejected("d", "d.csv", "line 2", name, "found 'a'", "a,b") for name in ("", "a", "b")]
+    hidden = [hide_row(row, ("a",)) for row in rows]
+    assert [row.text for row in hidden] == ["", "", ""]
+    assert [row.reason == "found 'a'" for row in hidden] == [False, False, True]
+    assert [hide_row(row, ()) for row in rows] == rows
+
+
+def test_other_recipes_keep_their_hash() -> None:
+    """The normal form of other recipes does not have it."""
+    recipe = parse_recipe("name: d\nsources: {d: d.csv}\n", "r.yaml", "")
+    found: Mapping[str, object] = normalised(recipe)
+    assert "protect" not in found
