@@ -12,7 +12,7 @@ DATA := .demo/flights-data
 TFX_ENTER ?=
 OUT := out/flights
 # Tests without a target of their own.
-UNMARKED := not adapters and not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist
+UNMARKED := not adapters and not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist and not databases
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
@@ -45,6 +45,14 @@ test-all: .venv/installed-dev ## Run both of these in one go, which collects the
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
 	$(BIN)/python -m pytest tests/remote tests/integrations -m remote -n 2 $(PYTEST_OPTIONS)
+
+.PHONY: databases
+databases: ## Install PostgreSQL (on Debian and Ubuntu), for the tests of databases; without it they are skipped
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+
+.PHONY: test-databases
+test-databases: .venv/installed-dev ## Run the tests with database servers on this machine, which `make databases` installs
+	$(BIN)/python -m pytest tests/databases -m databases $(PYTEST_OPTIONS)
 
 .PHONY: test-faults
 test-faults: .venv/installed-dev ## Break conversions on purpose, at 100 moments of each kind; FAULT_MOMENTS=4 is quick

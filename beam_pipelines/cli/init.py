@@ -87,6 +87,9 @@ def name_sources(data: Sequence[str]) -> list[Source]:
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
         name = next(name for name in numbered if name not in taken)
         own = (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths)
+        if source.url is not None:
+            sources.append(dataclasses.replace(source, name=name, keeps_steps=not sources))
+            continue
         # The rows of the first source become records, those of others are joined.
         sources.append(Source(name, own, keeps_steps=not sources))
     return sources
@@ -108,7 +111,7 @@ def _is_whole(paths: Sequence[str]) -> bool:
 
 def _plan(source: Source) -> SourcePlan:
     """Plans a source; with ``infer: lenient`` if there are questions."""
-    with Lines(source.path[0]).explained():
+    with Lines(source.url or source.path[0]).explained():
         try:
             return plan_source(source, "")
         except RecipeProblems as error:

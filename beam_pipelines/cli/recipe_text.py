@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from beam_pipelines.analysis.profile import SplitProposal
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.pipeline.draft import Draft, DraftedJoin
+from beam_pipelines.recipe.databases import scheme_of
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 
@@ -68,12 +70,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
 def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterator[str]:
     source = plan.source
     yield f"  {quoted(source.name)}:"
-    paths = [quoted(_relative(path, folder)) for path in source.path]
-    if len(paths) == 1:
-        yield f"    path: {paths[0]}"
-    else:
-        yield "    path:"
-        yield from (f"      - {path}" for path in paths)
+    yield from _place_lines(source, folder)
     if source.format:
         yield f"    format: {source.format}"
     if source.columns:
@@ -83,8 +80,10 @@ def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterato
             f"{quoted(name)}: {quoted(type_)}" for name, type_ in source.types.items()
         )
         yield f"    types: {{{types}}}"
-    number = len(plan.files)
-    found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
+    number = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'},"
+    if source.url is not None:
+        number = "about"
+    found = f"{plan.format}, {number} {plan.size_bytes:,} bytes"
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."
     if source.infer == "lenient":
         yield "    infer: lenient  # some columns need a decision and are texts until then:"
@@ -96,6 +95,21 @@ def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterato
         yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
     if keys:
         yield f"    key: [{', '.join(map(quoted, keys))}]  # unique in all rows; the join checks it"
+
+
+def _place_lines(source: Source, folder: str) -> Iterator[str]:
+    """Yields where a source is: its paths, or its table."""
+    if source.url is not None:
+        url = source.url if scheme_of(source.url) else _relative(source.url, folder)
+        yield f"    url: {quoted(url)}"
+        yield f"    table: {quoted(source.table or '')}"
+        return
+    paths = [quoted(_relative(path, folder)) for path in source.path]
+    if len(paths) == 1:
+        yield f"    path: {paths[0]}"
+        return
+    yield "    path:"
+    yield from (f"      - {path}" for path in paths)
 
 
 def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:

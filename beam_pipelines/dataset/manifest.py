@@ -249,6 +249,7 @@ def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> d
         }
         | _found(plan)
         | _partitions(plan)
+        | ({} if plan.snapshot is None else {"snapshot": plan.snapshot._asdict()})
     )
 
 

@@ -39,6 +39,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     builds_graph,
     check_anomalies,
 )
+from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
@@ -57,6 +58,7 @@ from beam_pipelines.pipeline.resume import (
 )
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
+from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.engine_state import describe_state
@@ -330,6 +332,7 @@ def _run(
             clean_up_after(options.output, options.temporary, waits, options.resume) as mark,
             scratch_folder(options.output, is_local) as scratch,
         ):
+            plan = keep_plan(plan, options.temporary, options.quiet)
             plan = store_lists(plan, options.temporary)
             runs_once = run_module.runs_once(beam_options)
             folders = dataclasses.replace(
@@ -362,6 +365,11 @@ def _check_options(
     run_module.check_address_space(beam_options)
     if plan.preprocessing is not None:
         check_storage(options.output)
+    if has_tables(plan) and run_module.makes_template(beam_options):
+        raise RecipeError(
+            "found --template_location with a database, expected files: a template would have the "
+            "rows of today for ever. Start the job itself each time."
+        )
     if not (submits or run_module.waits_for_end(beam_options)):
         raise RecipeError(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' "
@@ -398,6 +406,9 @@ def _read_paths(plan: Plan) -> Iterator[str]:
     A file in an archive counts as its archive.
     """
     for source in plan.sources.values():
+        if source.source.url is not None:
+            yield from [source.source.url][: not scheme_of(source.source.url)]
+            continue
         yield from dict.fromkeys(file.archive or file.path for file in source.files)
         yield from source.source.idx.labels or ()
 

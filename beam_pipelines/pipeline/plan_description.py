@@ -19,8 +19,9 @@ def describe_plan(plan: Plan) -> list[str]:
     added = f", generation {plan.generation}: new files only" if plan.append else ""
     lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
     for name, source in plan.sources.items():
+        number = "about" if source.source.url else f"{len(source.files)} file(s),"
         lines.append(
-            f"  {name}: {source.format}, {len(source.files)} file(s), {source.size_bytes:,} bytes, "
+            f"  {name}: {source.format}, {number} {source.size_bytes:,} bytes, "
             f"{len(source.ranges)} range(s), {len(source.read_schema)} columns"
         )
         lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]

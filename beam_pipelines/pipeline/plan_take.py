@@ -33,7 +33,8 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
             "not add those that were left out."
         )
     take = Take(limit, share)
-    if limit is None:
+    # A database gives its first rows only (kept_tables.py).
+    if limit is None or plan.base.source.url is not None:
         return dataclasses.replace(plan, take=take)
     number, rows = _last_range(plan, limit)
     base = _up_to(plan.base, number)

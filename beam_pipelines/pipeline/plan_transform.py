@@ -18,6 +18,7 @@ from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
+from beam_pipelines.recipe.databases import is_database, of_path
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe, Source
@@ -163,6 +164,18 @@ def _check_has_date(base: Source) -> None:
         )
 
 
+def _with_place(source: Source, path: tuple[str, ...]) -> Source:
+    """Returns the source with new data: files, or a table."""
+    none: dict[str, Any] = dict.fromkeys(("url", "table", "query", "partition"))
+    if len(path) == 1 and is_database(path[0]):
+        try:
+            return dataclasses.replace(source, **{**none, **of_path(path[0])})
+        except ValueError as error:
+            raise RecipeError(f"{path[0]}: {error}") from None
+    absolute = tuple(files.absolute(item) for item in path)
+    return dataclasses.replace(source, **{**none, "path": absolute})
+
+
 def as_in_dataset(
     source: Source,
     entry: Manifest | None,
@@ -180,11 +193,14 @@ def as_in_dataset(
       date: the dataset's date, to keep it, or ``None``.
     """
     if path is not None:
-        source = dataclasses.replace(source, path=tuple(files.absolute(item) for item in path))
+        source = _with_place(source, path)
     elif date is not None:
         source = dataclasses.replace(
             source, path=tuple(path_dates.fill_date(item, date) for item in source.path)
         )
+    if source.url is None and entry is not None and "snapshot" in entry:
+        # Files in place of a table, whose types they have not.
+        return dataclasses.replace(source, types={**entry["columns"], **source.types})
     # Planning reports a format that is not known.
     if entry is None or entry["format"] not in FORMATS:
         return source

@@ -136,6 +136,12 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "of files that are not read again. Leave one of them out.",
             "append",
         )
+    if base is not None and base.url is not None:
+        value.wrong(
+            f"found it with the database of '{base.name}', expected files: new rows of a table are "
+            "not known. Leave it out, and convert the table anew.",
+            "append",
+        )
     if recipe.duplicates is not None:
         value.wrong(
             "found it with 'duplicates': rows of files that are not read again are not compared. "

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
+from beam_pipelines.recipe.databases import read_url
 from beam_pipelines.recipe.duplicates import Duplicates, read_duplicates
 from beam_pipelines.recipe.expectations import Expectation, read_expectations
 from beam_pipelines.recipe.images import IdxOptions, ImageOptions
@@ -70,10 +71,11 @@ class Source:
     """
 
     name: str
-    path: tuple[str, ...] = needed_key(
+    path: tuple[str, ...] = recipe_key(
         read_texts,
+        (),
+        "needed without `url`",
         "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/path_dates.py).",
-        "data/{name}.csv",
     )
     format: str | None = recipe_key(read_text, None, "by suffix", "Key of ``sources.FORMATS``.")
     compression: str | None = recipe_key(
@@ -149,6 +151,20 @@ class Source:
         IdxOptions(),
         "see below",
         "Options of `idx` sources.",
+    )
+    url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.", omitted=True)
+    table: str | None = recipe_key(
+        read_text, None, "none", "Table of a database, with `url`.", omitted=True
+    )
+    query: str | None = recipe_key(
+        read_text, None, "none", "SELECT of a database, with `url`.", omitted=True
+    )
+    partition: str | None = recipe_key(
+        read_text,
+        None,
+        "none",
+        "Column that orders the rows and cuts them into parallel reads.",
+        omitted=True,
     )
     # Read by recipe/reader.py: a union has other keys.
     union: Union | None = dataclasses.field(default=None, metadata={"omitted": True})

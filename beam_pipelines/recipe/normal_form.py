@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
 from beam_pipelines.core.errors import mask
+from beam_pipelines.recipe.databases import without_user
 from beam_pipelines.recipe.model import Recipe
 
 # Fields that may have URLs.
@@ -46,6 +47,8 @@ def _plain(value: Any) -> Any:
 
 
 def _masked(name: str, value: Any) -> Any:
+    if name == "url":
+        return value and without_user(value)
     if name not in _PATHS:
         return value
     return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)

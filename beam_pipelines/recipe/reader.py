@@ -12,8 +12,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core.errors import Problem
+from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.recipe.checks import check_recipe, check_source
+from beam_pipelines.recipe.databases import (
+    check_place,
+    check_table,
+    is_database,
+    of_path,
+    split_table,
+)
 from beam_pipelines.recipe.keys import read_keys
 from beam_pipelines.recipe.lines import Lines, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
@@ -93,15 +100,20 @@ def bare_recipe(path: str) -> Recipe:
     It has all columns, one split ``train`` and the default output; feature lists of its records
     stay feature lists. The dataset and its source are
     named after the file, without the number of a shard; of ``data/*.csv`` and ``data/{date}.csv``
-    after the folder.
+    after the folder; of ``postgresql://host/shop#users`` after the table.
     """
     name = bare_name(path)
-    source = Source(name, (path,), keeps_steps=True)
+    try:
+        source = Source(name, **of_path(path), keeps_steps=True)
+    except ValueError as error:
+        raise RecipeError(f"{path}: {error}") from None
     return Recipe(name=name, sources={name: source}, base=name, lines=Lines(path))
 
 
 def bare_name(path: str) -> str:
     """Returns the name of the dataset of one file or pattern."""
+    if is_database(path):
+        path = split_table(path)[1] or split_table(path)[0]
     folder, file = os.path.split(path)
     file = _SHARD_NUMBER.sub("", file)
     words = (
@@ -190,13 +202,25 @@ def _sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | None:
 
 def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
     if not isinstance(value.tree, dict):
-        return Source(name, read_texts(value) or ())
+        paths = read_texts(value) or ()
+        if len(paths) != 1:
+            return Source(name, paths)
+        try:
+            return Source(name, **of_path(paths[0]))
+        except ValueError as error:
+            value.wrong(str(error))
+            return Source(name)
     if "union" in value.keys:
         union = Union(**{"union": (), **read_keys(Union, value, "a mapping")})
         return Source(name, (), key=union.key, union=union)
+    check_place(value)
     found = read_keys(Source, value, "a path or a mapping", {"format": read_choice(formats)})
-    source = Source(name, **{"path": (), **found})
+    source = Source(name, **found)
+    if source.url is not None:
+        url, table = split_table(source.url)
+        source = dataclasses.replace(source, url=url, table=table or source.table)
     check_source(value, source)
+    check_table(value, source)
     return source
 
 

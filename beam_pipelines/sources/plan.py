@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -69,6 +69,18 @@ class ByteRange:
     members: tuple[int, int] = (0, 0)
 
 
+class Snapshot(NamedTuple):
+    """The state of a database that a source was read at.
+
+    Attributes:
+      id: of the server.
+      rows: the server's count of the rows; ``None``: a query may give other rows each time.
+    """
+
+    id: str
+    rows: int | None
+
+
 @dataclasses.dataclass(frozen=True)
 class SourcePlan(PickledOnce):
     """A source that is ready to be read.
@@ -90,6 +102,7 @@ class SourcePlan(PickledOnce):
         that says it.
       images: columns of images that are decoded to check them.
       steps: columns that are feature lists in the records.
+      snapshot: of a database whose rows are kept; ``None``: they are not, or it has files.
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
@@ -107,6 +120,7 @@ class SourcePlan(PickledOnce):
     decisions: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    snapshot: Snapshot | None = None
     reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property

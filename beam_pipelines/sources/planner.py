@@ -13,6 +13,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
+from beam_pipelines.sources.databases.planner import plan_table
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.listing import list_files
@@ -42,6 +43,11 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
       RecipeProblems: the recipe does not fit the files.
       DataError: the data cannot be read.
     """
+    return _plan_files(source, directory) if source.url is None else _plan_table(source, directory)
+
+
+def _plan_files(source: Source, directory: str) -> SourcePlan:
+    """Plans a source of files."""
     source = dataclasses.replace(source, path=tuple(map(as_file, source.path)))
     named = FORMATS.get(source.format or "")
     found, folders, archives, problems = list_files(source, directory, named, format_of_path)
@@ -108,6 +114,16 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         steps=contents.steps,
         reader=partitioned(FORMATS[name], folders, found),
     )
+
+
+def _plan_table(source: Source, directory: str) -> SourcePlan:
+    """Plans a source in a database."""
+    if problems := _check_options(source):
+        raise RecipeProblems(problems)
+    plan, contents = plan_table(source, directory)
+    check_columns(source, plan.files[0].path, len(contents.names))
+    _check_names(source, contents)
+    return plan
 
 
 def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> SourcePlan:

@@ -59,6 +59,11 @@ def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
       RecipeError: an option is wrong, or does not match the files.
     """
     recipe = read_sections(stage, sources={name: dict(options)}, **{"from": name})
+    if recipe.sources[name].url is not None:
+        raise RecipeError(
+            f"{stage}: found 'url', expected files: a pipeline of its own reads a database at no "
+            "one snapshot. Convert the table with a recipe."
+        )
     return planned(stage, lambda: plan_source(recipe.sources[name], ""))
 
 

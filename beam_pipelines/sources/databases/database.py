@@ -1,0 +1,316 @@
+"""Databases: tables, their columns, and sessions that read them.
+
+A database is one module: a ``Database``, which opens a ``Session``, and a line in ``DATABASES``.
+The rest of the package knows these two classes only.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.recipe.model import Source
+
+# Name of the column that has the number of the first bad value's column; null: a good row.
+GUARD = "#guard"
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Rows that a source reads from a database.
+
+    Attributes:
+      source: name of the source.
+      url: of the database, without a password; an absolute path of a file.
+      table: name, maybe with a schema; ``None``: ``query``.
+      query: a SELECT; ``None``: ``table``.
+      partition: column that orders the rows; ``None``: as the server gives them.
+      columns: to read, in this order; empty: all.
+      types: column -> declared type.
+      limit: the first rows only; ``None``: all.
+    """
+
+    source: str
+    url: str
+    table: str | None
+    query: str | None
+    partition: str | None
+    columns: tuple[str, ...]
+    types: Mapping[str, str]
+    limit: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Where the rows are, for messages and the manifest: ``postgresql://host/shop#users``."""
+        return f"{display(self.url)}#{self.table or 'query'}"
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+      name: of the column.
+      kind: its type, in the database's words.
+      expression: SQL of the value that is read.
+      stored: Arrow type of that value; ``None``: the column cannot be read.
+      found: Arrow type that says more than ``stored``, such as a decimal's.
+      guard: SQL that is true for values that have no equal in ``stored``; "": there are none.
+      guarded: such a value, in words.
+    """
+
+    name: str
+    kind: str
+    expression: str
+    stored: pa.DataType | None
+    found: pa.DataType | None = None
+    guard: str = ""
+    guarded: str = ""
+
+
+class Description(NamedTuple):
+    """A table before it is read.
+
+    Attributes:
+      columns: of the table or query, all of them.
+      rows, size_bytes: estimates of the server; at least 1.
+      is_repeatable: whether the query gives the same rows each time, at one snapshot.
+    """
+
+    columns: tuple[Column, ...]
+    rows: int
+    size_bytes: int
+    is_repeatable: bool = True
+
+
+class ServerError(Exception):
+    """An error of a server or driver.
+
+    Attributes:
+      is_transient: whether another connection may succeed.
+    """
+
+    def __init__(self, message: str, is_transient: bool) -> None:
+        super().__init__(message)
+        self.is_transient = is_transient
+
+
+class Session(abc.ABC):
+    """One connection to a database. Its calls raise ``ServerError``."""
+
+    @abc.abstractmethod
+    def describe(self, request: Request) -> Description:
+        """Returns the columns and size of a table or query."""
+
+    @abc.abstractmethod
+    def tables(self) -> list[str]:
+        """Returns the names of the tables that may be read."""
+
+    @abc.abstractmethod
+    def begin(self, snapshot: str | None = None) -> str:
+        """Begins to read at one snapshot.
+
+        Args:
+          snapshot: of another session that is still open; ``None``: a new one.
+
+        Returns:
+          The id of the snapshot.
+        """
+
+    def cut_points(self, request: Request, column: Column, number: int) -> list[str]:
+        """Returns values, as SQL, that cut a column's range in equal parts.
+
+        Args:
+          request: with ``partition``.
+          column: of the partition.
+          number: of parts; there is one cut point less, or fewer.
+        """
+        return []
+
+    @abc.abstractmethod
+    def read(self, select: str) -> Iterator[pa.RecordBatch]:
+        """Runs a SELECT, and yields its rows."""
+
+    def cancel(self) -> None:
+        """Ends a ``read`` of another thread, by an error there."""
+        return
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Ends the connection; the snapshot that it began ends with it."""
+
+    def value(self, select: str) -> Any:
+        """Returns the first row of a SELECT as Python values."""
+        rows = [row for batch in self.read(select) for row in batch.to_pylist()]
+        return tuple(rows[0].values())
+
+
+class Database(abc.ABC):
+    """One kind of database.
+
+    Attributes:
+      name: in messages.
+      format: in manifests and plans.
+      schemes: of its URLs; empty: it is a file.
+      suffixes: of its files.
+      sessions: most connections that read at once; 1 if they cannot share a snapshot.
+      cuts: types of a partition's column, whose range can be cut; empty: any, which is not cut.
+    """
+
+    name: str
+    format: str
+    schemes: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    sessions = 1
+    cuts: tuple[str, ...] = ()
+
+    @abc.abstractmethod
+    def connect(self, url: str) -> Session:
+        """Opens a connection.
+
+        Raises:
+          ServerError: it fails.
+          DataError: a package is missing.
+        """
+
+    @abc.abstractmethod
+    def quoted(self, name: str) -> str:
+        """Returns a name as an SQL identifier."""
+
+    def rows_of(self, request: Request) -> str:
+        """Returns the SQL of a request's rows after FROM."""
+        if request.query is not None:
+            return f"({request.query.strip().rstrip(';')}\n) AS q"
+        parts = (request.table or "").split(".")
+        return f"{'.'.join(map(self.quoted, parts))} AS q"
+
+    def order_of(self, request: Request) -> str:
+        """Returns the ORDER BY of a request, or ""."""
+        if request.partition is None:
+            return ""
+        return f" ORDER BY q.{self.quoted(request.partition)} NULLS LAST"
+
+
+def file_snapshot(path: str) -> str:
+    """Returns the id of a file's state: its size and date."""
+    found = os.stat(path)
+    return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
+
+
+def display(url: str) -> str:
+    """Returns the URL of a database without user and parameters."""
+    if "://" not in url:
+        return url
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def select_of(
+    database: Database, request: Request, columns: Sequence[Column], where: str = ""
+) -> str:
+    """Returns the SELECT of a request's columns.
+
+    The last column is ``GUARD``, if a column may have values that cannot be read.
+    """
+    quoted = database.quoted
+    listed = [f"{column.expression} AS {quoted(column.name)}" for column in columns]
+    cases = [
+        f"WHEN {column.guard} THEN {number}"
+        for number, column in enumerate(columns)
+        if column.guard
+    ]
+    if cases:
+        listed.append(f"CASE {' '.join(cases)} END AS {quoted(GUARD)}")
+    limit = "" if request.limit is None else f" LIMIT {request.limit}"
+    condition = f" WHERE {where}" if where else ""
+    return (
+        f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}{condition}"
+        f"{database.order_of(request)}{limit}"
+    )
+
+
+def choose_columns(
+    database: Database, request: Request, described: Description
+) -> tuple[Column, ...]:
+    """Returns the columns to read, in order.
+
+    Raises:
+      RecipeProblems: a column does not exist or has a type that cannot be read.
+    """
+    known = {column.name: column for column in described.columns}
+    problems = []
+
+    def note(key: str, message: str) -> None:
+        problems.append(Problem(("sources", request.source, key), message))
+
+    wanted = request.columns or tuple(known)
+    for key, names in (
+        ("columns", wanted),
+        ("types", tuple(request.types)),
+        ("partition", (request.partition,) if request.partition else ()),
+    ):
+        for name in names:
+            if name not in known:
+                hint = nearest(name, known)
+                note(key, f"there is no column '{name}' in {request.name}.{hint}")
+    for name in dict.fromkeys(wanted):
+        column = known.get(name)
+        if column is not None and column.stored is None:
+            note(
+                "types",
+                f"column '{name}': found {column.kind}, which no column type equals. Read its text "
+                f"with 'types: {{{name}: text}}', make a number or a text of it in 'query', or "
+                "leave it out with 'columns'.",
+            )
+    partition = known.get(request.partition or "")
+    if partition is not None and database.cuts and partition.kind not in database.cuts:
+        note(
+            "partition",
+            f"column '{partition.name}': found {partition.kind}, expected "
+            f"{', '.join(database.cuts)}, whose range can be cut. Name another column, or order "
+            "the rows in 'query'.",
+        )
+    if request.partition and not described.is_repeatable:
+        note(
+            "partition",
+            "found it with a query that may give other rows each time, expected a query without "
+            "volatile functions or TABLESAMPLE. Leave 'partition' out: one connection then reads "
+            "the query once.",
+        )
+    if problems:
+        raise RecipeProblems(problems)
+    return tuple(known[name] for name in wanted)
+
+
+def request_of(source: Source, url: str) -> Request:
+    """Returns the request of a source.
+
+    Args:
+      source: with ``url``.
+      url: the same, with an absolute path of a file.
+    """
+    return Request(
+        source.name,
+        url,
+        source.table,
+        source.query,
+        source.partition,
+        source.columns,
+        dict(source.types),
+    )
+
+
+def failure(request: Request, database: Database, error: ServerError) -> DataError:
+    """Returns the error of a server for a user."""
+    text = re.sub(r"\s+", " ", str(error)).strip()
+    return DataError(
+        f"{request.name}: {database.name} answered: {text.rstrip('.')}. Check 'url', 'table' or "
+        f"'query' of source '{request.source}', the rights of the user, and the server."
+    )

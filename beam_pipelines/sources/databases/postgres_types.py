@@ -1,0 +1,114 @@
+"""PostgreSQL's types: how each column is read without loss."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from beam_pipelines.sources.databases.database import Column
+
+# Type -> how it is read, where a cast says it: (SQL type, Arrow type).
+_PLAIN: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "text": pa.string(),
+    "varchar": pa.string(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
+# Read as their texts: fixed lengths lose their padding, as everywhere in PostgreSQL.
+_AS_TEXT = ("bpchar", "name", "char", "uuid", "json", "jsonb")
+_INFINITE = ("date", "timestamp", "timestamptz")
+# Digits of a numeric that every int64 holds.
+_INT64_DIGITS = 18
+# A numeric without precision may have any digits; the plan says that they are rounded.
+_ANY_DECIMAL = pa.decimal128(38, 19)
+
+
+def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | None) -> Column:
+    """Returns how a column is read.
+
+    Args:
+      name: of the column.
+      quoted: the same as SQL.
+      kind: its type: ``int4``, ``_int4`` of an array, ``enum mood``.
+      typmod: precision and scale of a numeric; -1: none.
+      declared: the recipe's type, or ``None``.
+    """
+    column = f"q.{quoted}"
+    item = _item_of(kind)
+    if item is not None:
+        return _array(name, column, kind, item, typmod, declared)
+    if declared == "text" and kind not in _PLAIN:
+        return Column(name, kind, f"{column}::text", pa.string())
+    if declared == "text" and kind in _INFINITE:
+        return Column(name, kind, f"{column}::text", pa.string())
+    cast, stored, found = _scalar(kind, typmod, declared)
+    guard, guarded = "", ""
+    if kind in _INFINITE:
+        guard, guarded = f"NOT isfinite({column})", "infinity"
+    if stored == pa.int64() and kind == "numeric":
+        guard, guarded = f"{column} = 'NaN'", "NaN"
+    # A guarded value is not converted, as the server would refuse it without a row.
+    expression = f"{column}{cast}"
+    if guard and cast:
+        expression = f"CASE WHEN {guard} THEN NULL ELSE {expression} END"
+    return Column(name, kind, expression, stored, found, guard, guarded)
+
+
+def _array(
+    name: str, column: str, kind: str, item: str, typmod: int, declared: str | None
+) -> Column:
+    cast, stored, found = _scalar(item, typmod, _item_of_list(declared))
+    if stored is None:
+        return Column(name, kind, column, None)
+    # 'NaN'::numeric::int8 would be refused without a row.
+    if item == "numeric" and stored == pa.int64():
+        cast, stored, found = "::text", pa.string(), None
+    guards = [f"array_ndims({column}) > 1", f"array_lower({column}, 1) NOT IN (0, 1)"]
+    guarded = "an array of several dimensions, or one that does not begin at 1"
+    if item in _INFINITE:
+        endless = "'infinity', '-infinity'"
+        guards += [f"{column} && ARRAY[{endless}]::{item}[]"]
+        guarded += ", or infinity"
+    guard = " OR ".join(guards)
+    value = f"{column}{cast}[]" if cast else column
+    expression = f"CASE WHEN {guard} THEN NULL ELSE {value} END"
+    return Column(
+        name, kind, expression, pa.list_(stored), found and pa.list_(found), f"({guard})", guarded
+    )
+
+
+def _scalar(
+    kind: str, typmod: int, declared: str | None
+) -> tuple[str, pa.DataType | None, pa.DataType | None]:
+    """Returns a type's cast, and the Arrow types after and before it."""
+    if kind == "numeric":
+        precision, scale = ((typmod - 4) >> 16, (typmod - 4) & 0x7FF) if typmod > 4 else (0, 1)
+        if declared is not None:
+            return "::text", pa.string(), None
+        if scale == 0 and precision <= _INT64_DIGITS:
+            return "::int8", pa.int64(), None
+        return "::float8", pa.float64(), _ANY_DECIMAL
+    if kind == "oid":
+        return "::int8", pa.int64(), None
+    if kind in _AS_TEXT or kind.startswith("enum "):
+        return "::text", pa.string(), None
+    return "", _PLAIN.get(kind), None
+
+
+def _item_of(kind: str) -> str | None:
+    """Returns the type of an array's items, or ``None``."""
+    if kind.endswith("[]"):
+        return kind.removesuffix("[]")
+    return kind[1:] if kind.startswith("_") else None
+
+
+def _item_of_list(declared: str | None) -> str | None:
+    return declared and declared.removeprefix("list<").removesuffix(">")
