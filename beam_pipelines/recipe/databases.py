@@ -19,7 +19,7 @@ PASSWORD_PLACES: Mapping[str, str] = {
     "postgres": "PGPASSWORD, ~/.pgpass (PGPASSFILE) or a service file (PGSERVICE)",
 }
 # Suffixes of files that are databases.
-FILE_SUFFIXES: tuple[str, ...] = ()
+FILE_SUFFIXES = (".sqlite", ".sqlite3", ".db", ".duckdb")
 # Keys of a source that describe files, with ``path``.
 _OF_FILES = (
     "format",

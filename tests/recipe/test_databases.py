@@ -1,0 +1,108 @@
+"""Sources in databases, as recipes name them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.recipe import databases
+from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
+from beam_pipelines.recipe.reader import bare_name, bare_recipe, parse_recipe
+
+URL = "postgresql://shop@db.example.com:5433/shop"
+
+
+def read(source: str) -> Source:
+    """The source of a recipe's text."""
+    return parse_recipe(f"name: a\nsources: {{b: {source}}}", "r.yaml", ("csv",), {}).sources["b"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (f"{{url: '{URL}', table: users}}", {"url": URL, "table": "users"}),
+        (f"{{url: '{URL}#users'}}", {"url": URL, "table": "users"}),
+        (f"'{URL}#sales.users'", {"url": URL, "table": "sales.users"}),
+        (f"'{URL}#two%20words'", {"url": URL, "table": "two words"}),
+        (f"{{url: '{URL}', query: SELECT 1}}", {"url": URL, "query": "SELECT 1"}),
+        ("shop.sqlite#users", {"url": "shop.sqlite", "table": "users"}),
+        ("{url: shop.duckdb, table: users}", {"url": "shop.duckdb", "table": "users"}),
+        ("data/shop#1.csv", {"path": ("data/shop#1.csv",)}),
+        ("[a.csv, b.sqlite]", {"path": ("a.csv", "b.sqlite")}),
+    ],
+)
+def test_places(source: str, expected: dict[str, Any]) -> None:
+    """A text, or ``url`` with ``table`` or ``query``, names a table."""
+    assert read(source) == Source("b", **expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{table: users}", "found no 'path'"),
+        ("{path: a.csv, query: SELECT 1}", "found 'query' without 'url'"),
+        (f"{{url: '{URL}'}}", "found neither 'table' nor 'query'"),
+        (f"{{url: '{URL}#users', query: SELECT 1}}", "found both 'table' and 'query'"),
+        (f"{{url: '{URL}', table: a, delimiter: ','}}", "found 'delimiter' with 'url'"),
+        (f"{{path: '{URL}'}}", "found a URL of postgresql in 'path', expected it in 'url'"),
+        ("{url: 'oracle://h/d', table: a}", "expected the URL of a database"),
+        ("{url: 'postgresql://h:port/d', table: a}", "one that cannot be read"),
+    ],
+)
+def test_problems(source: str, said: str) -> None:
+    """Keys that do not fit a source are problems with their places."""
+    with pytest.raises(RecipeError) as raised:
+        read(source)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://shop:open-sesame-7@h/d",
+        "postgresql://shop:open%20sesame-7@h/d",
+        "postgres://h/d?password=open-sesame-7",
+        "postgresql://h/d?sslpassword=open-sesame-7",
+    ],
+)
+def test_passwords_are_refused_without_being_shown(url: str) -> None:
+    """A URL with a password is refused, and not shown."""
+    with pytest.raises(RecipeError, match="found a password in the URL") as raised:
+        read(f"{{url: '{url}', table: a}}")
+    shown = f"{raised.value} {raised.value.excerpts}"
+    assert "sesame" not in shown
+    assert "PGPASSWORD" in shown
+    with pytest.raises(RecipeError, match="found a password in the URL") as raised:
+        bare_recipe(f"{url}#a")
+    assert "sesame" not in str(raised.value)
+
+
+def test_names_of_tables() -> None:
+    """A dataset of one table is named after it."""
+    assert [bare_name(path) for path in (f"{URL}#users", "data/shop.sqlite", f"{URL}#a.b")] == [
+        "users",
+        "shop",
+        "a",
+    ]
+
+
+def test_recipes_of_files_keep_their_hash() -> None:
+    """The keys of databases are not part of a recipe without them."""
+    files = Recipe("a", {"a": Source("a", ("a.csv",))}, "a")
+    assert not set(normalised(files)["sources"]["a"]) & {"url", "table", "query", "partition"}
+    source = Source("a", url=URL, table="users", partition="id")
+    table = dataclasses.replace(files, sources={"a": source})
+    assert recipe_hash(table) != recipe_hash(files)
+    again = from_normalised(normalised(table), "").sources["a"]
+    assert (again.table, again.partition) == ("users", "id")
+    assert again.url == URL.replace("shop@", "")
+
+
+def test_files_are_told_from_databases() -> None:
+    """Suffixes and schemes decide, not names that contain them."""
+    known = {"a.DB": True, "a.db.csv": False, "http://h/a": False, "postgres://h": True}
+    assert {path: databases.is_database(path) for path in known} == known

@@ -1,0 +1,297 @@
+"""Tables in SQLite and DuckDB files."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import pathlib
+import sqlite3
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.databases import database_of
+from beam_pipelines.sources.databases.keep import keep_tables
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms import read
+
+SQLITE = """
+CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, score REAL, price DECIMAL(10,2),
+  data BLOB, day DATE, empty INT);
+INSERT INTO users VALUES (3, 'é', 1.5, 10, x'00ff', '2024-02-29', NULL),
+  (1, NULL, -0.25, 2.5, NULL, NULL, NULL), (2, 'b', 2, 7, x'', '2024-01-01', NULL);
+CREATE TABLE mixed (id INTEGER, x, big REAL, y NUMERIC);
+"""
+DUCKDB = """
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TABLE kinds AS SELECT 1 AS id, true AS b, 170141183460469231::HUGEINT AS h,
+  18446744073709551615::UBIGINT % 1000 AS u, 1.25::DECIMAL(10, 2) AS d, 0.5::FLOAT AS f,
+  uuid_value::UUID AS id2, 'ok'::mood AS m, [1, 2] AS l, {'a': 1, 'b': 'x'} AS s,
+  '2024-02-29'::DATE AS day, '2024-06-01 12:00:00+02'::TIMESTAMPTZ AS at, '\\x00'::BLOB AS raw,
+  '{"a": 1}'::JSON AS j, TIME '12:00:00.5' AS t
+  FROM (SELECT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' AS uuid_value);
+INSERT INTO kinds (id) VALUES (2);
+"""
+
+
+def sqlite_file(folder: pathlib.Path, script: str = SQLITE) -> str:
+    """The path of a new SQLite file."""
+    path = str(folder / "shop.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+    return path
+
+
+def duckdb_file(folder: pathlib.Path, script: str = DUCKDB) -> str:
+    """The path of a new DuckDB file."""
+    path = str(folder / "shop.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(script)
+    return path
+
+
+def planned(url: str, **options: Any) -> SourcePlan:
+    """The plan of one source."""
+    return plan_source(Source("rows", url=url, **options), "")
+
+
+def both(url: str, folder: pathlib.Path, **options: Any) -> list[dict[str, Any]]:
+    """The rows of a table, which are the same live and kept."""
+    plan = planned(url, **options)
+    kept = keep_tables({"rows": plan}, {}, str(folder / "kept"))["rows"]
+    rows = read.read_table(plan, reject=False)[0]
+    assert read.read_table(kept, reject=False)[0].equals(rows)
+    assert kept.snapshot is not None
+    assert kept.snapshot.rows == rows.num_rows
+    return list(rows.to_pylist())
+
+
+def test_sqlite_types(tmp_path: pathlib.Path) -> None:
+    """Types of SQLite follow from values, else from declarations."""
+    rows = both(sqlite_file(tmp_path), tmp_path, table="users", partition="id")
+    assert rows == [
+        {**dict.fromkeys(rows[0]), "id": 1, "score": -0.25, "price": 2.5},
+        {
+            "id": 2,
+            "name": "b",
+            "score": 2.0,
+            "price": 7.0,
+            "data": b"",
+            "day": "2024-01-01",
+            "empty": None,
+        },
+        {
+            "id": 3,
+            "name": "é",
+            "score": 1.5,
+            "price": 10.0,
+            "data": b"\x00\xff",
+            "day": "2024-02-29",
+            "empty": None,
+        },
+    ]
+    schema = planned(sqlite_file(tmp_path / ".", ""), table="users").schema
+    assert schema.field("empty").type == pa.int64()
+
+
+def test_sqlite_declared_types(tmp_path: pathlib.Path) -> None:
+    """``types`` converts exactly."""
+    types = {"day": "date", "id": "text", "price": "float64"}
+    rows = both(sqlite_file(tmp_path), tmp_path, table="users", types=types, partition="id")
+    assert [row["day"] for row in rows] == [
+        None,
+        datetime.date(2024, 1, 1),
+        datetime.date(2024, 2, 29),
+    ]
+    assert [row["id"] for row in rows] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "late", "said"),
+    [
+        ("x", 1, "two", "found a value of another type"),
+        ("x", 1, 1.5, "found a value of another type"),
+        ("x", "one", 2, "found a value of another type"),
+        ("x", b"1", "2", "found a value of another type"),
+        ("y", 1.5, "two", "a value that is no number"),
+        ("y", 1.5, (1 << 53) + 1, "an integer that no float64 equals"),
+    ],
+)
+def test_sqlite_values_of_other_types(
+    tmp_path: pathlib.Path, column: str, first: object, late: object, said: str
+) -> None:
+    """A value of another type than the first is an error."""
+    path = sqlite_file(tmp_path)
+    values = [*[first] * 10_000, late]
+    with sqlite3.connect(path) as connection:
+        connection.executemany(
+            f"INSERT INTO mixed (id, {column}) VALUES (?, ?)", list(enumerate(values))
+        )
+    with pytest.raises(DataError, match=rf"#mixed, row 10001, column '{column}': ") as raised:
+        both(path, tmp_path, table="mixed", columns=(column,))
+    assert said in str(raised.value)
+    if not isinstance(first, bytes):
+        rows = both(path, tmp_path, table="mixed", columns=(column,), types={column: "text"})
+        assert rows[-1][column] == str(late)
+
+
+def test_sqlite_mixed_types_in_the_first_rows(tmp_path: pathlib.Path) -> None:
+    """A column of several types is a problem of the recipe."""
+    path = sqlite_file(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.executemany("INSERT INTO mixed (x) VALUES (?)", [(1,), ("b",)])
+    with pytest.raises(RecipeProblems, match="found integer and text, which no column type"):
+        planned(path, table="mixed")
+
+
+def test_duckdb_types(tmp_path: pathlib.Path) -> None:
+    """Types of DuckDB are exact, with nulls, lists and structs."""
+    first, second = both(duckdb_file(tmp_path), tmp_path, table="kinds")
+    expected = {
+        "id": 1,
+        "b": True,
+        "h": 170141183460469231,
+        "u": 615,
+        "d": 1.25,
+        "f": 0.5,
+        "id2": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+        "m": "ok",
+        "l": [1, 2],
+        "s.a": 1,
+        "s.b": "x",
+        "day": datetime.date(2024, 2, 29),
+        "raw": b"\x00",
+        "j": '{"a": 1}',
+        "t": datetime.time(12, 0, 0, 500_000),
+        "at": datetime.datetime(2024, 6, 1, 10, 0),  # noqa: DTZ001 - chunks have UTC without a zone
+    }
+    assert first == expected
+    assert {name for name, value in second.items() if value is not None} == {"id"}
+    assert decimal.Decimal(first["d"]) == decimal.Decimal("1.25")
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("'infinity'::DATE", "found infinity"),
+        ("'-infinity'::TIMESTAMP", "found infinity"),
+        ("'infinity'::TIMESTAMPTZ", "found infinity"),
+        ("['infinity'::DATE]", "found infinity"),
+    ],
+)
+def test_duckdb_values_without_an_equal(tmp_path: pathlib.Path, expression: str, said: str) -> None:
+    """Infinite dates are errors with their rows."""
+    query = f"SELECT i, CASE WHEN i = 2 THEN {expression} END AS x FROM range(3) AS t(i)"
+    with pytest.raises(DataError, match=r"#query, row 3, column 'x'") as raised:
+        both(duckdb_file(tmp_path), tmp_path, query=query)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("expression", ["INTERVAL 1 MONTH", "'101'::BIT", "'12:00+02'::TIMETZ"])
+def test_duckdb_types_without_an_equal(tmp_path: pathlib.Path, expression: str) -> None:
+    """Types without an equal are refused, and read as text."""
+    query = f"SELECT {expression.replace('12:00+02', '12:00:00+02')} AS x"
+    path = duckdb_file(tmp_path)
+    with pytest.raises(RecipeProblems, match="which no column type equals"):
+        planned(path, query=query)
+    assert both(path, tmp_path, query=query, types={"x": "text"})[0]["x"]
+
+
+def test_duckdb_reaches_no_other_file(tmp_path: pathlib.Path) -> None:
+    """A query reads the database's file only."""
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    with pytest.raises(RecipeProblems, match="DuckDB answered"):
+        planned(duckdb_file(tmp_path), query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_volatile_queries_are_read_once(make: Any, tmp_path: pathlib.Path) -> None:
+    """Rows of a volatile query are kept, and not counted."""
+    plan = planned(make(tmp_path), query="SELECT random() AS x")
+    kept = keep_tables({"rows": plan}, {}, str(tmp_path / "kept"))["rows"]
+    assert kept.snapshot is not None
+    assert kept.snapshot.rows is None
+    assert read.read_table(kept, False)[0].equals(read.read_table(kept, False)[0])
+
+
+def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
+    """Tables of a file are of one moment, while another connection writes."""
+    path = sqlite_file(
+        tmp_path, "PRAGMA journal_mode = WAL; CREATE TABLE a (x); CREATE TABLE b (x)"
+    )
+    with sqlite3.connect(path) as writer:
+        writer.executemany("INSERT INTO a VALUES (?)", [(n,) for n in range(40_000)])
+        writer.execute("INSERT INTO b VALUES (40000)")
+        writer.commit()
+        plans = {name: plan_source(Source(name, url=path, table=name), "") for name in ("a", "b")}
+
+        def write(rows: int) -> None:
+            writer.execute("INSERT INTO a VALUES (-1)")
+            writer.execute("UPDATE b SET x = x + 1")
+            writer.commit()
+
+        kept = keep_tables(plans, {}, str(tmp_path / "kept"), write)
+    rows = read.read_table(kept["a"], reject=False)[0]
+    assert rows.num_rows == read.read_table(kept["b"], reject=False)[0].column("x")[0].as_py()
+    assert rows.num_rows == 40_000
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("shop.sqlite", {}, "found 2 tables: mixed, users, expected one to be named"),
+        ("shop.sqlite", {"table": "user"}, "Did you mean 'users'?"),
+        ("shop.sqlite", {"query": "SELECT missing"}, "no such column: missing"),
+        ("nothing.sqlite", {"table": "a"}, "there is no file"),
+    ],
+)
+def test_problems(tmp_path: pathlib.Path, name: str, options: dict[str, str], said: str) -> None:
+    """Missing files, tables and columns are problems of the recipe."""
+    sqlite_file(tmp_path)
+    with pytest.raises(RecipeProblems) as raised:
+        planned(str(tmp_path / name), **options)
+    assert said in raised.value.problems[0].message
+
+
+def test_damaged_files(tmp_path: pathlib.Path) -> None:
+    """A file of something else is an error that names it."""
+    for name in ("a.sqlite", "b.duckdb", "c.db"):
+        path = tmp_path / name
+        path.write_bytes(b"something else " * 100)
+        with pytest.raises(DataError, match=rf"{name}#t: (SQLite|DuckDB) answered"):
+            planned(str(path), table="t")
+
+
+def test_a_suffix_of_two_databases(tmp_path: pathlib.Path) -> None:
+    """The content of a ``.db`` file says whose it is."""
+    one = pathlib.Path(sqlite_file(tmp_path)).rename(tmp_path / "one.db")
+    other = pathlib.Path(duckdb_file(tmp_path)).rename(tmp_path / "other.db")
+    assert database_of(str(one)).name == "SQLite"
+    assert database_of(str(other)).name == "DuckDB"
+
+
+@pytest.mark.end_to_end
+def test_a_conversion_of_both(tmp_path: pathlib.Path) -> None:
+    """A table of SQLite is joined with one of DuckDB."""
+    sqlite_file(tmp_path)
+    duckdb_file(tmp_path, "CREATE TABLE sizes AS SELECT i AS id, i * 10 AS size FROM range(9) t(i)")
+    (tmp_path / "recipe.yaml").write_text(
+        "name: users\nsources:\n  users: {url: shop.sqlite, table: users, partition: id}\n"
+        "  sizes: shop.duckdb#sizes\nfrom: users\njoin: [{source: sizes, on: id}]\n"
+    )
+    bp.convert(str(tmp_path / "recipe.yaml"), str(tmp_path / "out"))
+    manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
+    assert manifest["splits"]["train"]["rows"] == 3
+    assert manifest["joins"][0]["matched"] == 3
+    assert {name: source["format"] for name, source in manifest["sources"].items()} == {
+        "users": "sqlite",
+        "sizes": "duckdb",
+    }
