@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
 
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.compression import PartCompression
 from beam_pipelines.core.errors import DataError
 
 FORMAT_VERSION = 1
@@ -40,10 +40,25 @@ class ManifestShard:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class AlsoFile:
+    """A file with a shard's rows in another format."""
+
+    path: InnerPath
+    rows: int
+    bytes: int
+    crc32c: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckedShard(ManifestShard):
-    """A shard and its checksum, as eight hexadecimal digits."""
+    """A shard and its checksum, as eight hexadecimal digits.
+
+    Attributes:
+      also: format -> the file with the same rows in it.
+    """
 
     crc32c: str
+    also: Mapping[str, AlsoFile] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -150,7 +165,8 @@ class Generation:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Records:
     schema: InnerPath
-    compression: Compression
+    compression: PartCompression
+    format: Literal["tfrecord", "parquet"] = "tfrecord"
     encodings: str | None = None
     # Empty in manifests that are older than generations.
     generations: tuple[Generation, ...] = ()

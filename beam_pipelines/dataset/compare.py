@@ -33,9 +33,9 @@ from beam_pipelines.dataset.row_pairs import (
     pair_rows,
     single_values,
 )
+from beam_pipelines.dataset.shard_records import read_blocks
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import read_record_blocks
 
 # Framed bytes of a partition of both datasets.
 _PARTITION_BYTES = 64 << 20
@@ -252,16 +252,15 @@ def _empty_schema(decoder: RecordDecoder) -> pa.Schema:
 def _batches(side: _Side, decoder: RecordDecoder) -> Iterator[pa.RecordBatch]:
     for path in side.shards:
         rows = 0
-        with files.open_read(path) as file:
-            for block in read_record_blocks(file, path, side.compression):
-                try:
-                    yield decoder.decode(block)
-                except ValueError as error:
-                    raise DataError(
-                        f"{path}, records {rows} to {rows + len(block) - 1}: do not parse by the "
-                        f"schema: {error}. Check the dataset with 'verify'."
-                    ) from error
-                rows += len(block)
+        for block in read_blocks(path, side.compression):
+            try:
+                yield decoder.decode(block)
+            except ValueError as error:
+                raise DataError(
+                    f"{path}, records {rows} to {rows + len(block) - 1}: do not parse by the "
+                    f"schema: {error}. Check the dataset with 'verify'."
+                ) from error
+            rows += len(block)
 
 
 def _keys(batch: pa.RecordBatch, by: Sequence[str], folder: str) -> list[pa.Array]:

@@ -5,17 +5,19 @@ Each has its rows in shards of its own; one manifest names all of them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.core.dataset_layout import ACCUMULATORS, EXAMPLES, INDEX, INPUTS, REJECTED
+from beam_pipelines.core.dataset_layout import ACCUMULATORS, INDEX, INPUTS, REJECTED
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.storage import file_changes, files
 
 # A generation's own files, other than its shards, are in folders g2, g3 and so on of these.
 _FOLDERS = (ACCUMULATORS, INDEX, REJECTED, INPUTS)
-_SHARD = re.compile(r"-g(\d+)-\d+-of-\d+\.tfrecord")
+_SHARD = re.compile(r"-g(\d+)-\d+-of-\d+\.(tfrecord|parquet)")
 _FOLDER = re.compile(r"g(\d+)")
 
 
@@ -77,9 +79,15 @@ def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
 
     Their generation is not in the manifest.
     """
-    known = {shard["path"] for split in manifest["splits"].values() for shard in split["shards"]}
+    known = {
+        file["path"]
+        for split in manifest["splits"].values()
+        for shard in split["shards"]
+        for file in files_of(shard)
+    }
     generations = count_generations(manifest)
-    for listed in files.list_files(files.join(folder, EXAMPLES, "*", "*")):
+    shards = (files.list_files(files.join(folder, part, "*", "*")) for part in SHARD_FOLDERS)
+    for listed in itertools.chain.from_iterable(shards):
         path = files.relative(listed.path, folder)
         found = _SHARD.search(path)
         if path not in known and found and int(found[1]) > generations:

@@ -6,7 +6,6 @@ features are in the schema's order and missing ones are named.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,17 +23,14 @@ from beam_pipelines.core.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import read_record_blocks
 
 LONGEST_TEXT = 61
 LONGEST_LIST = 8
 HEX_BYTES = 8
-_GZIP_MAGIC = b"\x1f\x8b"
-# RFC 1950: deflate with a window of 32 KiB, at each of the four levels that the header tells apart.
-_ZLIB_MAGIC = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 MISSING = "(missing)"
 MOST_PICTURES = 1024
 IMAGE_FEATURE = "image/encoded"
@@ -79,7 +75,7 @@ def inspect_examples(
     """
     found = _find(path, split, generation)
     return _show_shards(
-        found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found)
+        found, number, show_payloads if found.is_raw else partial(_show_parsed, found)
     )
 
 
@@ -99,7 +95,7 @@ def example_values(
     """
     found = _find(path, split, generation)
     rows: list[dict[str, Any]] = []
-    for shard, records in _first_records(found.paths, number):
+    for shard, records in _first_records(found, number):
         if found.is_raw:
             rows += [{"record": _plain(record)} for record in records]
         else:
@@ -155,19 +151,19 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
 
 
 def _show_shards(
-    paths: Sequence[str], number: int, show: Callable[[list[bytes], str], Iterator[str]]
+    found: Found, number: int, show: Callable[[list[bytes], str], Iterator[str]]
 ) -> Iterator[str]:
-    for path, records in _first_records(paths, number):
+    for path, records in _first_records(found, number):
         yield from show(records, path)
 
 
-def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, list[bytes]]]:
+def _first_records(found: Found, number: int) -> Iterator[tuple[str, list[bytes]]]:
     """Yields files and their first records, ``number`` records in all.
 
     Files without records are left out.
     """
-    for path in paths:
-        records = read_examples(path, number)
+    for path in found.paths:
+        records = read_examples(path, number, found.schema)
         if records:
             yield path, records
         number -= len(records)
@@ -206,32 +202,6 @@ def show_payloads(records: list[bytes], path: str) -> Iterator[str]:
     """
     for row, record in enumerate(records):
         yield f"{path}, record {row}\n  {show_value(record)}\n"
-
-
-def read_examples(path: str, number: int) -> list[bytes]:
-    """Returns the first serialized examples of a file, at most ``number``.
-
-    Does not read on after them.
-    """
-    with files.open_read(path) as file:
-        compression = compression_of(file.read(4))
-        file.seek(0)
-        blocks = read_record_blocks(file, path, compression)
-        return list(itertools.islice(itertools.chain.from_iterable(blocks), number))
-
-
-def compression_of(start: bytes) -> str:
-    """Returns the compression of a file, by its first four bytes.
-
-    A plain TFRecord file begins with the length of a record as a little-endian uint64; one that
-    looks like gzip or zlib would begin with a record of at least 2 GB, or one whose third and
-    fourth byte are zero.
-    """
-    if start[:2] == _GZIP_MAGIC and start[2:3] == b"\x08":
-        return "gzip"
-    if start[:2] in _ZLIB_MAGIC and start[2:4] != b"\0\0":
-        return "zlib"
-    return "none"
 
 
 def decode_examples(
@@ -420,7 +390,7 @@ def write_contact_sheet(
         )
     found = _find(path, split, generation)
     pictures = []
-    for shard, records in _first_records(found.paths, number):
+    for shard, records in _first_records(found, number):
         pictures += (
             _raw_thumbnails(records)
             if found.is_raw

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.dataset import decode, sequences
@@ -105,6 +106,12 @@ def load(
     import tensorflow as tf
 
     dataset = info(folder, generations)
+    if dataset.compression == PARQUET_COMPRESSION:
+        raise DataError(
+            f"{dataset.folder}: found Parquet shards, expected TFRecords, which TensorFlow reads. "
+            "Take bp.open(folder).batches(as_='tf'), or convert with 'also: [parquet]' in place of "
+            "'format: parquet'."
+        )
     whole = dataset.split(split)
     shards = _own_shards(whole.shards, shard)
     rows = sum(shard.rows for shard in shards)

@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from beam_pipelines.core.compression import Compression, compression_of
+from beam_pipelines.core.compression import PartCompression, compression_of
 from beam_pipelines.core.dataset_layout import MANIFEST, file_index_path, index_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.scan import Scanned, scan_file
+from beam_pipelines.dataset.scan_parquet import scan_parquet
 from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
@@ -93,7 +94,7 @@ def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed
 
 
 def _scan_shard(
-    folder: str, compression: Compression, dali: bool, shard: Mapping[str, Any]
+    folder: str, compression: PartCompression, dali: bool, shard: Mapping[str, Any]
 ) -> Scanned:
     path = files.within(folder, shard["path"])
     scanned, checked = _scan(path, compression, dali)
@@ -108,17 +109,24 @@ def _scan_shard(
 
 
 def _of_file(path: str, dali: bool) -> Indexed:
+    if path.endswith(".parquet"):
+        raise DataError(
+            f"{path}: found a Parquet file, whose footer is its index, expected TFRecords or the "
+            "folder of a dataset."
+        )
     compression = compression_of(path)
     scanned, checked = _scan(path, compression, dali)
     shard = IndexedShard(files.name_of(path), *checked)
     return _write(file_index_path(path), compression, [shard], [scanned])
 
 
-def _scan(path: str, compression: Compression, dali: bool) -> tuple[Scanned, tuple[int, int, str]]:
+def _scan(
+    path: str, compression: PartCompression, dali: bool
+) -> tuple[Scanned, tuple[int, int, str]]:
     """Returns a file's parts; and its rows, bytes and CRC-32C."""
     if not files.exists(path):
         raise DataError(f"{path}: the file is missing. Check the path.")
-    scanned = scan_file(path, compression)
+    scanned = scan_parquet(path) if compression == "zstd" else scan_file(path, compression)
     size, crc = file_checksums.size_and_crc32c(path)
     if dali and scanned.sizes is not None:
         _write_dali(file_index_path(path, DALI_SUFFIX), scanned.sizes)
@@ -135,7 +143,7 @@ def _write_dali(path: str, sizes: np.ndarray) -> None:
 
 def _write(
     path: str,
-    compression: Compression,
+    compression: PartCompression,
     shards: Sequence[IndexedShard],
     scanned: Sequence[Scanned],
 ) -> Indexed:

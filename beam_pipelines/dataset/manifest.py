@@ -20,6 +20,7 @@ from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.leaks import Leak
 from beam_pipelines.analysis.personal.findings import Personal
 from beam_pipelines.core.columns import column_type, parse_type, type_name
+from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.manifest_reader import (
@@ -28,9 +29,11 @@ from beam_pipelines.core.manifest_reader import (
     DescriptionManifest,
     parse_manifest,
 )
+from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.core.version import __version__
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
+from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.sources.partitions import Partitioned
 from beam_pipelines.sources.plan import SourcePlan
@@ -110,7 +113,7 @@ def make_manifest(
         "encodings": encodings,
         "contract": contract and f"sha256:{hashlib.sha256(contract).hexdigest()}",
         "record": _record_kind(recipe),
-        "compression": recipe.output.compression,
+        **_format(recipe.output),
         "splits": {
             name: _split_entry(
                 rows, [shard for shard in ordered if shard.split == name], generation
@@ -203,6 +206,13 @@ def is_gathered(plan: SourcePlan) -> bool:
     return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
 
 
+def _format(output: Output) -> dict[str, str]:
+    """Returns compression and, if it is not TFRecord, format of shards."""
+    if output.format == TFRECORD:
+        return {"compression": output.compression}
+    return {"format": output.format, "compression": PARQUET_COMPRESSION}
+
+
 def _record_kind(recipe: Recipe) -> str:
     if recipe.output.record is not None:
         return "raw"
@@ -221,10 +231,24 @@ def _split_entry(rows: int, shards: Sequence[ShardInfo], generation: int) -> dic
                 "bytes": shard.bytes,
                 "crc32c": f"{shard.crc32c:08x}",
                 "generation": generation,
+                **_also(shard),
             }
             for shard in shards
         ],
     }
+
+
+def _also(shard: ShardInfo) -> dict[str, Any]:
+    files = {
+        file.format: {
+            "path": file.path,
+            "rows": file.rows,
+            "bytes": file.bytes,
+            "crc32c": f"{file.crc32c:08x}",
+        }
+        for file in shard.also
+    }
+    return {"also": files} if files else {}
 
 
 def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> dict[str, Any]:

@@ -14,11 +14,14 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, RAW_SCHEMA
+from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.shard_records import read_manifest_blocks
+from beam_pipelines.dataset.verify_also import check_also, check_file
 from beam_pipelines.dataset.verify_index import ShardParts, check_parts, indexes_of
 from beam_pipelines.dataset.whole_images import (
     check_images,
@@ -27,8 +30,7 @@ from beam_pipelines.dataset.whole_images import (
     limits_of,
 )
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
-from beam_pipelines.storage import file_checksums, files
-from beam_pipelines.tfrecord.framing import read_record_blocks
+from beam_pipelines.storage import files
 
 _COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")
 
@@ -91,6 +93,7 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
                     check_parts(path, parts[shard["path"]])
             except DataError as error:
                 problems.append(str(error))
+            problems += check_also(folder, shard, manifest, schema)
             size, count = size + shard["bytes"], count + 1
     if problems:
         raise DataError(
@@ -105,14 +108,19 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
 def _unexpected_files(
     folder: str, manifest: dict[str, Any], behind: Collection[str]
 ) -> Iterator[str]:
-    shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
-    expected = {files.within(folder, shard) for shard in shards}
-    for path, _, _ in files.list_files(files.join(folder, EXAMPLES, "**")):
-        if path not in expected and path not in behind:
-            yield (
-                f"{path}: is not in the manifest, but readers of the examples will read it. "
-                "Remove it."
-            )
+    expected = {
+        files.within(folder, file["path"])
+        for split in manifest["splits"].values()
+        for shard in split["shards"]
+        for file in files_of(shard)
+    }
+    for part in SHARD_FOLDERS:
+        for path, _, _ in files.list_files(files.join(folder, part, "**")):
+            if path not in expected and path not in behind:
+                yield (
+                    f"{path}: is not in the manifest, but readers of the examples will read it. "
+                    "Remove it."
+                )
 
 
 def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
@@ -182,27 +190,20 @@ def _verify_shard(
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
     decoder = RecordDecoder(schema, manifest["record"] == "sequence_example")
     is_raw, limits, rows = manifest["record"] == "raw", limits_of(manifest), 0
-    with files.open_read(path) as file:
-        for block in read_record_blocks(file, path, manifest["compression"]):
-            if not is_raw:
-                batch = _check_block(
-                    decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}"
-                )
-                check_images(batch, images or (), limits, path, rows)
-            elif images is not None:
-                check_raw_images(block, limits, path, rows)
-            rows += len(block)
+    for block in read_manifest_blocks(path, manifest, schema):
+        if not is_raw:
+            batch = _check_block(
+                decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}"
+            )
+            check_images(batch, images or (), limits, path, rows)
+        elif images is not None:
+            check_raw_images(block, limits, path, rows)
+        rows += len(block)
     if rows != shard["rows"]:
         raise DataError(
             f"{path}: found {rows} records, expected {shard['rows']} as the manifest says."
         )
-    size, crc = file_checksums.size_and_crc32c(path)
-    if (size, f"{crc:08x}") != (shard["bytes"], shard["crc32c"]):
-        raise DataError(
-            f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {shard['bytes']} bytes "
-            f"with {shard['crc32c']}. "
-            "The file was changed after the conversion."
-        )
+    check_file(path, shard)
     return rows
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
+from isal import isal_zlib
 
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations, shards_of
@@ -49,7 +50,7 @@ def indexes_of(
 
 
 def _opened(
-    path: str, compression: Compression, shards: list[IndexedShard]
+    path: str, compression: PartCompression, shards: list[IndexedShard]
 ) -> PartIndex | DataError:
     try:
         if files.is_local(path):
@@ -83,6 +84,14 @@ def check_parts(path: str, shard: ShardParts) -> None:
             file.seek(int(columns.offset[part]))
             data = file.read(int(columns.bytes[part]))
             where = f"{index.path}, part {part} of {path}"
+            if index.compression == PARQUET_COMPRESSION:
+                found, expected = isal_zlib.crc32(data), int(columns.crc32[part])
+                if found != expected:
+                    raise DataError(
+                        f"{where}: found a row group with CRC-32 {found:08x}, expected "
+                        f"{expected:08x}. {_CURE}"
+                    )
+                continue
             try:
                 records = inflate_part(index, part, data)
             except ValueError as error:

@@ -15,6 +15,8 @@ from beam_pipelines.core import full_package
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT, statistics_path
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
+from beam_pipelines.core.schema_features import feature_lists_of
+from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.opening.folder import CACHE_BYTES, Folder
 from beam_pipelines.opening.report_page import ReportPath
 from beam_pipelines.opening.splits import Generations, indexed_split
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
     from beam_pipelines.reader.images import Image
+    from beam_pipelines.reader.row_groups import RowGroups
 
 _SHOWN_ROWS = 5
 
@@ -144,7 +147,7 @@ class Dataset:
             if missing <= 0:
                 break
             path = self._files.join(shard["path"])
-            records = inspect.read_examples(path, missing)
+            records = inspect.read_examples(path, missing, self.schema)
             if self.manifest["record"] == "raw":
                 batches.append(pa.record_batch({"record": pa.array(records, pa.large_binary())}))
             elif records:
@@ -302,9 +305,13 @@ class Dataset:
         """
         split = self._split_name(split)
         shards = self._files.shards(self._content)
-        found = indexed_split(self._files, self._fields, split, generations, shards)
-        stream = Stream(found, seed, shuffle)
+        found = indexed_split(
+            self._files, self._fields, split, generations, shards, self._row_groups()
+        )
         features = self._to_read(Wishes(columns, fill, types, padding, images), as_)
+        if features:
+            found = found.with_columns([feature.name for feature in features])
+        stream = Stream(found, seed, shuffle)
         options = ReadOptions(
             batch_size,
             "numpy" if as_ == "tf" else as_,
@@ -325,6 +332,14 @@ class Dataset:
             None if remainder == "short" else batch_size,
             epochs,
         )
+
+    def _row_groups(self) -> RowGroups | None:
+        """Returns the reader of Parquet shards; ``None``: shards are TFRecords."""
+        if self._fields.format == TFRECORD:
+            return None
+        from beam_pipelines.reader.row_groups import RowGroups  # readers of TFRecords spare it
+
+        return RowGroups([feature.name for feature in feature_lists_of(self.schema)])
 
     def _to_read(self, wishes: Wishes, as_: str) -> list[Feature]:
         """Returns the features of batches; of serialized records none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.compression import PartCompression
 from beam_pipelines.core.dataset_layout import MANIFEST, index_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.manifest_reader import DatasetManifest
@@ -17,6 +17,7 @@ from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
 
 if TYPE_CHECKING:
+    from beam_pipelines.reader.row_groups import RowGroups
     from beam_pipelines.remote.shards import RemoteShards
 
 # Numbers of generations; ``None``: all.
@@ -52,6 +53,7 @@ def indexed_split(
     name: str,
     wanted: Generations = None,
     remote: RemoteShards | None = None,
+    row_groups: RowGroups | None = None,
 ) -> Split:
     """Returns the shards of a split with the parts of their indexes.
 
@@ -61,6 +63,7 @@ def indexed_split(
       name: of the split.
       wanted: generations, as for ``choose_generations``.
       remote: reads shards that are not on this machine.
+      row_groups: reads Parquet shards.
 
     Raises:
       DataError: there are no rows, or no index; or the index is damaged, or of other shards; or
@@ -81,7 +84,7 @@ def indexed_split(
             ShardFile(folder.join(shard.path), shard.rows, shard.bytes) for shard in shards
         )
         found = _read_index(folder, index_path(name, number), manifest.compression, expected)
-        indexed.append(Indexed(files, found, remote))
+        indexed.append(Indexed(files, found, remote, row_groups))
     if not indexed:
         raise DataError(
             f"{folder.path}: found no rows in split '{name}'. Change 'split' or 'filter' in the "
@@ -102,7 +105,7 @@ def _check_rows(folder: Folder, manifest: DatasetManifest, name: str) -> None:
 
 
 def _read_index(
-    folder: Folder, path: str, compression: Compression, shards: Sequence[IndexedShard]
+    folder: Folder, path: str, compression: PartCompression, shards: Sequence[IndexedShard]
 ) -> PartIndex:
     """Maps a local index into memory, and reads a remote one."""
     full = folder.join(path)

@@ -31,6 +31,7 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
+from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
     ENCODINGS,
@@ -139,9 +140,10 @@ def write_indexes(
     Returns:
       Paths within the dataset, in order.
     """
-    written, compression = [], plan.recipe.output.compression
+    written = []
     for split in dict.fromkeys(shard.split for shard in shards):
         own = sorted((shard for shard in shards if shard.split == split), key=_by_path)
+        compression = part_compression_of(own[0].path)
         index = join_indexes([shard.indexed() for shard in own], compression, folder)
         path = index_path(split, plan.generation)
         with files.replace(place(path)) as file:

@@ -15,7 +15,6 @@ from beam_pipelines.core.dataset_layout import (
     ACCUMULATORS,
     ANOMALIES,
     DESCRIPTION,
-    EXAMPLES,
     INDEX,
     INPUTS,
     LABELS,
@@ -29,6 +28,7 @@ from beam_pipelines.core.dataset_layout import (
     TRANSFORM_GRAPH,
 )
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
@@ -50,7 +50,7 @@ from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
 PARTS = (
-    EXAMPLES,
+    *SHARD_FOLDERS,
     INDEX,
     RAW_SCHEMA_FOLDER,
     STATISTICS,
@@ -64,14 +64,14 @@ PARTS = (
     LABELS_FOLDER,
 )
 PARTS_OF_DESCRIPTION = tuple(
-    part for part in PARTS if part not in (EXAMPLES, INDEX, TRANSFORM_GRAPH)
+    part for part in PARTS if part not in (*SHARD_FOLDERS, INDEX, TRANSFORM_GRAPH)
 )
 # In the temporary folder: what is to be moved, but for what stages have written; the list of all of
 # it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"
 _REPLACED = "replaced"
-_STAGES_WRITE = (EXAMPLES, TRANSFORM_GRAPH)
+_STAGES_WRITE = (*SHARD_FOLDERS, TRANSFORM_GRAPH)
 
 
 def commit(
@@ -130,17 +130,18 @@ def _write_staged(
     written = write_files(plan, result, shards, place, MANIFEST, started, earlier)
     graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
     moved = [
-        *(shard.path for shard in shards),
+        *(file.path for shard in shards for file in shard.files),
         *(files.relative(file.path, temporary) for file in graph),
         *indexes,
         *written,
     ]
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
-    own = {shard.path for shard in shards}
-    for listed in files.list_files(files.join(temporary, EXAMPLES, "**")):
-        if files.relative(listed.path, temporary) not in own:
-            file_changes.delete(listed.path)
+    own = {file.path for shard in shards for file in shard.files}
+    for part in SHARD_FOLDERS:
+        for listed in files.list_files(files.join(temporary, part, "**")):
+            if files.relative(listed.path, temporary) not in own:
+                file_changes.delete(listed.path)
     with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
         file.write(json.dumps(paths).encode())
     return paths
@@ -297,6 +298,13 @@ def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[Shard
     written = dict.fromkeys(row_counts.rows, 0)
     for shard in shards:
         written[shard.split] += shard.rows
+    for shard in shards:
+        for file in shard.also:
+            if file.rows != shard.rows:
+                raise DataError(
+                    f"{file.path}: found {file.rows:,} rows, expected the {shard.rows:,} of "
+                    f"{shard.path}. The dataset was not committed. Report it, with the recipe."
+                )
     if (
         written != dict(row_counts.rows)
         or len({shard.path for shard in shards}) != num_shards

@@ -42,6 +42,7 @@ from beam_pipelines.pipeline.private import without_private
 from beam_pipelines.pipeline.sampled_classes import describe_sampled
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run
+from beam_pipelines.pipeline.written_columns import written_columns
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.schemas import schema_files
@@ -167,6 +168,8 @@ def make_result(
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     sampled = _described(plan, fitting, samples, encoded)
     give_back_memory()
+    encoded_schema = _encoded_schema(plan, schema, fitting)
+    shards = plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes)
     return FirstPassResult(
         row_counts=row_counts,
         statistics=statistics,
@@ -174,10 +177,10 @@ def make_result(
             find_anomalies(statistics, expected, plan.policy), statistics, plan.policy
         ),
         schema=schema,
-        encoded=_encoded_schema(plan, schema, fitting),
+        encoded=encoded_schema,
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
-        shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
+        shards=dataclasses.replace(shards, columns=written_columns(plan, encoded_schema or schema)),
         images=_images(samples, plan),
         sampled=sampled,
         judged=judge_rows(plan, chunk_counts, selected, merged),

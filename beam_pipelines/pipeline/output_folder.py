@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from beam_pipelines.core import signals
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import run_lock
@@ -22,7 +23,10 @@ from beam_pipelines.storage import file_changes, files
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(
-    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|index|finished|staged|replaced"
+    "|".join(SHARD_FOLDERS)
+    + r"|run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics"
+    r"|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|index|finished"
+    r"|staged|replaced"
 )
 
 
@@ -157,9 +161,10 @@ def _shards(output: str) -> set[str]:
     if not files.exists(files.join(output, MANIFEST)):
         return set()
     return {
-        shard["path"]
+        file["path"]
         for split in read_manifest(output)["splits"].values()
         for shard in split["shards"]
+        for file in files_of(shard)
     }
 
 

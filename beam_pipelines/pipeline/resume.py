@@ -13,20 +13,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beam_pipelines.core.compression import compression_of
-from beam_pipelines.core.dataset_layout import EXAMPLES, INDEX
+from beam_pipelines.core.compression import part_compression_of
+from beam_pipelines.core.dataset_layout import INDEX
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.shard_index import read_own_index
-from beam_pipelines.transforms.write import ShardInfo
+from beam_pipelines.transforms.write import AlsoFile, ShardInfo
 
 # Names in the temporary folder: the notes, and also their shards with the indexes of these.
 FINISHED = "finished"
-KEPT = (FINISHED, EXAMPLES, INDEX)
+KEPT = (FINISHED, *SHARD_FOLDERS, INDEX)
 
 
 def run_key(plan: Plan, result: FirstPassResult) -> str:
@@ -78,11 +79,10 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
     for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
         try:
             note = json.loads(files.read_bytes(listed.path))
-            shard, found = (
-                ShardInfo(**{name: note[name] for name in ShardInfo._fields}),
-                note["key"],
-            )
-        except (ValueError, KeyError, TypeError):
+            also = tuple(AlsoFile(*file) for file in note.get("also", ()))
+            own = {name: note[name] for name in ShardInfo._fields if name != "also"}
+            shard, found = ShardInfo(**own, also=also), note["key"]
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue  # cut off: an object store may keep the first part of a killed upload
         if found == key:
             shards.append(shard)
@@ -90,18 +90,19 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
 
 
 def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
-    """Yields a shard if its file matches its note and its index."""
-    path = files.within(temporary, shard.path)
+    """Yields a shard if its files match its note and its index."""
     try:
-        read_own_index(shard.indexed(), compression_of(shard.path), temporary)
-        is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (
-            shard.bytes,
-            shard.crc32c,
-        )
+        read_own_index(shard.indexed(), part_compression_of(shard.path), temporary)
+        is_whole = all(_is_whole(file, temporary) for file in shard.files)
     except (OSError, DataError):
         is_whole = False
     if is_whole:
         yield shard
+
+
+def _is_whole(file: ShardInfo | AlsoFile, temporary: str) -> bool:
+    path = files.within(temporary, file.path)
+    return files.exists(path) and file_checksums.size_and_crc32c(path) == (file.bytes, file.crc32c)
 
 
 def clear_temporary(temporary: str, keeps: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,13 @@ class Rows(NamedTuple):
 
     def chunks(self) -> list[pa.LargeBinaryArray]:
         """Returns the framed records of all blocks."""
-        return [frames for block in self.blocks for frames in block.frames]
+        return [frames for block in self.blocks for frames in block.records()]
+
+    def tables(self) -> list[pa.Table]:
+        """Returns the columns of all blocks; none if one has records."""
+        if not all(block.is_columnar for block in self.blocks):
+            return []
+        return [table for block in self.blocks for table in block.frames]
 
     def place(self, row: int) -> str:
         """Returns file and record of a row, for errors."""
@@ -97,7 +103,9 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
     context = {feature.name: feature.type for feature in features if feature.steps is None}
     lists = {feature.name: feature.type for feature in features if feature.steps is not None}
     columns: Sequence[pa.Array] | None = None
-    if _native.KERNELS_AVAILABLE:
+    if tables := rows.tables():
+        columns = _of_tables(tables, rows, context, lists)
+    elif _native.KERNELS_AVAILABLE:
         sizes = {
             feature.name: math.prod(feature.shape)
             for feature in features
@@ -124,6 +132,23 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
         raise DataError(f"{where}: {what}. Convert again with --overwrite.") from error
     except WrongRowError as error:
         raise DataError(f"{rows.place(error.row)}: {error.message}.") from error
+
+
+def _of_tables(
+    tables: Sequence[pa.Table],
+    rows: Rows,
+    context: Mapping[str, pa.DataType],
+    lists: Mapping[str, pa.DataType],
+) -> list[pa.Array]:
+    """Returns the columns of Parquet shards as parsed features."""
+    from beam_pipelines.reader.row_groups import columns_of
+
+    types = [(name, type_, False) for name, type_ in context.items()]
+    types += [(name, type_, True) for name, type_ in lists.items()]
+    try:
+        return columns_of(tables, rows.records, types)
+    except DataError as error:
+        raise DataError(f"{rows.place(0)}: {error}") from error
 
 
 def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> Column:

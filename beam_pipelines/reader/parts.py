@@ -24,6 +24,7 @@ from beam_pipelines.tfrecord.part_index import PartIndex
 from beam_pipelines.tfrecord.parts import inflate_part
 
 if TYPE_CHECKING:
+    from beam_pipelines.reader.row_groups import RowGroups
     from beam_pipelines.remote.shards import RemoteShards
 
 
@@ -42,11 +43,13 @@ class Indexed(NamedTuple):
       files: the shards.
       parts: of them.
       remote: reads the shards; ``None``: they are on this machine.
+      row_groups: reads the parts of Parquet shards; ``None``: parts have framed records.
     """
 
     files: tuple[ShardFile, ...]
     parts: PartIndex
     remote: RemoteShards | None = None
+    row_groups: RowGroups | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,6 +84,16 @@ class Split:
         number = bisect.bisect_right(self.first_parts, part) - 1
         return self.indexed[number], part - self.first_parts[number]
 
+    def with_columns(self, names: Sequence[str]) -> Split:
+        """Returns the split with some columns of Parquet shards alone."""
+        indexed = tuple(
+            one
+            if one.row_groups is None
+            else one._replace(row_groups=one.row_groups.with_names(names))
+            for one in self.indexed
+        )
+        return dataclasses.replace(self, indexed=indexed)
+
     def place(self, part: int, record: int) -> str:
         """Returns file and number of a part's record, for errors."""
         found, number = self.find(part)
@@ -108,19 +121,36 @@ class Block(NamedTuple):
     Attributes:
       split: of the parts.
       parts: their numbers.
-      frames: their framed records, in order, in one array or several.
+      frames: their framed records, in order, in one array or several; of Parquet the columns of
+        each part.
       order: int64[rows], the order of each part's rows, counted from the block's first record.
     """
 
     split: Split
     parts: list[int]
-    frames: list[pa.LargeBinaryArray]
+    frames: list[pa.LargeBinaryArray] | list[pa.Table]
     order: Int64s
 
     @property
     def rows_of_parts(self) -> Int64s:
         """The number of records of each part."""
         return self.split.rows_of_parts[self.parts]
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether it has columns, and not records."""
+        return self.split.find(self.parts[0])[0].row_groups is not None
+
+    def records(self) -> list[pa.LargeBinaryArray]:
+        """Returns the framed records, which are made of columns if need be."""
+        if not self.is_columnar:
+            return self.frames
+        from beam_pipelines.reader.row_groups import batch_of
+        from beam_pipelines.tfrecord.records import framed_records
+
+        groups = self.split.find(self.parts[0])[0].row_groups
+        lists = () if groups is None else groups.lists
+        return [framed_records(batch_of(table), None, None, lists) for table in self.frames]
 
 
 def load(
@@ -149,7 +179,7 @@ def load(
     frames = _read_together(found, data)
     if frames is None:  # one after the other, to say what is wrong
         pairs = zip(found, data, strict=True)
-        chunks = [_frames(*one, _inflate(*one, own or read_bytes(*one))) for one, own in pairs]
+        chunks = [_read_alone(*one, own or read_bytes(*one)) for one, own in pairs]
     else:
         chunks = [frames]
     return Block(split, parts, chunks, epoch.permutation(places))
@@ -169,8 +199,10 @@ def _read_together(
     declined.
     """
     kinds = {one.parts.compression for one, _ in found}
-    has_restarts = any(one.parts.restarts is not None for one, _ in found)
-    if not _native.KERNELS_AVAILABLE or has_restarts or len(kinds) > 1:
+    has_others = any(
+        one.parts.restarts is not None or one.row_groups is not None for one, _ in found
+    )
+    if not _native.KERNELS_AVAILABLE or has_others or len(kinds) > 1:
         return None
     stored = []
     for (one, part), own in zip(found, data, strict=True):
@@ -192,18 +224,41 @@ def _read_together(
     return read_parts(stored, kinds != {"none"})
 
 
-def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray:
-    """Returns a part's framed records; checks its checksum and their CRCs.
+def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray | pa.Table:
+    """Returns a part's framed records, or its columns.
+
+    Checks its checksum and the records' CRCs.
 
     Raises:
       DataError: as ``load``.
     """
     frames = _read_together([(found, part)], [_fetched(found, part)])
-    return (
-        _frames(found, part, _inflate(found, part, read_bytes(found, part)))
-        if frames is None
-        else frames
-    )
+    return _read_alone(found, part, read_bytes(found, part)) if frames is None else frames
+
+
+def _read_alone(found: Indexed, part: int, data: bytes) -> pa.LargeBinaryArray | pa.Table:
+    if found.row_groups is None:
+        return _frames(found, part, _inflate(found, part, data))
+    columns = found.parts.columns
+    shard = int(columns.shard[part])
+    own = found.parts.parts_of_shard(shard)
+    end = int(columns.offset[own[-1]] + columns.bytes[own[-1]])
+    path, size = found.files[shard].path, found.files[shard].bytes - end
+    try:
+        footer = found.row_groups.footer(path, lambda: _read_at(found, shard, end, size))
+        return found.row_groups.decode(
+            footer,
+            part - own.start,
+            int(columns.offset[part]),
+            data,
+            int(columns.crc32[part]),
+            int(columns.rows[part]),
+        )
+    except ValueError as error:
+        raise DataError(
+            f"{_where(found, part)}: {error}, as {found.parts.path} says. The shard is damaged or "
+            "changed. Copy the dataset again, or convert again with --overwrite."
+        ) from error
 
 
 def _inflate(found: Indexed, part: int, data: bytes) -> bytes:
@@ -248,8 +303,13 @@ def read_bytes(found: Indexed, part: int) -> bytes:
       DataError: the shard is missing, cannot be read, or has another size.
     """
     columns = found.parts.columns
-    shard = found.files[columns.shard[part]]
     offset, size = int(columns.offset[part]), int(columns.bytes[part])
+    return _read_at(found, int(columns.shard[part]), offset, size)
+
+
+def _read_at(found: Indexed, number: int, offset: int, size: int) -> bytes:
+    """Returns bytes of a shard; errors are those of ``read_bytes``."""
+    shard = found.files[number]
     if found.remote is not None:
         return found.remote.read(shard.path, offset, size, partial(check_size, shard))
     try:

@@ -25,7 +25,7 @@ class RowFinder:
     def __init__(self, split: Split) -> None:
         self._split = split
         self._firsts = np.cumsum(split.rows_of_parts) - split.rows_of_parts
-        self._held: dict[int, pa.LargeBinaryArray] = {}
+        self._held: dict[int, pa.LargeBinaryArray | pa.Table] = {}
         self._lock = threading.Lock()
 
     def find(self, rows: Sequence[int]) -> Rows:
@@ -50,7 +50,7 @@ class RowFinder:
         records: Int64s = (np.cumsum(counts) - counts - self._firsts[needed])[which] + numbers
         return Rows([Block(self._split, needed.tolist(), frames, records)], records)
 
-    def _frames(self, part: int) -> pa.LargeBinaryArray:
+    def _frames(self, part: int) -> pa.LargeBinaryArray | pa.Table:
         with self._lock:
             frames = self._held.pop(part, None)
         if frames is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, is_whole_name
+from beam_pipelines.core.shard_formats import TFRECORD, is_whole_name, suffix_of
 from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
@@ -58,14 +58,39 @@ def check_output(value: Value, output: Output) -> None:
         )
     if is_whole_name(output.shard_name):
         _check_whole_name(value, output)
+    _check_formats(value, output)
     if output.compression == "none" and "level" in value.keys:
         value.wrong(
             "found a level with 'compression: none', expected gzip or zlib with it.", "level"
         )
 
 
+def _check_formats(value: Value, output: Output) -> None:
+    """Notes keys that the formats of shards do not have."""
+    if output.format in output.also:
+        value.wrong(
+            f"found the format of the shards, '{output.format}', expected another one. Leave it "
+            "out.",
+            "also",
+        )
+    columnar = [name for name in (output.format, *output.also) if name != TFRECORD]
+    if output.record is not None and columnar:
+        value.wrong(
+            f"found it with the format '{columnar[0]}', whose rows have a column for each feature, "
+            "expected 'format: tfrecord' alone.",
+            "record",
+        )
+    for key in ("compression", "level", "part_size") if output.format != TFRECORD else ():
+        if key in value.keys:
+            value.wrong(
+                f"found it with 'format: {output.format}', expected it with TFRecords only: pages "
+                "of Parquet are always compressed by zstd. Leave it out.",
+                key,
+            )
+
+
 def _check_whole_name(value: Value, output: Output) -> None:
-    suffix = SUFFIX_FOR_COMPRESSION[output.compression]
+    suffix = suffix_of(output.format, output.compression)
     name = output.shard_name or ""
     if output.num_shards != 1:
         value.wrong(
@@ -74,9 +99,11 @@ def _check_whole_name(value: Value, output: Output) -> None:
             "shard_name",
         )
     if not name.endswith(suffix):
+        is_tfrecord = output.format == TFRECORD
+        given = f"compression: {output.compression}" if is_tfrecord else f"format: {output.format}"
         value.wrong(
-            f"found '{name}' with 'compression: {output.compression}', expected the suffix "
-            f"'{suffix}', or another compression.",
+            f"found '{name}' with '{given}', expected the suffix '{suffix}', or another "
+            f"{given.partition(':')[0]}.",
             "shard_name",
         )
 

@@ -8,10 +8,12 @@ from typing import Literal, get_args
 
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.shard_formats import SUFFIX_FOR_FORMAT, ShardFormat
 from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.values import (
     read_bytes,
     read_choice,
+    read_choices,
     read_flag,
     read_integer,
     read_shard_name,
@@ -69,6 +71,20 @@ class Output:
     )
     record: str | None = recipe_key(
         read_text, None, "none", "Column of the records themselves, instead of tf.Examples."
+    )
+    format: ShardFormat = recipe_key(
+        read_choice(get_args(ShardFormat)),
+        "tfrecord",
+        "`tfrecord`",
+        "Format of the shards.",
+        omitted=True,
+    )
+    also: tuple[str, ...] = recipe_key(
+        read_choices(SUFFIX_FOR_FORMAT),
+        (),
+        "none",
+        "Formats that the rows are written in as well.",
+        omitted=True,
     )
     serving: bool = recipe_key(
         read_flag, False, "false", "Build the serving graph with the dataset, not on request."

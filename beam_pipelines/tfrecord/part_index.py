@@ -22,7 +22,7 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core import regular_files
-from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
@@ -97,9 +97,11 @@ class PartColumns(NamedTuple):
       shard: int32[n], the number of the shard among those of the index.
       offset: int64[n], the first byte of the part in the file.
       bytes: int64[n], size in the file.
-      framed_bytes: int64[n], size of the framed records, uncompressed.
+      framed_bytes: int64[n], size of the framed records, uncompressed; of a row group of Parquet,
+        that of its values.
       rows: int32[n], records; at least one.
-      crc32: uint32[n], CRC-32 of the framed records, as gzip has it.
+      crc32: uint32[n], CRC-32 of the framed records, as gzip has it; of a row group of Parquet,
+        that of its bytes in the file.
     """
 
     shard: npt.NDArray[np.int32]
@@ -124,7 +126,7 @@ class PartIndex:
     """
 
     path: str
-    compression: Compression
+    compression: PartCompression
     shards: tuple[IndexedShard, ...]
     columns: PartColumns
     first_row: Int64s
@@ -155,7 +157,7 @@ class PartIndex:
 
 
 def make_index(
-    compression: Compression,
+    compression: PartCompression,
     shards: Sequence[IndexedShard],
     columns: PartColumns,
     restarts: Restarts | None = None,
@@ -204,7 +206,7 @@ def _checksum(description: bytes, arrays: Mapping[str, pa.Array]) -> int:
 
 
 def read_index(
-    path: str, compression: Compression, shards: Sequence[IndexedShard] | None = None
+    path: str, compression: PartCompression, shards: Sequence[IndexedShard] | None = None
 ) -> PartIndex:
     """Maps the index at a local path into memory and checks it.
 
@@ -228,7 +230,7 @@ def read_index(
 def parse_index(
     data: pa.Buffer,
     path: str,
-    compression: Compression,
+    compression: PartCompression,
     shards: Sequence[IndexedShard] | None = None,
 ) -> PartIndex:
     """Checks the bytes of an index; its columns share their memory.
@@ -265,7 +267,7 @@ def _parse(data: pa.Buffer, path: str) -> PartIndex:
     if f"{found:08x}" != expected:
         raise ValueError(f"found CRC-32 {found:08x}, expected {expected}")
     compression = description["compression"]
-    if compression not in get_args(Compression):
+    if compression not in get_args(PartCompression):
         raise ValueError(f"found compression {compression!r}")
     columns = {name: _numbers(arrays[name]) for name in arrays if name != "window"}
     restarts = None
@@ -342,7 +344,11 @@ def _check_columns(index: PartIndex) -> None:
     overlap[1:] = (own.offset[1:] < ends[:-1]) & (own.shard[1:] == own.shard[:-1])
     _refuse(index, "offset", overlap)
     least = own.rows * np.int64(HEADER_BYTES + FOOTER_BYTES)
-    if index.compression == "none":
+    if index.compression == PARQUET_COMPRESSION:
+        # A column of equal values takes some bytes; nothing is allocated by this size.
+        least = np.zeros(len(index), np.int64)
+        wrong = np.zeros(len(index), bool)
+    elif index.compression == "none":
         wrong = own.framed_bytes != own.bytes
     else:
         wrong = own.framed_bytes // MAX_RATIO > own.bytes

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.compression import Compression
-from beam_pipelines.core.dataset_layout import EXAMPLES, INDEX, INDEX_SUFFIX
+from beam_pipelines.core.compression import PartCompression
+from beam_pipelines.core.dataset_layout import INDEX, INDEX_SUFFIX
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.part_index import (
     IndexedShard,
@@ -35,43 +35,24 @@ def own_index_path(shard: str) -> str:
 
     It is ``index/Split-train/flights-00000-of-00008.tfrecord.gz.arrow``, say.
     """
-    return f"{INDEX}{shard.removeprefix(EXAMPLES)}{INDEX_SUFFIX}"
+    return f"{INDEX}/{shard.partition('/')[2]}{INDEX_SUFFIX}"
 
 
 def write_own_index(
-    shard: IndexedShard,
-    compression: Compression,
-    start: int,
-    parts: Sequence[pa.RecordBatch],
-    folder: str,
+    shard: IndexedShard, compression: PartCompression, parts: PartColumns, folder: str
 ) -> None:
     """Writes the index of one shard.
 
     Args:
       shard, compression: of the file.
-      start: the first byte of the first part in the file.
-      parts: batches of ``compression.PARTS`` without their data, but with ``bytes``.
+      parts: of the shard, with the number 0.
       folder: of the shards and their indexes.
     """
-
-    def joined(name: str, type_: type) -> np.ndarray:
-        values = [batch.column(name).to_numpy() for batch in parts]
-        return np.concatenate([*values, np.empty(0, type_)]).astype(type_)
-
-    sizes = joined("bytes", np.int64)
-    columns = PartColumns(
-        np.zeros(len(sizes), np.int32),
-        start + np.cumsum(sizes) - sizes,
-        sizes,
-        joined("framed_bytes", np.int64),
-        joined("rows", np.int32),
-        joined("crc32", np.uint32),
-    )
     with files.replace(files.within(folder, own_index_path(shard.name))) as file:
-        write_index(file, make_index(compression, [shard], columns))
+        write_index(file, make_index(compression, [shard], parts))
 
 
-def read_own_index(shard: IndexedShard, compression: Compression, folder: str) -> PartIndex:
+def read_own_index(shard: IndexedShard, compression: PartCompression, folder: str) -> PartIndex:
     """Returns the index of one shard.
 
     Raises:
@@ -82,7 +63,7 @@ def read_own_index(shard: IndexedShard, compression: Compression, folder: str) -
 
 
 def join_indexes(
-    shards: Sequence[IndexedShard], compression: Compression, folder: str
+    shards: Sequence[IndexedShard], compression: PartCompression, folder: str
 ) -> PartIndex:
     """Returns the index of a split's shards.
 

@@ -5,6 +5,7 @@ The plan is made after the first pass, before the write.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import re
@@ -15,10 +16,11 @@ import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core.chunks import ChunkCounts
-from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression, is_whole_name
-from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
+from beam_pipelines.core.compression import Compression
+from beam_pipelines.core.dataset_layout import split_folder
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
+from beam_pipelines.core.shard_formats import TFRECORD, folder_of, suffix_of, without_suffix
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
@@ -28,7 +30,7 @@ from beam_pipelines.storage import files
 # that a writer's memory depends on neither the shard's size nor how well it compresses.
 PARTITION_BYTES = 16 << 20
 
-_NUMBER = re.compile(r"-(\d+)-of-\d+\.tfrecord")
+_NUMBER = re.compile(r"-(\d+)-of-\d+\.(tfrecord|parquet)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +61,12 @@ class ShardPlan:
     Attributes:
       splits: by name.
       finished: numbers, among all shards, of those that an earlier run wrote.
+      columns: the features' names and types, if a format of the shards needs them.
     """
 
     splits: Mapping[str, SplitShards]
     finished: frozenset[int] = frozenset()
+    columns: pa.Schema | None = None
 
     def locate(self, number: int) -> tuple[SplitShards, int]:
         """Returns the split of a shard, and its number within the split.
@@ -141,7 +145,9 @@ def save_shard_plan(plan: ShardPlan, path: str) -> str:
         *np.concatenate([*addresses, np.empty((0, 2), np.int64)]).T,
         np.concatenate([np.fromiter(split.offsets.values(), np.int64) for split in splits]),
     ]
+    columns_of_rows = None if plan.columns is None else plan.columns.serialize().to_pybytes()
     about = {
+        "columns": columns_of_rows and base64.b64encode(columns_of_rows).decode(),
         "finished": sorted(plan.finished),
         "splits": [
             [
@@ -181,7 +187,10 @@ def load_shard_plan(path: str) -> ShardPlan:
             first,
             dict(zip(addresses, rows[own].tolist(), strict=True)),
         )
-    return ShardPlan(splits, frozenset(about["finished"]))
+    columns = about["columns"] and pa.ipc.read_schema(
+        pa.py_buffer(base64.b64decode(about["columns"]))
+    )
+    return ShardPlan(splits, frozenset(about["finished"]), columns)
 
 
 class LoadedShardPlan:
@@ -242,17 +251,25 @@ def shard_name(recipe: Recipe, generation: int) -> str:
     return name if generation == 1 else f"{name}-g{generation}"
 
 
-def shard_path(name: str, split: str, number: int, count: int, compression: Compression) -> str:
+def shard_path(
+    name: str,
+    split: str,
+    number: int,
+    count: int,
+    compression: Compression,
+    format_: str = TFRECORD,
+) -> str:
     """Returns a shard's path within the dataset.
 
     It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say. A name with a suffix is
-    that of the only shard.
+    that of the only shard; other formats have their own suffix in its place.
     """
-    suffix = SUFFIX_FOR_COMPRESSION[compression]
+    folder, suffix = split_folder(folder_of(format_), split), suffix_of(format_, compression)
     name = name.replace("{split}", split)
-    if is_whole_name(name):
-        return f"{split_folder(EXAMPLES, split)}/{name}"
-    return f"{split_folder(EXAMPLES, split)}/{name}-{number:05d}-of-{count:05d}{suffix}"
+    whole = without_suffix(name)
+    if whole is not None:
+        return f"{folder}/{whole}{suffix}"
+    return f"{folder}/{name}-{number:05d}-of-{count:05d}{suffix}"
 
 
 def shard_number(path: str) -> int:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar, cast
 
 import apache_beam as beam
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beam_pipelines.core.binary_arrays import byte_lengths, data_of
+from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.sinks.tfrecord.deflate import PARTS, Stream, compress_parts
+from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
-from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms.exchange import (
     Address,
     Received,
@@ -62,6 +61,24 @@ _threads = _Threads()
 Note = Callable[[int], None]
 
 
+class AlsoFile(NamedTuple):
+    """A file with a shard's rows in another format.
+
+    Attributes:
+      format: of the file.
+      path: relative to the dataset.
+      rows: in it.
+      bytes: size of the file.
+      crc32c: of the file.
+    """
+
+    format: str
+    path: str
+    rows: int
+    bytes: int
+    crc32c: int
+
+
 class ShardInfo(NamedTuple):
     """A shard that was written.
 
@@ -70,8 +87,9 @@ class ShardInfo(NamedTuple):
       path: relative to the dataset.
       rows: examples in it.
       bytes: size of the file.
-      framed_bytes: bytes of its framed examples before compression.
+      framed_bytes: bytes of its framed examples before compression; of Parquet, of its values.
       crc32c: of the file.
+      also: its rows in other formats.
     """
 
     split: str
@@ -80,10 +98,20 @@ class ShardInfo(NamedTuple):
     bytes: int
     framed_bytes: int
     crc32c: int
+    also: tuple[AlsoFile, ...] = ()
 
     def indexed(self) -> IndexedShard:
         """Returns the shard as its index names it."""
         return IndexedShard(self.path, self.rows, self.bytes, f"{self.crc32c:08x}")
+
+    @property
+    def files(self) -> tuple[ShardInfo | AlsoFile, ...]:
+        """The files with its rows, in all formats."""
+        return self, *self.also
+
+
+# A partition in each format, as its sink prepared it.
+Prepared = Mapping[str, pa.RecordBatch]
 
 
 def write_shard(
@@ -95,76 +123,104 @@ def write_shard(
     lists: tuple[str, ...] = (),
     note: Note | None = None,
 ) -> ShardInfo:
-    """Writes one shard and its index, and reads the shard back.
+    """Writes a shard in all its formats, and its index.
 
     A retry is safe: the same payloads give the same bytes, an existing file is replaced, and the
     new file appears only when it is complete.
 
     Raises:
-      DataError: the file read back differs from the bytes written.
+      DataError: the file read back differs from the bytes written, or another reader finds other
+        rows.
     """
     split, _ = plan.locate(received.partition)
-    parts = _prefetched(_partitions(received, split.partitions_per_shard, output, lists))
-    return _write_parts(parts, plan, received.partition, name, output, folder, note)
+    settings = Settings(output, lists, plan.columns)
+    partitions = _prefetched(_partitions(received, split.partitions_per_shard, settings))
+    return _write_partitions(partitions, plan, received.partition, name, settings, folder, note)
 
 
-def _write_parts(
-    batches: Iterable[pa.RecordBatch],
+def _write_partitions(
+    partitions: Iterable[Prepared],
     plan: ShardPlan,
     shard: int,
     name: str,
-    output: Output,
+    settings: Settings,
     folder: str,
     note: Note | None,
 ) -> ShardInfo:
-    """Writes a shard and its index from batches of parts, in order.
+    """Writes a shard and its index from prepared partitions, in order.
 
-    ``note`` is called with the rows of each batch. Other arguments and errors are those of
+    ``note`` is called with the rows of each. Other arguments and errors are those of
     ``write_shard``.
     """
     give_back_memory()
     split, number = plan.locate(shard)
-    path = shard_path(name, split.name, number, split.num_shards, output.compression)
-    stream, written = Stream(output.compression), []
-    with files.replace(files.within(folder, path)) as file:
-        size, crc = start, _ = _append(file, stream.start(), 0, 0)
-        for batch in batches:
-            stream.add(batch)
-            data = batch.column("data")
-            size, crc = _append(file, data_of(data), size, crc)
-            written.append(batch.set_column(len(PARTS) - 1, "bytes", pa.array(byte_lengths(data))))
+    output = settings.output
+    with contextlib.ExitStack() as stack:
+        opened = {}
+        for format_ in formats_of(output):
+            path = shard_path(
+                name, split.name, number, split.num_shards, output.compression, format_
+            )
+            file = _Counted(stack.enter_context(files.replace(files.within(folder, path))))
+            opened[format_] = path, file, sink_of(format_).open(cast("BinaryIO", file), settings)
+        for prepared in partitions:
+            counts = [sink.add(prepared[format_]) for format_, (*_, sink) in opened.items()]
             if note is not None:
-                note(pc.sum(batch.column("rows")).as_py() or 0)
-        size, crc = _append(file, stream.end(), size, crc)
-    _read_back(files.within(folder, path), size, crc)
-    rows = sum(pc.sum(batch.column("rows")).as_py() or 0 for batch in written)
-    info = ShardInfo(split.name, path, rows, size, stream.size, crc)
-    write_own_index(info.indexed(), output.compression, start, written, folder)
+                note(counts[0])
+        written = {format_: sink.close() for format_, (*_, sink) in opened.items()}
+    for path, file, sink in opened.values():
+        _read_back(files.within(folder, path), file.size, file.crc32c)
+        sink.check(files.within(folder, path))
+    (path, file, _), main = opened.pop(output.format), written[output.format]
+    also = tuple(
+        AlsoFile(format_, path, written[format_].rows, file.size, file.crc32c)
+        for format_, (path, file, _) in opened.items()
+    )
+    info = ShardInfo(split.name, path, main.rows, file.size, main.value_bytes, file.crc32c, also)
+    write_own_index(info.indexed(), part_compression_of(path), main.parts, folder)
     give_back_memory()  # after the last shard, the commit needs it
     return info
 
 
+class _Counted:
+    """A file that is written once, with size and CRC-32C."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.size, self.crc32c = file, 0, 0
+
+    def write(self, data: bytes | pa.Buffer) -> None:
+        """Writes bytes behind the others."""
+        self._file.write(data)
+        self.size += len(data)
+        self.crc32c = google_crc32c.extend(self.crc32c, bytes(data))
+
+
 class StoredParts(NamedTuple):
-    """The parts of a shard's partition, in a file of their own."""
+    """A shard's prepared partition, in a file for each format."""
 
     partition: int
     path: str
 
 
 def store_parts(
-    received: Received, output: Output, folder: str, lists: tuple[str, ...] = ()
+    received: Received,
+    plan: ShardPlan,
+    output: Output,
+    folder: str,
+    lists: tuple[str, ...] = (),
 ) -> tuple[int, StoredParts]:
-    """Serializes and compresses one partition of a shard into a new file.
+    """Prepares one partition of a shard, and stores it in new files.
 
     Returns:
-      The shard's number, and where its parts are.
+      The shard's number, and where its partition is.
     """
     shard, partition = received.partition
     blocks = [_Block(content, 0, payload_size(content)) for content in received.contents]
-    parts = _make_parts(blocks, output, shard, partition, lists)
+    prepared = _prepare(blocks, Settings(output, lists, plan.columns), shard, partition)
     path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
-    with files.replace(path) as file:
-        file.write(batches_to_bytes([parts]))
+    for format_, batch in prepared.items():
+        with files.replace(f"{path}.{format_}") as file:
+            file.write(batches_to_bytes([batch]))
     return shard, StoredParts(partition, path)
 
 
@@ -174,6 +230,7 @@ def assemble_shard(
     name: str,
     output: Output,
     folder: str,
+    lists: tuple[str, ...] = (),
     note: Note | None = None,
 ) -> ShardInfo:
     """Writes one shard from its stored parts.
@@ -181,10 +238,15 @@ def assemble_shard(
     Bytes, arguments and errors are those of ``write_shard``.
     """
     shard, stored = group
-    batches = (
-        batch for own in sorted(stored) for batch in bytes_to_batches(files.read_bytes(own.path))
+    partitions = (
+        {
+            format_: bytes_to_batches(files.read_bytes(f"{own.path}.{format_}"))[0]
+            for format_ in formats_of(output)
+        }
+        for own in sorted(stored)
     )
-    return _write_parts(batches, plan, shard, name, output, folder, note)
+    settings = Settings(output, lists, plan.columns)
+    return _write_partitions(partitions, plan, shard, name, settings, folder, note)
 
 
 class _Block(NamedTuple):
@@ -196,9 +258,9 @@ class _Block(NamedTuple):
 
 
 def _partitions(
-    received: Received, partitions: int, output: Output, lists: tuple[str, ...]
-) -> Iterator[Callable[[], pa.RecordBatch]]:
-    """Yields for each partition, in order, a function that makes its parts."""
+    received: Received, partitions: int, settings: Settings
+) -> Iterator[Callable[[], Prepared]]:
+    """Yields for each partition, in order, a function that prepares it."""
     bounds = [
         (content, _block_bounds(content, partitions))
         for content in received.contents
@@ -209,33 +271,21 @@ def _partitions(
             _Block(content, int(found[partition]), int(found[partition + 1]))
             for content, found in bounds
         ]
-        yield partial(_make_parts, blocks, output, received.partition, partition, lists)
+        yield partial(_prepare, blocks, settings, received.partition, partition)
 
 
 def _block_bounds(content: bytes | Address, partitions: int) -> npt.NDArray[np.int64]:
     return block_bounds(load_payload(content, payload_size(content) - index_bytes(partitions)))
 
 
-def _make_parts(
-    blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
-) -> pa.RecordBatch:
-    """Returns a partition's parts, a batch of ``PARTS``."""
-    records = _frame(blocks, output, shard, partition, lists)
-    return compress_parts(output.compression, output.level, records, output.part_size)
-
-
-def _frame(
-    blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
-) -> pa.LargeBinaryArray:
-    """Returns a partition's framed records.
-
-    The rows themselves are freed before compression.
-    """
+def _prepare(blocks: list[_Block], settings: Settings, shard: int, partition: int) -> Prepared:
+    """Returns a partition in each format."""
     batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
     if batch is None:
-        return pa.array([], pa.large_binary())
-    rows = written_order(output, shard, partition, batch.num_rows)
-    return framed_records(batch, rows, output.record, lists)
+        batch = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    order = written_order(settings.output, shard, partition, batch.num_rows)
+    sinks = {format_: sink_of(format_) for format_ in formats_of(settings.output)}
+    return {format_: sink.prepare(batch, order, settings) for format_, sink in sinks.items()}
 
 
 def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
@@ -247,11 +297,6 @@ def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
             yield waiting.pop(0).result()
     for future in waiting:
         yield future.result()
-
-
-def _append(file: BinaryIO, data: bytes | pa.Buffer, size: int, crc: int) -> tuple[int, int]:
-    file.write(data)
-    return size + len(data), google_crc32c.extend(crc, bytes(data))
 
 
 def _read_back(path: str, size: int, crc: int) -> None:
@@ -293,7 +338,14 @@ class WriteShardFiles(beam.PTransform):
         if self.parts is not None:
             return (
                 all_received
-                | "StoreParts" >> beam.Map(store_parts, self.output, self.parts, self.lists)
+                | "StoreParts"
+                >> beam.Map(
+                    lambda received, plan, *own: store_parts(received, plan.get(), *own),
+                    LoadedShardPlan(self.plan),
+                    self.output,
+                    self.parts,
+                    self.lists,
+                )
                 | "PartsOfShard" >> beam.GroupByKey()
                 | "Assemble"
                 >> beam.Map(
@@ -302,6 +354,7 @@ class WriteShardFiles(beam.PTransform):
                     self.name,
                     self.output,
                     self.folder,
+                    self.lists,
                     self.note,
                 )
             )

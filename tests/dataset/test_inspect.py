@@ -21,14 +21,13 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset.inspect import (
-    compression_of,
     inspect_examples,
     lists_of,
-    read_examples,
     show_examples,
     show_value,
     show_values,
 )
+from beam_pipelines.dataset.shard_records import compression_of, read_examples
 
 SCHEMA = """
 feature { name: "text" type: BYTES value_count { min: 1 max: 1 } }

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
-import pyarrow as pa
 
-from beam_pipelines.tfrecord.part_index import IndexedShard
+from beam_pipelines.tfrecord.part_index import IndexedShard, PartColumns
 from beam_pipelines.transforms.shard_index import join_indexes, write_own_index
 
 
@@ -17,13 +16,15 @@ def write(folder: str, counts: list[int]) -> list[IndexedShard]:
     for number, count in enumerate(counts):
         name = f"examples/Split-train/t-{number}"
         shard = IndexedShard(name, 3 * count, 10 + 100 * count, "00000000")
-        columns = {
-            "bytes": np.full(count, 100),
-            "framed_bytes": np.arange(count) + 200,
-            "rows": np.full(count, 3),
-            "crc32": np.arange(count) + number,
-        }
-        write_own_index(shard, "gzip", 10, [pa.record_batch(columns)], folder)
+        parts = PartColumns(
+            shard=np.zeros(count, np.int32),
+            offset=10 + 100 * np.arange(count),
+            bytes=np.full(count, 100),
+            framed_bytes=np.arange(count) + 200,
+            rows=np.full(count, 3, np.int32),
+            crc32=(np.arange(count) + number).astype(np.uint32),
+        )
+        write_own_index(shard, "gzip", parts, folder)
         shards.append(shard)
     return shards
 

@@ -44,6 +44,7 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import proto_utils
 
 from beam_pipelines.core.errors import Problem, RecipeError
+from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.integrations.tfx.spans import Spans, fill_spans, resolve_spans
@@ -204,6 +205,9 @@ def _plan(path: str, spans: Spans) -> Plan:
     recipe = load(path)
     with recipe.lines.explained():
         plan = with_policy(make_plan(fill_spans(_with_graph(recipe), spans)), PolicyOptions())
+    if recipe.output.format != TFRECORD:
+        message = f"found {recipe.output.format}, expected tfrecord: TFX reads nothing else."
+        raise explain([Problem(("output", "format"), message)], recipe.lines)
     if recipe.output.compression != "gzip":
         message = (
             f"found {recipe.output.compression}, expected gzip: TFX's components read nothing else."

@@ -1,0 +1,72 @@
+"""Verifies the files that have a shard's rows in other formats."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core.compression import part_compression_of
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.manifest import Manifest
+from beam_pipelines.dataset.shard_records import feature_list_names, read_blocks
+from beam_pipelines.storage import file_checksums, files
+
+
+def check_also(
+    folder: str, shard: Mapping[str, Any], manifest: Manifest, schema: schema_pb2.Schema
+) -> Iterator[str]:
+    """Yields what is wrong with a shard's files in other formats.
+
+    Their rows are serialized as records, which equal those of the shard, in their order.
+    """
+    own = files.within(folder, shard["path"])
+    for entry in shard.get("also", {}).values():
+        try:
+            _check(files.within(folder, entry["path"]), entry, own, manifest, schema)
+        except DataError as error:
+            yield str(error)
+
+
+def _check(
+    path: str, entry: Mapping[str, Any], own: str, manifest: Manifest, schema: schema_pb2.Schema
+) -> None:
+    if not files.exists(path):
+        raise DataError(f"{path}: the file is missing. Convert again with --overwrite.")
+    check_file(path, entry)
+    lists = feature_list_names(schema)
+    expected = _digest(own, manifest["compression"], lists)
+    if _digest(path, part_compression_of(path), lists) != expected:
+        raise DataError(
+            f"{path}: found other rows than in {own}, expected the same in the same order. Convert "
+            "again with --overwrite."
+        )
+
+
+def _digest(path: str, compression: str, lists: Collection[str]) -> str:
+    """Returns a digest of a shard's framed records."""
+    digest = hashlib.sha256()
+    for block in read_blocks(path, compression, lists):
+        digest.update(memoryview(block.data)[block.starts[0] : block.starts[-1]])
+    return digest.hexdigest()
+
+
+def check_file(path: str, entry: Mapping[str, Any]) -> None:
+    """Checks size and CRC-32C of a file.
+
+    Args:
+      path: of the file.
+      entry: of the manifest.
+
+    Raises:
+      DataError: they are not the manifest's.
+    """
+    size, crc = file_checksums.size_and_crc32c(path)
+    if (size, f"{crc:08x}") != (entry["bytes"], entry["crc32c"]):
+        raise DataError(
+            f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {entry['bytes']} bytes "
+            f"with {entry['crc32c']}. "
+            "The file was changed after the conversion."
+        )

@@ -1,0 +1,1 @@
+"""Parquet files, whose row groups are the parts."""

@@ -1,0 +1,157 @@
+"""Runs that write Parquet shards: appended, resumed, replaced, through an engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline.convert import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.plan_append import plan_append
+from beam_pipelines.pipeline.recipes import parse_recipe
+
+pytestmark = pytest.mark.end_to_end
+
+RECIPE = """
+name: visits
+sources: {visits: "*.csv"}
+split: {train: 0.75, eval: 0.25}
+append: true
+output: {num_shards: 3, KEYS}
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with a table."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_rows(folder / "a.csv", 0, 900)
+    return folder
+
+
+def write_rows(path: Path, first: int, end: int) -> None:
+    """Writes a table of numbers and places."""
+    lines = [f"{number},p{number % 13}" for number in range(first, end)]
+    path.write_text("\n".join(["number,place", *lines]) + "\n")
+
+
+def converted(
+    data: Path, output: Path, keys: str, append: bool = False, **options: Any
+) -> Manifest:
+    """Converts the tables, or adds the new ones."""
+    text = RECIPE.replace("KEYS", keys)
+    recipe = parse_recipe(text, "recipe.yaml", str(data))
+    plan = plan_append(recipe, str(output)) if append else make_plan(recipe)
+    return convert(plan, str(output), quiet=True, **options)
+
+
+def files_of(output: Path) -> dict[str, bytes]:
+    """Returns path -> content of shards and indexes."""
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for part in ("examples", "parquet", "index")
+        for path in sorted(output.glob(f"{part}/**/*.*"))
+    }
+
+
+def test_exchanges_write_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    """Partitions that arrive one by one make the same files."""
+    keys = "also: parquet"
+    converted(data, tmp_path / "files", keys)
+    converted(data, tmp_path / "engine", keys, exchange="engine")
+    assert files_of(tmp_path / "files") == files_of(tmp_path / "engine")
+
+
+def test_another_dataset_replaces_all_files(data: Path, tmp_path: Path) -> None:
+    """No file of the old formats stays."""
+    output = tmp_path / "out"
+    for keys, parts in (
+        ("also: parquet", {"examples", "parquet"}),
+        ("format: parquet", {"parquet"}),
+        ("shuffle: true", {"examples"}),
+    ):
+        converted(data, output, keys, overwrite=True)
+        assert {path.name for path in output.iterdir()} & {"examples", "parquet"} == parts
+        verify_dataset(str(output))
+
+
+def test_lost_shards_are_written_again(data: Path, tmp_path: Path) -> None:
+    """A shard is finished when its files of all formats are."""
+    converted(data, tmp_path / "whole", "also: parquet")
+    output, table = tmp_path / "out", data / "a.csv"
+    before = table.stat()
+
+    def touch() -> None:
+        while not list(output.glob("_temporary/kept/*")):
+            time.sleep(0.001)
+        os.utime(table, (before.st_atime, before.st_mtime + 60))
+
+    thread = threading.Thread(target=touch, daemon=True)
+    thread.start()
+    with pytest.raises(DataError, match="6 shards are finished"):
+        converted(data, output, "also: parquet")
+    thread.join()
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert {path.name for path in output.iterdir()} == {"_temporary"}
+    first, second, *_ = sorted(output.glob("_temporary/parquet/*/*"))
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-1])
+    manifest = converted(data, output, "also: parquet", resume=True)
+    assert manifest["timings"]["resumed_shards"] == 4
+    assert files_of(output) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("keys", ["also: parquet", "format: parquet"])
+def test_appended_rows_have_files_of_their_own(data: Path, tmp_path: Path, keys: str) -> None:
+    """A generation adds Parquet shards; readers take one or all."""
+    output = tmp_path / "out"
+    converted(data, output, keys)
+    before = files_of(output)
+    write_rows(data / "b.csv", 900, 1_000)
+    converted(data, output, keys, append=True)
+    after = files_of(output)
+    assert before.items() <= after.items()
+    assert sum("-g2-" in name and name.endswith(".parquet") for name in after) == 6
+    assert verify_dataset(str(output)).rows == 1_000
+    dataset = bp.open(output)
+    found = {
+        int(number)
+        for split in dataset.splits
+        for batch in dataset.batches(split, generations=2)
+        for number in batch["number"]
+    }
+    assert found == set(range(900, 1_000))
+    orphan = output / "parquet" / "Split-train" / "visits-g3-00000-of-00003.parquet"
+    shutil.copy(next(output.glob("parquet/Split-train/*")), orphan)
+    assert verify_dataset(str(output)).left_behind == (str(orphan),)
+
+
+def test_unknown_rows_are_found(data: Path, tmp_path: Path) -> None:
+    """A file that no manifest lists is an error of verify."""
+    converted(data, tmp_path / "out", "also: parquet")
+    extra = tmp_path / "out" / "parquet" / "Split-train" / "more.parquet"
+    shutil.copy(next(extra.parent.iterdir()), extra)
+    with pytest.raises(DataError, match=r"more\.parquet: is not in the manifest"):
+        verify_dataset(str(tmp_path / "out"))
+
+
+def test_shards_without_rows_have_the_columns(data: Path, tmp_path: Path) -> None:
+    """An empty shard has the types of the others."""
+    write_rows(data / "a.csv", 0, 2)
+    converted(data, tmp_path / "out", "format: parquet, shuffle: false")
+    tables = [pq.read_table(path) for path in sorted(tmp_path.glob("out/parquet/*/*"))]
+    assert {str(table.schema) for table in tables} == {"number: int64\nplace: string"}
+    assert sorted(table.num_rows for table in tables) == [0, 0, 0, 0, 1, 1]
+    assert read_manifest(str(tmp_path / "out"))["counts"]["written"] == 2

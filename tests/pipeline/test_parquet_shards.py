@@ -1,0 +1,334 @@
+"""Parquet shards have the rows of TFRecord shards, for every reader."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+import beam_pipelines as bp
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.dataset.compare import compare
+from beam_pipelines.dataset.inspect import inspect_examples
+from beam_pipelines.dataset.make_index import make_indexes
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline.convert import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from tests.sources.test_tfrecord_sequences import sequence, write_records
+
+pytestmark = pytest.mark.end_to_end
+
+ROWS = 3_000
+STEPS = [[[1.0, 2.0], [3.0]], [[4.0], None], [], [None, [5.0]]]
+RECIPES = {
+    "rows": """
+name: visits
+sources: {visits: visits.jsonl}
+split: {train: 0.75, eval: 0.25}
+encode: {place: [vocabulary], score: z_score}
+output: {num_shards: 2, FORMAT}
+""",
+    "sequences": """
+name: visits
+sources: {visits: visits.jsonl}
+keep: [id, place, score, tags]
+sequence: {group_by: place, order_by: id}
+output: {num_shards: 2, FORMAT}
+""",
+    "steps": """
+name: visits
+sources: {visits: steps.tfrecord}
+sequence: {features: [x]}
+output: {num_shards: 2, shuffle: false, FORMAT}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with columns of every kind, and records with steps."""
+    folder = tmp_path_factory.mktemp("data")
+    chosen = random.Random(5)
+    with (folder / "visits.jsonl").open("w") as file:
+        for number in range(ROWS):
+            row: dict[str, Any] = {
+                "id": number,
+                "place": chosen.choice(["Rom", "Øslo", "パリ"]),
+                "score": chosen.choice([None, 1.5, -0.0]),
+                "note": "".join(chosen.choices("abc ", k=1_000)),
+                "embedding": [[chosen.random(), 1.0], [0.5, 2.0], [0.25, 3.0]],
+                "tags": chosen.choice([[], ["a"], ["b", "ç"]]),
+                "is_new": number % 3 == 0,
+                "day": f"2026-11-{1 + number % 28:02d}",
+            }
+            if number % 7 == 0:
+                del row["tags"]
+            file.write(json.dumps(row) + "\n")
+    records = [sequence({"id": [n]}, {"x": STEPS[n % len(STEPS)]}) for n in range(50)]
+    write_records(folder / "steps.tfrecord", *records)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def datasets(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    """Kind and format -> the dataset."""
+    found = {}
+    for kind, text in RECIPES.items():
+        for name, keys in (("both", "also: [parquet]"), ("parquet", "format: parquet")):
+            found[kind, name] = output = tmp_path_factory.mktemp("d") / f"{kind}-{name}"
+            recipe = parse_recipe(text.replace("FORMAT", keys), "recipe.yaml", str(data))
+            convert(make_plan(recipe), str(output), quiet=True)
+    return found
+
+
+def of_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of TFRecord shards as TensorFlow reads them."""
+    for path in sorted(folder.glob("examples/*/*")):
+        for record in tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator():
+            found = tf.train.SequenceExample.FromString(record)
+            row = {name: values_of(one) for name, one in found.context.feature.items()}
+            for name, steps in found.feature_lists.feature_list.items():
+                row[name] = [values_of(one) for one in steps.feature]
+            yield row
+
+
+def values_of(feature: tf.train.Feature) -> list[Any] | None:
+    kind = feature.WhichOneof("kind")
+    return None if kind is None else list(getattr(feature, kind).value)
+
+
+def of_parquet(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of Parquet shards as DuckDB reads them."""
+    for path in sorted(folder.glob("parquet/*/*")):
+        found = duckdb.sql(f"FROM read_parquet('{path}')")
+        yield from (dict(zip(found.columns, row, strict=True)) for row in found.fetchall())
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as TensorFlow has it: bytes, and no nested shapes."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+def flat(value: Any) -> list[Any] | None:
+    """Returns a feature's values in one list, or ``None``."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        return [plain(value)]
+    return [item for one in value for item in flat(one) or ()]
+
+
+@pytest.mark.parametrize("format_", ["both", "parquet"])
+def test_duckdb_reads_the_rows_of_tensorflow(
+    datasets: dict[tuple[str, str], Path], format_: str
+) -> None:
+    """Values and order are equal, shard by shard."""
+    wanted = list(of_records(datasets["rows", "both"]))
+    found = list(of_parquet(datasets["rows", format_]))
+    assert len(wanted) == len(found) == ROWS
+    for row, other in zip(wanted, found, strict=True):
+        assert row == {n: v for n, value in other.items() if (v := flat(value)) is not None}
+
+
+def test_sequences_are_lists(datasets: dict[tuple[str, str], Path]) -> None:
+    """A feature list is a list; empty steps are null."""
+    for kind in ("sequences", "steps"):
+        wanted = list(of_records(datasets[kind, "both"]))
+        found = list(of_parquet(datasets[kind, "parquet"]))
+        assert len(wanted) == len(found) > 0
+        for row, other in zip(wanted, found, strict=True):
+            for name, value in row.items():
+                own = plain(other[name])
+                if name in ("x", "tags") and kind == "steps":
+                    assert own == value
+                elif isinstance(value[0] if value else None, list) or None in value:
+                    steps = [None if one is None else flat(one) for one in own]
+                    assert steps == value
+                else:
+                    assert flat(own) == value
+
+
+def test_types_are_those_of_the_features(datasets: dict[tuple[str, str], Path]) -> None:
+    """Shapes are fixed-size lists, and all shards have one schema."""
+    schemas = {
+        str(pq.read_schema(path)) for path in datasets["rows", "both"].glob("parquet/*/*.parquet")
+    }
+    assert len(schemas) == 1
+    schema = pads.dataset(datasets["rows", "both"] / "parquet" / "Split-train").schema
+    assert {field.name: str(field.type).replace("element", "item") for field in schema} == {
+        "id": "int64",
+        "place": "int64",
+        "score": "float",
+        "note": "string",
+        "embedding": "fixed_size_list<item: fixed_size_list<item: float>[2]>[3]",
+        "tags": "list<item: string>",
+        "is_new": "int64",
+        "day": "int64",
+    }
+    assert len(pd.read_parquet(datasets["rows", "both"] / "parquet" / "Split-eval")) > 500
+
+
+def test_both_have_the_same_files(datasets: dict[tuple[str, str], Path]) -> None:
+    """Parquet alone and as well have the same bytes, in the manifest."""
+    both, alone = (datasets["rows", name] for name in ("both", "parquet"))
+    paths = [path.relative_to(both) for path in sorted(both.glob("parquet/*/*"))]
+    assert len(paths) == 4
+    assert all((both / path).read_bytes() == (alone / path).read_bytes() for path in paths)
+    manifests = [json.loads((folder / "dataset.json").read_text()) for folder in (both, alone)]
+    for split, own in manifests[0]["splits"].items():
+        copies = [shard["also"]["parquet"] for shard in own["shards"]]
+        main = manifests[1]["splits"][split]["shards"]
+        keys = ("path", "rows", "bytes", "crc32c")
+        assert copies == [{key: shard[key] for key in keys} for shard in main]
+    assert [manifest.get("format") for manifest in manifests] == [None, "parquet"]
+    assert not (alone / "examples").exists()
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether values of two batches are equal, with their types."""
+    if isinstance(one, tuple):
+        return all(equal(*pair) for pair in zip(one, other, strict=True))
+    if isinstance(one, pa.Array):
+        return bool(one.type == other.type and one.to_pylist() == other.to_pylist())
+    one, other = np.asarray(one), np.asarray(other)
+    return one.dtype == other.dtype and one.shape == other.shape and one.tolist() == other.tolist()
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+@pytest.mark.parametrize("as_", ["numpy", "arrow", "records"])
+def test_batches_are_those_of_tfrecords(
+    datasets: dict[tuple[str, str], Path], kind: str, as_: str
+) -> None:
+    """Without a shuffle, every batch has the same values and types."""
+    both, alone = (bp.open(datasets[kind, name]) for name in ("both", "parquet"))
+    for split in both.splits:
+        options: dict[str, Any] = {"batch_size": 64, "as_": as_, "shuffle": False}
+        pairs = zip(both.batches(split, **options), alone.batches(split, **options), strict=True)
+        for wanted, found in pairs:
+            assert list(wanted) == list(found)
+            assert all(equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_shuffled_ranks_and_states(datasets: dict[tuple[str, str], Path]) -> None:
+    """Ranks divide an epoch; a state resumes it; columns can be chosen."""
+    dataset = bp.open(datasets["rows", "parquet"])
+    readers = [
+        dataset.batches("train", 50, columns=["id"], rank=rank, world_size=2) for rank in range(2)
+    ]
+    batches = [list(reader) for reader in readers]
+    ids = [int(value) for own in batches for batch in own for value in batch["id"]]
+    assert sorted(ids) == sorted(set(ids))
+    assert len(ids) == dataset.splits["train"]
+    assert ids != sorted(ids)
+    reader = dataset.batches("train", 50, columns=["id"], rank=1, world_size=2)
+    for _ in range(7):
+        next(reader)
+    state = json.loads(json.dumps(reader.state_dict()))
+    other = dataset.batches("train", 50, columns=["id"], rank=1, world_size=2)
+    other.load_state_dict(state)
+    rest = [batch["id"].tolist() for batch in other]
+    assert rest == [batch["id"].tolist() for batch in batches[1][7:]]
+    taken = dataset.batches("train", columns=["id"], shuffle=False)
+    assert taken.take([5, 0, 700])["id"].tolist() == [
+        np.concatenate([batch["id"] for batch in taken])[row] for row in (5, 0, 700)
+    ]
+
+
+def test_other_commands_read_parquet(datasets: dict[tuple[str, str], Path]) -> None:
+    """Verify, inspect, head, compare and index do what they do for TFRecords."""
+    both, alone = (datasets["rows", name] for name in ("both", "parquet"))
+    assert verify_dataset(str(both)).rows == verify_dataset(str(alone)).rows == ROWS
+    assert bp.open(alone).head(20) == bp.open(both).head(20)
+    shown = [
+        "".join(inspect_examples(str(folder), 3)).replace(str(folder), "")
+        for folder in (both, alone)
+    ]
+    assert shown[0].splitlines()[1:4] == shown[1].splitlines()[1:4]
+    compared = compare(str(both), str(alone), ["id"])
+    assert not compared.examples
+    before = {path: path.read_bytes() for path in alone.glob("index/*.arrow")}
+    assert len(list(make_indexes(str(alone)))) == 2
+    assert before == {path: path.read_bytes() for path in alone.glob("index/*.arrow")}
+    tensors = next(iter(bp.open(alone).batches("eval", 8, as_="tf", shuffle=False)))
+    wanted = next(iter(bp.open(both).batches("eval", 8, as_="tf", shuffle=False)))
+    assert tensors["id"].numpy().tolist() == wanted["id"].numpy().tolist()
+
+
+def test_load_needs_tfrecords(datasets: dict[tuple[str, str], Path]) -> None:
+    """The error names what reads Parquet shards."""
+    assert len(bp.load(datasets["rows", "both"])) > 0
+    with pytest.raises(DataError, match=r"found Parquet shards.*batches\(as_='tf'\)"):
+        bp.load(datasets["rows", "parquet"])
+
+
+def test_damage_is_found(datasets: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+    """Changed bytes, missing files and other rows name the file."""
+    both, alone = (tmp_path / name for name in ("both", "parquet"))
+    for folder in (both, alone):
+        source = datasets["rows", folder.name]
+        for path in source.rglob("*"):
+            if path.is_file():
+                target = folder / path.relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(path.read_bytes())
+    paths = sorted(alone.glob("parquet/Split-train/*"))
+    content = bytearray(paths[0].read_bytes())
+    content[500] ^= 1
+    paths[0].write_bytes(content)
+    with pytest.raises(DataError, match=rf"{paths[0].name}.*row group with CRC-32"):
+        list(bp.open(alone).batches("train"))
+    with pytest.raises(DataError, match="CRC-32"):
+        verify_dataset(str(alone))
+    paths[0].write_bytes(bytes(content[:-100]))
+    with pytest.raises(DataError, match=r"expected .* bytes as dataset\.json says"):
+        bp.open(alone).batches("train")
+    first, second = sorted(both.glob("parquet/Split-train/*"))
+    second.write_bytes(first.read_bytes())
+    manifest = json.loads((both / "dataset.json").read_text())
+    one, other = manifest["splits"]["train"]["shards"]
+    same = {key: one["also"]["parquet"][key] for key in ("rows", "bytes", "crc32c")}
+    other["also"]["parquet"] |= same
+    (both / "dataset.json").write_text(json.dumps(manifest))
+    first.unlink()
+    with pytest.raises(DataError) as error:
+        verify_dataset(str(both))
+    assert "the file is missing" in str(error.value)
+    assert f"{second}: found other rows than in" in str(error.value)
+
+
+WRONG = {
+    "format: parquet, also: parquet": "also: found the format of the shards",
+    "format: parquet, record: note": "record: found it with the format 'parquet'",
+    "also: [parquet], record: note": "record: found it with the format 'parquet'",
+    "format: parquet, compression: gzip": "compression: found it with 'format: parquet'",
+    "format: parquet, part_size: 1 MiB": "part_size: found it with 'format: parquet'",
+    "format: avro": "format: found 'avro', expected tfrecord or parquet",
+    "also: [tfrecord]": "found 'tfrecord', expected parquet",
+    "also: [parquet, parquet]": "found 'parquet' more than once",
+    "format: parquet, shard_name: a.tfrecord.gz, num_shards: 1": "expected the suffix '.parquet'",
+}
+
+
+@pytest.mark.parametrize("keys", WRONG)
+def test_wrong_formats(keys: str) -> None:
+    """The error says what was found and expected, at its line."""
+    text = f"name: a\nsources: {{a: a.csv}}\noutput: {{{keys}}}\n"
+    with pytest.raises(RecipeError, match=r"recipe\.yaml:3") as error:
+        parse_recipe(text, "recipe.yaml", ".")
+    assert WRONG[keys] in str(error.value)
