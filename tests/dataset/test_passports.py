@@ -134,3 +134,28 @@ def test_wrong_about(text, message, dataset, tmp_path, capsys):
     about.write_text(text)
     assert passport(dataset, "--about", str(about)) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("keys", [{"also": "parquet"}, {"format": "parquet"}])
+def test_passports_name_parquet_files(tmp_path, keys, capsys):
+    """Files and types are those of Parquet, which programs read by themselves."""
+    lines = "\n".join(json.dumps({"id": n, "vector": [n, 1.5], "note": "ab"}) for n in range(9))
+    (tmp_path / "rows.jsonl").write_text(f"{lines}\n")
+    recipe = {"name": "rows", "sources": {"rows": str(tmp_path / "rows.jsonl")}, "output": keys}
+    bp.convert(recipe, tmp_path / "out")
+    assert passport(tmp_path) == 0
+    header = yaml.safe_load((tmp_path / "out/README.md").read_text().split("---")[1])
+    assert header["dataset_info"]["features"] == [
+        {"name": "id", "dtype": "int64"},
+        {"name": "vector", "list": "float32", "length": 2},
+        {"name": "note", "dtype": "string"},
+    ]
+    files = {"split": "train", "path": "parquet/Split-train/*.parquet"}
+    assert header["configs"] == [{"config_name": "default", "data_files": [files]}]
+    assert "parquet" in header["tags"]
+    shards = json.loads((tmp_path / "out/croissant.json").read_text())["distribution"][1]
+    assert shards["encodingFormat"] == "application/x-parquet"
+    assert len(list((tmp_path / "out").glob(shards["includes"]))) == 1
+    if "format" in keys:
+        assert passport(tmp_path, "--for", "tfds") == 1
+        assert "found parquet shards, expected uncompressed tf.Examples" in capsys.readouterr().err

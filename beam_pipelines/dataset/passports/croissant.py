@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, SPLIT_PREFIX
+from beam_pipelines.core.shard_formats import PARQUET
 from beam_pipelines.dataset.passports.dataset_facts import DatasetFacts, Feature
 
 FILE_NAME = "croissant.json"
@@ -43,6 +44,8 @@ _CONTEXT: Mapping[str, Any] = {
 _DATA_TYPES = {"int64": "sc:Integer", "float32": "cr:Float32"}
 # TensorFlow has no registered media type for TFRecords.
 _TFRECORD = "application/x-tfrecord"
+# Croissant's own example has this one; more programs read it than TFRecords.
+_PARQUET = "application/x-parquet"
 _COUNT = "http://www.wikidata.org/entity/Q4049983"
 _MEAN, _MAXIMUM = "ddi-stats:7975ed0", "ddi-stats:8321e79"
 
@@ -80,8 +83,8 @@ def croissant_files(facts: DatasetFacts) -> dict[str, str]:
                 "@id": "shards",
                 "name": "shards",
                 "containedIn": {"@id": "manifest"},
-                "encodingFormat": _TFRECORD,
-                "includes": f"{EXAMPLES}/{SPLIT_PREFIX}*/*",
+                "encodingFormat": _PARQUET if facts.parquet else _TFRECORD,
+                "includes": f"{PARQUET if facts.parquet else EXAMPLES}/{SPLIT_PREFIX}*/*",
             },
         ],
         "recordSet": [_splits(facts), _examples(facts)],

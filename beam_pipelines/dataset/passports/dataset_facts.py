@@ -7,14 +7,18 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of
 from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
-from beam_pipelines.core.schema_features import name_of
+from beam_pipelines.core.schema_features import feature_lists_of, features_of, name_of
+from beam_pipelines.core.shard_formats import PARQUET, TFRECORD
 from beam_pipelines.recipe.about import About
 from beam_pipelines.storage import files
 
@@ -72,6 +76,7 @@ class DatasetFacts:
       manifest_bytes: the file.
       features: of the records.
       about: what only people know.
+      parquet: columns of the Parquet shards; ``None``: there are none.
     """
 
     name: str
@@ -80,14 +85,16 @@ class DatasetFacts:
     manifest_bytes: bytes
     features: tuple[Feature, ...]
     about: About
+    parquet: pa.Schema | None = None
 
     @property
     def description(self) -> str:
         """The description of ``about``, or else splits and rows."""
         if self.about.description:
             return self.about.description
+        kind = "TFRecords" if self.manifest.format == TFRECORD else "Parquet files"
         splits = ", ".join(f"{name}: {one.rows:,}" for name, one in self.manifest.splits.items())
-        return f"{len(self.features):,} features of TFRecords. Rows: {splits}."
+        return f"{len(self.features):,} features of {kind}. Rows: {splits}."
 
 
 def read_facts(folder: str, about: About) -> DatasetFacts:
@@ -102,7 +109,10 @@ def read_facts(folder: str, about: About) -> DatasetFacts:
     schema = read_schema(files.within(folder, manifest.schema))
     numbers = {} if manifest.encodings else _numbers(read_statistics(folder).values())
     columns = {} if manifest.encodings else manifest.columns
-    features = (_feature(one, columns, manifest.labels, numbers) for one in schema.feature)
+    lists = {feature.name for feature in feature_lists_of(schema)}
+    found = (_feature(one, columns, manifest.labels, numbers) for one in features_of(schema))
+    # Steps are values, as many as a sequence is long.
+    features = (dataclasses.replace(one, shape=None) if one.name in lists else one for one in found)
     return DatasetFacts(
         str(document["name"]),
         about.version or f"1.{max(len(manifest.generations), 1) - 1}.0",
@@ -110,7 +120,27 @@ def read_facts(folder: str, about: About) -> DatasetFacts:
         content,
         tuple(features),
         about,
+        _parquet(folder, manifest),
     )
+
+
+def _parquet(folder: str, manifest: DatasetManifest) -> pa.Schema | None:
+    """Returns the columns of Parquet files, if they have all rows."""
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    if manifest.format == PARQUET:
+        paths = [str(shard.path) for shard in shards]
+    elif all(PARQUET in shard.also for shard in shards):
+        paths = [str(shard.also[PARQUET].path) for shard in shards]
+    else:
+        return None
+    path = files.within(folder, paths[0])
+    try:
+        with files.open_read(path) as file:
+            return pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{path}: found damaged Parquet data ({error}). Convert again with --overwrite."
+        ) from error
 
 
 def _feature(

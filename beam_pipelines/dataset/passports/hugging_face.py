@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
+from beam_pipelines.core.dataset_layout import split_folder
+from beam_pipelines.core.shard_formats import PARQUET, TFRECORD
 from beam_pipelines.dataset.passports.dataset_facts import DatasetFacts, Feature
 
 FILE_NAME = "README.md"
@@ -35,12 +38,12 @@ def hugging_face_files(facts: DatasetFacts) -> dict[str, str]:
     rows = sum(split.rows for split in splits.values())
     header: dict[str, Any] = {
         "pretty_name": facts.name,
-        "tags": ["tfrecord", "croissant"],
+        "tags": [*_tags(facts), "croissant"],
         "size_categories": [
             next((size for most, size in _SIZES if rows < most), "n>1T"),
         ],
         "dataset_info": {
-            "features": [_feature(one) for one in facts.features],
+            "features": _features(facts),
             "splits": [
                 {"name": name, "num_examples": split.rows, "num_bytes": split.framed_bytes}
                 for name, split in splits.items()
@@ -49,10 +52,28 @@ def hugging_face_files(facts: DatasetFacts) -> dict[str, str]:
             "dataset_size": sum(split.framed_bytes for split in splits.values()),
         },
     }
+    if facts.parquet is not None:
+        header["configs"] = [
+            {
+                "config_name": "default",
+                "data_files": [
+                    {"split": name, "path": f"{split_folder(PARQUET, name)}/*.parquet"}
+                    for name in splits
+                ],
+            }
+        ]
     if facts.about.license is not None:
         header |= _license(facts.about.license)
     text = yaml.safe_dump(header, sort_keys=False, allow_unicode=True)
     return {FILE_NAME: f"---\n{text}---\n\n{_body(facts)}"}
+
+
+def _tags(facts: DatasetFacts) -> list[str]:
+    """Returns the formats of the shards."""
+    return [
+        *([TFRECORD] if facts.manifest.format == TFRECORD else []),
+        *([PARQUET] if facts.parquet is not None else []),
+    ]
 
 
 def _license(name: str) -> dict[str, str]:
@@ -62,12 +83,44 @@ def _license(name: str) -> dict[str, str]:
     return {"license": name.lower()}
 
 
+def _features(facts: DatasetFacts) -> list[dict[str, Any]]:
+    """Returns the features, by the columns of Parquet if there are such."""
+    if facts.parquet is None:
+        return [_feature(one) for one in facts.features]
+    known = {one.name: one for one in facts.features}
+    return [_column(field, known.get(field.name)) for field in facts.parquet]
+
+
+def _column(field: pa.Field, feature: Feature | None) -> dict[str, Any]:
+    """Returns a column of Parquet, as ``datasets`` writes its features."""
+    if feature is not None and feature.is_image:
+        return {"name": field.name, "dtype": "image"}
+    labels = None if feature is None else _class_label(feature)
+    kind = _kind(field.type, labels)
+    return {"name": field.name, **(kind if "list" in kind else {"dtype": kind["dtype"]})}
+
+
+def _kind(type_: pa.DataType, labels: Any) -> dict[str, Any]:
+    if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
+        inner = _kind(type_.value_type, labels)
+        length = {"length": type_.list_size} if pa.types.is_fixed_size_list(type_) else {}
+        return {"list": inner if "list" in inner else inner["dtype"], **length}
+    name = "float32" if pa.types.is_float32(type_) else str(type_)
+    return {"dtype": name if labels is None else labels}
+
+
+def _class_label(feature: Feature) -> Any:
+    """Returns the names of a feature's ids, if it has some."""
+    if not feature.labels or feature.dtype != "int64":
+        return None
+    return {"class_label": {"names": {str(i): one for i, one in enumerate(feature.labels)}}}
+
+
 def _feature(feature: Feature) -> dict[str, Any]:
     if feature.is_image:
         return {"name": feature.name, "dtype": "image"}
     dtype: Any = "string" if feature.is_text else _DTYPES[feature.dtype]
-    if feature.labels and feature.dtype == "int64":
-        dtype = {"class_label": {"names": {str(i): one for i, one in enumerate(feature.labels)}}}
+    dtype = _class_label(feature) or dtype
     if feature.shape == ():
         return {"name": feature.name, "dtype": dtype}
     return {"name": feature.name, "list": dtype}
@@ -91,8 +144,13 @@ import beam_pipelines as bp
 batches = bp.open("path/to/this/folder").batches("{split}", batch_size=512, as_="torch")
 ```
 
-The records are TFRecords, which `tf.data.TFRecordDataset` reads too.
+{readers}
 """
+_TFRECORD_READERS = "The records are TFRecords, which `tf.data.TFRecordDataset` reads too."
+_PARQUET_READERS = (
+    f"The rows are in Parquet files in `{PARQUET}/`, which `datasets.load_dataset`, pandas, DuckDB "
+    "and polars read without any code."
+)
 
 
 def _body(facts: DatasetFacts) -> str:
@@ -106,6 +164,7 @@ def _body(facts: DatasetFacts) -> str:
         description=facts.description,
         splits="".join(rows),
         split=next(iter(splits)),
+        readers=_PARQUET_READERS if facts.parquet is not None else _TFRECORD_READERS,
     )
     parts = [text]
     if about.url:

@@ -13,6 +13,7 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.manifest_reader import CheckedShard
+from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.dataset.passports.dataset_facts import DatasetFacts, Feature
 
 _FEATURES = "tensorflow_datasets.core.features"
@@ -56,7 +57,9 @@ def tfds_files(facts: DatasetFacts) -> dict[str, str]:
 
 def _check(facts: DatasetFacts) -> None:
     manifest = facts.manifest
-    if manifest.record != "example":
+    if manifest.format != TFRECORD:
+        found, cure = f"{manifest.format} shards", "Convert again with 'format: tfrecord'."
+    elif manifest.record != "example":
         found, cure = f"records of kind '{manifest.record}'", "Read it with bp.open or tf.data."
     elif manifest.compression != "none":
         found = f"shards with {manifest.compression} compression"
