@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from beam_pipelines.sources.arrow import Arrow
+from beam_pipelines.sources.avro.format import Avro
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.format import Format
@@ -14,6 +15,8 @@ from beam_pipelines.sources.images.idx import Idx
 from beam_pipelines.sources.json.format import JsonLines
 from beam_pipelines.sources.libsvm.format import SparseLines
 from beam_pipelines.sources.lines import PlainLines
+from beam_pipelines.sources.numpy_files import NumPy
+from beam_pipelines.sources.orc import Orc
 from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
@@ -29,6 +32,9 @@ FORMATS: dict[str, Format] = {
     "json": JsonLines(()),
     "parquet": Parquet(),
     "arrow": Arrow(),
+    "avro": Avro(),
+    "orc": Orc(),
+    "numpy": NumPy(),
     "tfrecord": TFRecord(),
     "raw_records": RawRecords(),
     "cifar": Cifar(),

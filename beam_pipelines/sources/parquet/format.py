@@ -95,7 +95,7 @@ class Parquet(Format):
         with _opened(byte_range.file.path) as (file, parquet):
             if byte_range.number_in_file == 0:
                 tables.check_file(plan, byte_range.file, parquet.schema_arrow)
-            wanted = _top_columns(plan, parquet.schema_arrow)
+            wanted = top_columns(plan, parquet.schema_arrow)
             groups = [
                 parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)
             ]
@@ -280,7 +280,7 @@ def _open(
     )
 
 
-def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
+def top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
     """Returns the file's own columns that hold the flat ones to read."""
     wanted = set(plan.read_schema.names)
     return [

@@ -14,4 +14,6 @@ NAMES = (
     "parts",
     "example",
     "manifest",
+    "avro",
+    "numpy_files",
 )

@@ -1,0 +1,1 @@
+"""Avro's object container files."""
