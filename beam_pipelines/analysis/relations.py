@@ -1,4 +1,4 @@
-"""Measures what a column says about the label: rates and information."""
+"""Measures label rates and mutual information by column."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _read_matching(value: Value, pattern: str, expected: str) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What only people know of a dataset."""
+    """The origin and license of a dataset."""
 
     description: str | None = recipe_key(
         read_text, None, "splits and their rows", "What the rows are, in some sentences."

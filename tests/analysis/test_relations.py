@@ -1,4 +1,4 @@
-"""What columns say about the label, against plain Python."""
+"""Relations of columns to the label, against plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report shows of a sample of the rows."""
+"""Sampled rows in the report: encodings, relations, slices, examples."""
 
 from __future__ import annotations
 
