@@ -254,7 +254,8 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
 
 
 PROGRAM = """
-import contextlib, io, json, os, sys, traceback
+import contextlib, faulthandler, io, json, os, sys, traceback
+faulthandler.dump_traceback_later(300, exit=True)
 names, printed = {}, []
 for folder, page, text in json.load(sys.stdin):
     os.chdir(folder)
@@ -307,8 +308,9 @@ def run_python(blocks: list[tuple[str, str, str]]) -> list[str]:
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
