@@ -98,12 +98,17 @@ class UnencodableError(ValueError):
 def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
     """Tries to encode a batch, as far as it needs no fitting.
 
+    Args:
+      plan: of the encodings.
+      batch: of rows; columns that the split adds are not there yet.
+
     Raises:
       UnencodableError: a value cannot be encoded; the message shows the first row's.
     """
     features = {
         name: _try_convert(name, convert, (batch.column(name),))
         for name, convert in conversions(plan).items()
+        if name in batch.schema.names
     }
     for chain in plan.chains:
         arrays: tuple[pa.Array, ...] | None = None

@@ -78,7 +78,7 @@ def _try_rows(checks: Checks, batch: pa.RecordBatch) -> None:
     """Raises ``SelectError`` or ``UnencodableError`` if any row is bad."""
     selected, _ = select_rows(checks.select, batch)
     if checks.encode is not None:
-        check_encodable(checks.encode, selected.select(checks.encode.columns.names))
+        check_encodable(checks.encode, selected)
 
 
 def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
@@ -93,9 +93,7 @@ def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
         )
         selected, _ = select_rows(checks.select.numbered(), good)
         numbers = selected.column(ROW).to_numpy()
-        bad.update(
-            _unencodable(checks.encode, selected.select(checks.encode.columns.names), numbers)
-        )
+        bad.update(_unencodable(checks.encode, selected, numbers))
     return dict(sorted(bad.items()))
 
 

@@ -56,6 +56,8 @@ def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> dict[str
         ),
         ("{mix: {0: 0.6, 1: 40%}, weight: w}", "", {0: 120, 1: 80}),
         ("{limit: 50, weight: w, seed: 3}", "statistics: {weight: w}\n", {0: 50, 1: 50}),
+        ("{limit: 50, weight: w}", "on_error: {reject: 5}\n", {0: 50, 1: 50}),
+        ("{limit: 50, weight: w}", "protect: {id: mask}\n", {0: 50, 1: 50}),
     ],
 )
 def test_classes_are_sampled(
@@ -63,7 +65,8 @@ def test_classes_are_sampled(
 ) -> None:
     """``train`` is sampled and ``eval`` is not.
 
-    Every row is in the account. One worker and four write the same bytes. The weights of a class add up to its rows.
+    Every row is in the account. One worker and four write the same bytes. The weights of a class
+    add up to its rows.
     """
     manifest = run(folder, sample, more)
     again = run(folder, sample, more, 4)
