@@ -69,6 +69,10 @@ def print_summary(
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
+    for name, also in _also(manifest["splits"].values()).items():
+        print(
+            f"also     {mask(files.join(folder, name))} ({show_bytes(also['bytes'])})", file=stream
+        )
     print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
     if manifest.get("encodings") and not files.exists(files.within(folder, SAVED_MODEL)):
         print(f"serving  no graph yet: beam-pipelines graph {mask(folder)}", file=stream)
@@ -81,6 +85,7 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
             "rows": split["rows"],
             "shards": len(split["shards"]),
             "bytes": sum(shard["bytes"] for shard in split["shards"]),
+            **({"also": also} if (also := _also([split])) else {}),
         }
         for name, split in manifest["splits"].items()
     }
@@ -102,6 +107,17 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "sources": sources,
         **{key: manifest[key] for key in kept if key in manifest},
     }
+
+
+def _also(splits: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Returns format -> number and bytes of its shards, of the formats in ``also``."""
+    found: dict[str, dict[str, int]] = {}
+    for shard in (shard for split in splits for shard in split["shards"]):
+        for name, file in shard.get("also", {}).items():
+            own = found.setdefault(name, {"shards": 0, "bytes": 0})
+            own["shards"] += 1
+            own["bytes"] += file["bytes"]
+    return found
 
 
 def print_description(

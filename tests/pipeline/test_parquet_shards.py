@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ import pytest
 import tensorflow as tf
 
 import beam_pipelines as bp
+from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.compare import compare
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.make_index import make_indexes
@@ -198,6 +201,21 @@ def test_both_have_the_same_files(datasets: dict[tuple[str, str], Path]) -> None
         assert copies == [{key: shard[key] for key in keys} for shard in main]
     assert [manifest.get("format") for manifest in manifests] == [None, "parquet"]
     assert not (alone / "examples").exists()
+
+
+def test_the_summary_names_the_second_format(datasets: dict[tuple[str, str], Path]) -> None:
+    """It has the files' folder and size; as JSON, their number and size in each split."""
+    folder = datasets["rows", "both"]
+    manifest = json.loads((folder / "dataset.json").read_text())
+    printed = io.StringIO()
+    print_summary(manifest, "out", printed)
+    size = sum(path.stat().st_size for path in folder.glob("parquet/*/*"))
+    assert f"also     out/parquet ({show_bytes(size)})\n" in printed.getvalue()
+    printed = io.StringIO()
+    print_summary(manifest, "out", printed, "json")
+    train = json.loads(printed.getvalue())["splits"]["train"]
+    size = sum(path.stat().st_size for path in folder.glob("parquet/Split-train/*"))
+    assert train["also"] == {"parquet": {"shards": 2, "bytes": size}}
 
 
 def equal(one: Any, other: Any) -> bool:
