@@ -110,7 +110,7 @@ def _summary(manifest: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _also(splits: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Returns format -> number and bytes of its shards, of the formats in ``also``."""
+    """Returns format -> number and bytes of its shards, of further formats."""
     found: dict[str, dict[str, int]] = {}
     for shard in (shard for split in splits for shard in split["shards"]):
         for name, file in shard.get("also", {}).items():

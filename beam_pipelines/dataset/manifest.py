@@ -165,13 +165,9 @@ def make_manifest(
     if shares is not None:
         manifest["class_shares"] = shares.to_json()
     if sampled is not None:
-        manifest["sample"] = sampled
+        manifest["sample"] = dict(sampled)
     if personal is not None:
         manifest["personal"] = [each.to_json() for each in personal]
-    if shares is not None:
-        manifest["class_shares"] = shares.to_json()
-    if sampled is not None:
-        manifest["sample"] = dict(sampled)
     if judged:
         manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}

@@ -204,7 +204,10 @@ def test_both_have_the_same_files(datasets: dict[tuple[str, str], Path]) -> None
 
 
 def test_the_summary_names_the_second_format(datasets: dict[tuple[str, str], Path]) -> None:
-    """It has the files' folder and size; as JSON, their number and size in each split."""
+    """It has the files' folder and size.
+
+    As JSON, it has their number and size in each split.
+    """
     folder = datasets["rows", "both"]
     manifest = json.loads((folder / "dataset.json").read_text())
     printed = io.StringIO()
