@@ -124,7 +124,7 @@ class ParquetFile:
         """Reads the file by DuckDB.
 
         Raises:
-          DataError: they are not.
+          DataError: it finds other rows than were written, or cannot read the file.
         """
         check_rows(path, self._rows, self._digest)
 
