@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tfx_bsl.sketches import KmvSketch
 
-from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, ColumnLimits
+from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, MAX_TEXT_BYTES, ColumnLimits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
 from beam_pipelines.core.weighted_values import Numbers
 
 # As in TFDV's sketches: once values are dropped, longer ones share one placeholder.
 LARGE_BYTES = 1024
 LARGE_VALUE = b"__LARGE_BYTES__"
+# Parts that are merged at a time.
+_MERGED_BYTES = 2 * MAX_TEXT_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,14 +53,18 @@ class ValueCounts:
     def merged(cls, parts: Sequence[ValueCounts], limits: ColumnLimits) -> ValueCounts:
         """Returns the counts of all parts.
 
-        Exact counts do not depend on the order of the parts.
+        Exact counts do not depend on the order of the parts. Large parts are merged a few at a
+        time: in a column of texts that occur once, each is as large as the limits allow.
         """
-        values = pa.concat_arrays([part.values for part in parts])
-        counts = np.concatenate([part.counts for part in parts])
-        undercount = sum(part.undercount for part in parts)
-        return _bounded(
-            cls(*_added(values, counts), undercount, _merged_sketch(parts, limits)), limits
-        )
+        waiting: list[ValueCounts] = []
+        size = 0
+        for part in parts:
+            if size > _MERGED_BYTES and len(waiting) > 1:
+                waiting = [_merge(waiting, limits)]
+                size = _size_bytes(waiting[0].values)
+            waiting.append(part)
+            size += _size_bytes(part.values)
+        return _merge(waiting, limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.values.nbytes < SMALL_BYTES and not self.values.offset:
@@ -107,6 +113,14 @@ class ValueCounts:
         ).to_numpy()
         places = np.concatenate([above, equal[order[: number - len(above)]]])
         return self.values.take(pa.array(places)), self.counts[places]
+
+
+def _merge(parts: Sequence[ValueCounts], limits: ColumnLimits) -> ValueCounts:
+    values = pa.concat_arrays([part.values for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    undercount = sum(part.undercount for part in parts)
+    sketch = _merged_sketch(parts, limits)
+    return _bounded(ValueCounts(*_added(values, counts), undercount, sketch), limits)
 
 
 def _bounded(value_counts: ValueCounts, limits: ColumnLimits) -> ValueCounts:
