@@ -12,6 +12,10 @@ Sections, each with its own table:
   group    --megabytes N …: a Parquet file of one row group of N MB, uncompressed.
   key      --rows N: a hash join without a frequent key, and with one that has --share of the rows
            of the left side, or of the right one.
+  join     --rows N …: a hash join of N rows with N rows.
+  gzip     --gzip N …: one gzip file of N MB of CSV.
+  splits   --splits N: a million rows in N splits, with slices of the statistics.
+  shards   --shards N …: a million rows in N shards.
 
 Each conversion is a command of its own. Memory is the peak of the proportional set size of all its
 processes, as in bench_convert.py. Disk is the peak size of the output's ``_temporary``. Both are
@@ -26,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import json
 import os
 import pathlib
@@ -183,15 +188,26 @@ def columns_cases(folder: pathlib.Path, counts: list[int], cells: int) -> Iterat
         rows = max(1, cells // count)
         path = folder / f"columns-{count}-{rows}.parquet"
         if not path.exists():
-            rng = np.random.default_rng(5)
-            table = {
-                f"c{number:05}": rng.normal(size=rows)
-                if number % 2
-                else [f"v{value}" for value in rng.integers(0, 100, rows)]
-                for number in range(count)
-            }
-            pq.write_table(pa.table(table), path, row_group_size=max(1, 4_000_000 // count))
+            write_wide(path, count, rows)
         yield Case(f"{count:,} columns", rows, f"name: wide\nsources: {{wide: {path}}}\n")
+
+
+def write_wide(path: pathlib.Path, count: int, rows: int) -> None:
+    """Writes a table by row groups of at most 4 million cells."""
+    rng, texts = np.random.default_rng(5), pa.array([f"v{value}" for value in range(100)])
+    kinds = [pa.float64() if number % 2 else pa.string() for number in range(count)]
+    schema = pa.schema([(f"c{number:05}", kind) for number, kind in enumerate(kinds)])
+    size = max(1, 4_000_000 // count)
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, size):
+            own = min(size, rows - start)
+            arrays = [
+                pa.array(rng.normal(size=own))
+                if number % 2
+                else texts.take(pa.array(rng.integers(0, 100, own)))
+                for number in range(count)
+            ]
+            writer.write_table(pa.table(arrays, schema=schema))
 
 
 def group_cases(folder: pathlib.Path, sizes: list[int]) -> Iterator[Case]:
@@ -237,11 +253,88 @@ def key_cases(folder: pathlib.Path, rows: int, share: float) -> Iterator[Case]:
         )
 
 
-def write_tables(own: pathlib.Path, rows: int, left: float, right: float) -> None:
-    """Writes clicks and users; one user has a share of the rows."""
+def join_cases(folder: pathlib.Path, sizes: list[int]) -> Iterator[Case]:
+    """Yields hash joins of as many users as clicks."""
+    for rows in sizes:
+        own = folder / f"join-{rows}"
+        if not own.exists():
+            write_tables(own, rows, 0.0, 0.0, rows)
+        yield Case(
+            "a hash join with as many rows",
+            rows,
+            f"name: join\nsources: {{clicks: {own}/clicks.parquet, users: {own}/users.parquet}}\n"
+            "from: clicks\njoin: [{source: users, on: user, strategy: hash}]\n",
+        )
+
+
+def gzip_cases(folder: pathlib.Path, sizes: list[int]) -> Iterator[Case]:
+    """Yields gzip files, which are one range each.
+
+    The files of the Criteo-like table repeat in them; gzip members follow each other.
+    """
+    folder.joinpath("distinct").mkdir(exist_ok=True)
+    member = folder / "distinct" / "gzip.csv"
+    if not member.exists():
+        criteo_like.write(member, FILE_ROWS, 0)
+    header, _, body = member.read_bytes().partition(b"\n")
+    for size in sizes:
+        times = max(1, size * 1_000_000 // len(body))
+        path = folder / f"gzip-{size}.csv.gz"
+        if not path.exists():
+            packed = gzip.compress(body, 1)
+            with path.open("wb") as file:
+                file.write(gzip.compress(header + b"\n", 1))
+                for _ in range(times):
+                    file.write(packed)
+        recipe = bench_convert.RECIPE.format(path=path)
+        yield Case(f"one gzip file of {size:,} MB of CSV", times * FILE_ROWS, recipe)
+
+
+def splits_cases(folder: pathlib.Path, splits: int) -> Iterator[Case]:
+    """Yields a million rows in many splits, with statistics of slices."""
+    path, rows = folder / "splits.parquet", 1_000_000
+    write_numbers(path, rows)
+    for number in (2, splits):
+        shares = ", ".join(f"part{part}: {1 / number:.6f}" for part in range(number - 1))
+        rest = 1 - (number - 1) * float(f"{1 / number:.6f}")
+        yield Case(
+            f"{number:,} splits with 20 slices",
+            rows,
+            f"name: splits\nsources: {{rows: {path}}}\nstatistics: {{slice_by: kind}}\n"
+            f"split: {{{shares}, rest: {rest:.6f}, by: id}}\n",
+        )
+
+
+def shards_cases(folder: pathlib.Path, counts: list[int]) -> Iterator[Case]:
+    """Yields a million rows in many shards."""
+    path, rows = folder / "splits.parquet", 1_000_000
+    write_numbers(path, rows)
+    for number in counts:
+        recipe = f"name: shards\nsources: {{rows: {path}}}\noutput: {{num_shards: {number}}}\n"
+        yield Case(f"{number:,} shards", rows, recipe)
+
+
+def write_numbers(path: pathlib.Path, rows: int) -> None:
+    """Writes an id, a kind of twenty, and eight numbers."""
+    if path.exists():
+        return
+    rng = np.random.default_rng(9)
+    numbers = {f"x{number}": rng.normal(size=rows) for number in range(8)}
+    table = pa.table({"id": np.arange(rows), "kind": rng.integers(0, 20, rows), **numbers})
+    pq.write_table(table, path, row_group_size=100_000)
+
+
+def write_tables(
+    own: pathlib.Path, rows: int, left: float, right: float, right_rows: int | None = None
+) -> None:
+    """Writes clicks and users; one user has a share of the rows.
+
+    Of users there are ``right_rows``, or a quarter as many as clicks.
+    """
     own.mkdir(parents=True)
     rng = np.random.default_rng(8)
-    clicks, users = rng.integers(0, rows // 4, rows), np.arange(rows // 4)
+    size = right_rows or rows // 4
+    clicks, users = rng.integers(0, size, rows), np.arange(size)
     clicks[rng.random(rows) < left] = 7
     users[rng.random(len(users)) < right] = -1
     if right:
@@ -261,6 +354,10 @@ SECTIONS: dict[str, Callable[[argparse.Namespace, pathlib.Path], Iterator[Case]]
     "columns": lambda arguments, folder: columns_cases(folder, arguments.columns, arguments.cells),
     "group": lambda arguments, folder: group_cases(folder, arguments.megabytes),
     "key": lambda arguments, folder: key_cases(folder, arguments.rows[0], arguments.share),
+    "join": lambda arguments, folder: join_cases(folder, arguments.rows),
+    "gzip": lambda arguments, folder: gzip_cases(folder, arguments.gzip),
+    "splits": lambda arguments, folder: splits_cases(folder, arguments.splits),
+    "shards": lambda arguments, folder: shards_cases(folder, arguments.shards),
 }
 
 
@@ -285,6 +382,9 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=10_000_000)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[500, 2_000])
     parser.add_argument("--share", type=float, default=0.3)
+    parser.add_argument("--gzip", type=int, nargs="+", default=[1_000])
+    parser.add_argument("--splits", type=int, default=200)
+    parser.add_argument("--shards", type=int, nargs="+", default=[10, 1_000])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--folder",
