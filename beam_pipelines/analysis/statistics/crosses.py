@@ -50,20 +50,28 @@ class CrossMoments(NamedTuple):
     @property
     def correlation(self) -> float | None:
         """Pearson's correlation; ``None`` if a column does not vary or has infinities."""
-        variances = [
-            moments.squares * moments.count - moments.total * moments.total
-            for moments in (self.x, self.y)
-        ]
-        if self.infinite or min(variances) <= 0:
+        if self.infinite or min(self._variances) <= 0:
             return None
         # Only the ratio counts, and a ratio of roots has half the digits.
-        deviations = math.isqrt(variances[0] * variances[1])
+        deviations = math.isqrt(math.prod(self._variances))
         return max(-1.0, min(1.0, self._covariance / deviations)) if deviations else None
 
     @property
     def _covariance(self) -> int:
         """Covariance times count², in units of 2**-2148."""
+        # Products are rounded; without this, a column that does not vary would have a covariance.
+        if min(self._variances) <= 0:
+            return 0
         return self.products * self.x.count - self.x.total * self.y.total
+
+    @property
+    def _variances(self) -> tuple[int, int]:
+        """Variances times count²."""
+        x, y = (
+            moments.squares * moments.count - moments.total * moments.total
+            for moments in (self.x, self.y)
+        )
+        return x, y
 
 
 def cross_moments(batch: pa.RecordBatch, pair: Pair) -> CrossMoments:

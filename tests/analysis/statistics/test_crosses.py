@@ -47,6 +47,7 @@ def exact(pairs: list[tuple[Any, Any]]) -> tuple[fractions.Fraction, list[fracti
 @settings(deadline=None)
 @given(PAIRS)
 @example([(0, 3.4178841934645715e-236), (1, 0.0)])
+@example([(0, 0.1), (1, 0.1), (2**53 + 1, 0.1)])
 def test_moments_are_those_of_fractions(pairs: list[tuple[Any, Any]]) -> None:
     """Merged parts are close to exact fractions."""
     found = [
