@@ -47,8 +47,9 @@ test-remote: .venv/installed-dev ## Run the tests with object stores, and with D
 	$(BIN)/python -m pytest tests/remote tests/integrations -m remote -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: databases
-databases: ## Install PostgreSQL (on Debian and Ubuntu), for the tests of databases; without it they are skipped
+databases: ## Install PostgreSQL and MariaDB (on Debian and Ubuntu), for the tests of databases; without them they are skipped
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+	@PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mariadb-server >/dev/null; }
 
 .PHONY: test-databases
 test-databases: .venv/installed-dev ## Run the tests with database servers on this machine, which `make databases` installs

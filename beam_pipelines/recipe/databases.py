@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,15 @@ from beam_pipelines.recipe.values import TEXT, Value, read_text, reader
 if TYPE_CHECKING:
     from beam_pipelines.recipe.model import Source
 
+_OF_MYSQL = "MYSQL_PWD, or the group [client] of ~/.my.cnf or of a file '?defaults-file=…'"
 # Scheme of a URL -> where its driver finds a password.
 PASSWORD_PLACES: Mapping[str, str] = {
     "postgresql": "PGPASSWORD, ~/.pgpass (PGPASSFILE) or a service file (PGSERVICE)",
     "postgres": "PGPASSWORD, ~/.pgpass (PGPASSFILE) or a service file (PGSERVICE)",
+    "mariadb": _OF_MYSQL,
+    "mysql": _OF_MYSQL,
 }
+_SECRET = re.compile("passw|pwd", re.IGNORECASE)
 # Suffixes of files that are databases.
 FILE_SUFFIXES = (".sqlite", ".sqlite3", ".db", ".duckdb")
 # Keys of a source that describe files, with ``path``.
@@ -89,7 +94,8 @@ def check_url(url: str) -> None:
     try:
         parts = urllib.parse.urlsplit(url)
         options = urllib.parse.parse_qsl(parts.query)
-        given = [parts.password, *(value for name, value in options if "password" in name.lower())]
+        secrets = (value for name, value in options if _SECRET.search(name))
+        given = [parts.password, *secrets]
         _ = parts.port
     except ValueError:
         raise ValueError(

@@ -29,6 +29,8 @@ def read(source: str) -> Source:
         (f"'{URL}#sales.users'", {"url": URL, "table": "sales.users"}),
         (f"'{URL}#two%20words'", {"url": URL, "table": "two words"}),
         (f"{{url: '{URL}', query: SELECT 1}}", {"url": URL, "query": "SELECT 1"}),
+        ("'mariadb://h/shop#users'", {"url": "mariadb://h/shop", "table": "users"}),
+        ("{url: 'mysql://h', table: shop.users}", {"url": "mysql://h", "table": "shop.users"}),
         ("shop.sqlite#users", {"url": "shop.sqlite", "table": "users"}),
         ("{url: shop.duckdb, table: users}", {"url": "shop.duckdb", "table": "users"}),
         ("data/shop#1.csv", {"path": ("data/shop#1.csv",)}),
@@ -67,6 +69,8 @@ def test_problems(source: str, said: str) -> None:
         "postgresql://shop:open%20sesame-7@h/d",
         "postgres://h/d?password=open-sesame-7",
         "postgresql://h/d?sslpassword=open-sesame-7",
+        "mysql://shop:open-sesame-7@h/d",
+        "mariadb://h/d?passwd=open-sesame-7",
     ],
 )
 def test_passwords_are_refused_without_being_shown(url: str) -> None:
@@ -75,7 +79,7 @@ def test_passwords_are_refused_without_being_shown(url: str) -> None:
         read(f"{{url: '{url}', table: a}}")
     shown = f"{raised.value} {raised.value.excerpts}"
     assert "sesame" not in shown
-    assert "PGPASSWORD" in shown
+    assert ("PGPASSWORD" if url.startswith("postgres") else "MYSQL_PWD") in shown
     with pytest.raises(RecipeError, match="found a password in the URL") as raised:
         bare_recipe(f"{url}#a")
     assert "sesame" not in str(raised.value)

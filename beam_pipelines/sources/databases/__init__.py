@@ -5,10 +5,17 @@ from __future__ import annotations
 from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.sources.databases.database import Database
 from beam_pipelines.sources.databases.duckdb_file import DuckDbFile
+from beam_pipelines.sources.databases.mysql import Mariadb, Mysql
 from beam_pipelines.sources.databases.postgres import Postgres
 from beam_pipelines.sources.databases.sqlite_file import SqliteFile
 
-DATABASES: tuple[Database, ...] = (Postgres(), SqliteFile(), DuckDbFile())
+DATABASES: tuple[Database, ...] = (
+    Postgres(),
+    Mariadb(),
+    Mysql(),
+    SqliteFile(),
+    DuckDbFile(),
+)
 # In a DuckDB file, after a checksum.
 _DUCKDB_MAGIC = b"DUCK"
 

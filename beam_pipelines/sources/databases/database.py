@@ -82,12 +82,14 @@ class Description(NamedTuple):
       columns: of the table or query, all of them.
       rows, size_bytes: estimates of the server; at least 1.
       is_repeatable: whether the query gives the same rows each time, at one snapshot.
+      decisions: what the dataset tells of the tables.
     """
 
     columns: tuple[Column, ...]
     rows: int
     size_bytes: int
     is_repeatable: bool = True
+    decisions: tuple[str, ...] = ()
 
 
 class ServerError(Exception):

@@ -178,4 +178,4 @@ def _decisions(described: Description, chosen: tuple[Column, ...]) -> list[str]:
     ]
     if not described.is_repeatable:
         found.append("the query may give other rows each time: it is read once")
-    return found
+    return [*found, *described.decisions]
