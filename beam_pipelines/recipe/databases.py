@@ -21,6 +21,7 @@ PASSWORD_PLACES: Mapping[str, str] = {
     "postgres": "PGPASSWORD, ~/.pgpass (PGPASSFILE) or a service file (PGSERVICE)",
     "mariadb": _OF_MYSQL,
     "mysql": _OF_MYSQL,
+    "bigquery": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
 }
 _SECRET = re.compile("passw|pwd", re.IGNORECASE)
 # Suffixes of files that are databases.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from beam_pipelines.recipe.databases import scheme_of
+from beam_pipelines.sources.databases.bigquery import BigQuery
 from beam_pipelines.sources.databases.database import Database
 from beam_pipelines.sources.databases.duckdb_file import DuckDbFile
 from beam_pipelines.sources.databases.mysql import Mariadb, Mysql
@@ -13,6 +14,7 @@ DATABASES: tuple[Database, ...] = (
     Postgres(),
     Mariadb(),
     Mysql(),
+    BigQuery(),
     SqliteFile(),
     DuckDbFile(),
 )

@@ -21,6 +21,8 @@ from beam_pipelines.recipe.model import Source
 
 # Name of the column that has the number of the first bad value's column; null: a good row.
 GUARD = "#guard"
+# More rows than any table has: some databases take an offset with a limit only.
+_ALL = (1 << 63) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Request:
       columns: to read, in this order; empty: all.
       types: column -> declared type.
       limit: the first rows only; ``None``: all.
+      offset: rows before these.
     """
 
     source: str
@@ -46,6 +49,7 @@ class Request:
     columns: tuple[str, ...]
     types: Mapping[str, str]
     limit: int | None = None
+    offset: int = 0
 
     @property
     def name(self) -> str:
@@ -164,6 +168,7 @@ class Database(abc.ABC):
       suffixes: of its files.
       sessions: most connections that read at once; 1 if they cannot share a snapshot.
       cuts: types of a partition's column, whose range can be cut; empty: any, which is not cut.
+      has_order: whether ``partition`` can order the rows.
     """
 
     name: str
@@ -172,6 +177,7 @@ class Database(abc.ABC):
     suffixes: tuple[str, ...] = ()
     sessions = 1
     cuts: tuple[str, ...] = ()
+    has_order = True
 
     @abc.abstractmethod
     def connect(self, url: str) -> Session:
@@ -198,6 +204,52 @@ class Database(abc.ABC):
         if request.partition is None:
             return ""
         return f" ORDER BY q.{self.quoted(request.partition)} NULLS LAST"
+
+    def parts(
+        self,
+        session: Session,
+        request: Request,
+        columns: Sequence[Column],
+        partition: Column | None,
+        number: int,
+    ) -> list[str]:
+        """Returns parts of a request's rows, in their order, for ``read``.
+
+        Args:
+          session: at a snapshot.
+          request: the rows.
+          columns: to read.
+          partition: column that orders the rows, or ``None``.
+          number: of parts; there may be fewer.
+
+        Returns:
+          Conditions of SQL; "": all rows.
+        """
+        if partition is None or request.limit is not None or not self.cuts:
+            return [""]
+        cuts = session.cut_points(request, partition, number)
+        if not cuts:
+            return [""]
+        key = f"q.{self.quoted(partition.name)}"
+        lower = ["", *(f"{key} >= {cut}" for cut in cuts)]
+        upper = [*(f"{key} < {cut}" for cut in cuts), ""]
+        lower[-1] = f"({lower[-1]} OR {key} IS NULL)"
+        return [" AND ".join(filter(None, bounds)) for bounds in zip(lower, upper, strict=True)]
+
+    def read(
+        self, session: Session, request: Request, columns: Sequence[Column], part: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a request, or of one of its ``parts``."""
+        return session.read(select_of(self, request, columns, part))
+
+    def count(self, session: Session, request: Request) -> int:
+        """Returns the server's number of rows, without ``limit``."""
+        (count,) = session.value(f"SELECT count(*) AS n FROM {self.rows_of(request)}")
+        return int(count)
+
+    def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
+        """Returns what is sent for a request, for people."""
+        return select_of(self, request, columns)
 
 
 def file_snapshot(path: str) -> str:
@@ -231,6 +283,8 @@ def select_of(
     if cases:
         listed.append(f"CASE {' '.join(cases)} END AS {quoted(GUARD)}")
     limit = "" if request.limit is None else f" LIMIT {request.limit}"
+    if request.offset:
+        limit = f"{limit or f' LIMIT {_ALL}'} OFFSET {request.offset}"
     condition = f" WHERE {where}" if where else ""
     return (
         f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}{condition}"
@@ -271,24 +325,34 @@ def choose_columns(
                 f"with 'types: {{{name}: text}}', make a number or a text of it in 'query', or "
                 "leave it out with 'columns'.",
             )
-    partition = known.get(request.partition or "")
-    if partition is not None and database.cuts and partition.kind not in database.cuts:
-        note(
-            "partition",
-            f"column '{partition.name}': found {partition.kind}, expected "
-            f"{', '.join(database.cuts)}, whose range can be cut. Name another column, or order "
-            "the rows in 'query'.",
-        )
-    if request.partition and not described.is_repeatable:
-        note(
-            "partition",
-            "found it with a query that may give other rows each time, expected a query without "
-            "volatile functions or TABLESAMPLE. Leave 'partition' out: one connection then reads "
-            "the query once.",
-        )
+    for message in _wrong_partition(database, request, described, known):
+        note("partition", message)
     if problems:
         raise RecipeProblems(problems)
     return tuple(known[name] for name in wanted)
+
+
+def _wrong_partition(
+    database: Database, request: Request, described: Description, known: Mapping[str, Column]
+) -> Iterator[str]:
+    """Yields what is wrong with the column of a partition."""
+    column = known.get(request.partition or "")
+    if column is not None and database.cuts and column.kind not in database.cuts:
+        yield (
+            f"column '{column.name}': found {column.kind}, expected {', '.join(database.cuts)}, "
+            "whose range can be cut. Name another column, or order the rows in 'query'."
+        )
+    if request.partition and not database.has_order:
+        yield (
+            f"found it with {database.name}, which has no order of rows, expected none. Order the "
+            "rows in 'query', if their order matters."
+        )
+    if request.partition and not described.is_repeatable:
+        yield (
+            "found it with a query that may give other rows each time, expected a query without "
+            "volatile functions or TABLESAMPLE. Leave 'partition' out: one connection then reads "
+            "the query once."
+        )
 
 
 def request_of(source: Source, url: str) -> Request:

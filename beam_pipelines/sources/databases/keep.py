@@ -24,7 +24,6 @@ from beam_pipelines.sources.databases.database import (
     ServerError,
     Session,
     failure,
-    select_of,
 )
 from beam_pipelines.sources.databases.planner import ranges_of
 from beam_pipelines.sources.databases.tables import KeptFile, Table, readable, value_bytes
@@ -45,7 +44,7 @@ class _Part(NamedTuple):
     Attributes:
       source: name of the source.
       number: among the source's parts, which are in the order of their rows.
-      where: SQL condition; "": all rows.
+      where: one of ``Database.parts``; "": all rows.
     """
 
     source: str
@@ -170,7 +169,8 @@ class _Reading:
         self, first: Session, parts: Sequence[_Part]
     ) -> tuple[list[list[KeptFile]], dict[str, int | None]]:
         """Reads parts by several connections, while the first one counts."""
-        with ThreadPoolExecutor(min(self._database.sessions, len(parts)), "table") as pool:
+        threads = max(1, min(self._database.sessions, len(parts)))
+        with ThreadPoolExecutor(threads, "table") as pool:
             pending = [pool.submit(self._keep, part) for part in parts]
             try:
                 counts = self._counts(first)
@@ -190,21 +190,11 @@ class _Reading:
     def _parts(self, session: Session, name: str) -> list[_Part]:
         """Returns the parts of a table, in the order of their rows."""
         table = self._tables[name]
-        request, column = table.request, table.partition
-        cuts = []
-        if column is not None and request.limit is None and self._database.cuts:
-            number = max(self._database.sessions, table.size_bytes // _PART_BYTES)
-            cuts = session.cut_points(request, column, min(_MOST_PARTS, number))
-        if column is None or not cuts:
-            return [_Part(name, 0, "")]
-        key = f"q.{self._database.quoted(column.name)}"
-        lower = ["", *(f"{key} >= {cut}" for cut in cuts)]
-        upper = [*(f"{key} < {cut}" for cut in cuts), ""]
-        lower[-1] = f"({lower[-1]} OR {key} IS NULL)"
-        return [
-            _Part(name, number, " AND ".join(filter(None, bounds)))
-            for number, bounds in enumerate(zip(lower, upper, strict=True))
-        ]
+        number = max(self._database.sessions, table.size_bytes // _PART_BYTES)
+        parts = self._database.parts(
+            session, table.request, table.columns, table.partition, min(_MOST_PARTS, number)
+        )
+        return [_Part(name, place, where) for place, where in enumerate(parts)]
 
     def _counts(self, session: Session) -> dict[str, int | None]:
         """Returns source -> the server's count, if it repeats the rows."""
@@ -212,10 +202,8 @@ class _Reading:
         for name, table in self._tables.items():
             counts[name] = None
             if table.is_repeatable:
-                rows = self._database.rows_of(table.request)
-                (count,) = session.value(f"SELECT count(*) AS n FROM {rows}")
-                limit = table.request.limit
-                counts[name] = int(count) if limit is None else min(int(count), limit)
+                count, limit = self._database.count(session, table.request), table.request.limit
+                counts[name] = count if limit is None else min(count, limit)
         return counts
 
     def _keep(self, part: _Part) -> list[KeptFile]:
@@ -240,8 +228,7 @@ class _Reading:
         session = self._session()
         row = 1 if not part.where else None
         found: list[KeptFile] = []
-        select = select_of(self._database, table.request, table.columns, part.where)
-        for received in session.read(select):
+        for received in self._database.read(session, table.request, table.columns, part.where):
             if self._stops.is_set():
                 break
             batch = readable(received, table, row)

@@ -22,7 +22,6 @@ from beam_pipelines.sources.databases.database import (
     choose_columns,
     failure,
     request_of,
-    select_of,
 )
 from beam_pipelines.sources.databases.tables import Table
 from beam_pipelines.sources.format import Contents
@@ -85,7 +84,7 @@ def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
         file_schema=contents.file_schema,
         decisions=(
             f"about {described.rows:,} rows by {database.name}'s estimate",
-            f"read as {select_of(database, request, chosen)}",
+            f"read as {database.describe_read(request, chosen)}",
             *table.decisions,
         ),
         reader=table,

@@ -28,7 +28,6 @@ from beam_pipelines.sources.databases.database import (
     Request,
     ServerError,
     failure,
-    select_of,
 )
 from beam_pipelines.sources.format import (
     Contents,
@@ -156,17 +155,19 @@ class Table(Format):
     def _live(self, plan: SourcePlan, byte_range: ByteRange) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a range from the server."""
         database = database_of(self.request.url)
-        select = select_of(database, self.request, self.columns)
-        number = byte_range.number_in_file
-        if self.request.limit is None and len(plan.ranges) > 1:
-            last = number == plan.ranges[-1].number_in_file
-            select += "" if last else f" LIMIT {self.range_rows}"
-            select += f" OFFSET {number * self.range_rows}"
+        request, number = self.request, byte_range.number_in_file
+        if request.limit is None and len(plan.ranges) > 1:
+            is_last = number == plan.ranges[-1].number_in_file
+            request = dataclasses.replace(
+                request,
+                limit=None if is_last else self.range_rows,
+                offset=number * self.range_rows,
+            )
         try:
             session = database.connect(self.request.url)
             try:
                 row = number * self.range_rows + 1
-                for batch in session.read(select):
+                for batch in database.read(session, request, self.columns):
                     yield readable(batch, self, row)
                     row += batch.num_rows
             finally:
