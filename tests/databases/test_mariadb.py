@@ -573,9 +573,33 @@ def test_places_of_the_server(
     url = f"mariadb://?defaults-file={file}"
     found = rows_of(plan_source(Source("t", url=url, table="old"), ""))
     assert found.column("id").to_pylist() == [1, 2]
-    file.write_text("[client]\nssl-mode = REQUIRED\n")
-    with pytest.raises(DataError, match="SSL is required but the server doesn't support it"):
-        plan_source(Source("t", url=f"{running_mariadb.url()}?defaults-file={file}", table="t"), "")
+
+
+def ciphers(server: Server, options: str, folder: pathlib.Path, host: str = "127.0.0.1") -> str:
+    """The cipher of a connection with options of a file; "": it is not encrypted."""
+    file = folder / "options.cnf"
+    file.write_text(f"[client]\n{options}\n")
+    url = server.url().replace("127.0.0.1", host)
+    query = "SELECT variable_value AS x FROM information_schema.session_status "
+    query += "WHERE variable_name = 'SSL_CIPHER'"
+    source = Source("t", url=f"{url}?defaults-file={file}", query=query)
+    return str(rows_of(plan_source(source, "")).column("x")[0].as_py())
+
+
+def test_encryption(mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """Connections are encrypted, and checked where options ask."""
+    authority = f"ssl-ca={mariadb.folder / 'authority.pem'}"
+    assert ciphers(mariadb, "", tmp_path).startswith("TLS_")
+    assert ciphers(mariadb, "skip-ssl", tmp_path) == ""
+    assert ciphers(mariadb, "ssl-mode=REQUIRED", tmp_path).startswith("TLS_")
+    assert ciphers(mariadb, authority, tmp_path).startswith("TLS_")
+    assert ciphers(mariadb, authority, tmp_path, "localhost").startswith("TLS_")
+    checked = f"{authority}\nssl-verify-server-cert"
+    assert ciphers(mariadb, checked, tmp_path).startswith("TLS_")
+    with pytest.raises(DataError, match="certificate is not valid for 'localhost'"):
+        ciphers(mariadb, checked, tmp_path, "localhost")
+    with pytest.raises(DataError, match="certificate verify failed"):
+        ciphers(mariadb, "ssl-mode=VERIFY_CA", tmp_path)
 
 
 def test_no_password_in_clear_text(

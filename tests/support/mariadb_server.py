@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import ipaddress
 import os
 import pathlib
 import pwd
@@ -39,7 +41,8 @@ class Server(NamedTuple):
 
     Attributes:
       port: on 127.0.0.1.
-      folder: of its data, with its ``socket``.
+      folder: of its data, with its ``socket``, and ``authority.pem``, which signed its
+        certificate for 127.0.0.1.
     """
 
     port: int
@@ -77,6 +80,7 @@ def mariadb_server() -> Iterator[Server]:
         as_owner = {"user": _OWNER, "group": pwd.getpwnam(_OWNER).pw_gid, "extra_groups": []}
         shutil.chown(folder, _OWNER)
     try:
+        _write_certificates(folder)
         data = [f"--datadir={folder / 'data'}"]
         made = [program("mariadb-install-db"), "--no-defaults", *data, "--skip-test-db"]
         made += ["--auth-root-authentication-method=normal"]
@@ -87,6 +91,7 @@ def mariadb_server() -> Iterator[Server]:
         command = [program("mariadbd"), "--no-defaults", *data, f"--port={port}"]
         command += ["--bind-address=127.0.0.1", f"--socket={folder / 'socket'}"]
         command += [f"--pid-file={folder / 'pid'}", "--innodb-flush-log-at-trx-commit=0"]
+        command += [f"--ssl-cert={folder / 'server.pem'}", f"--ssl-key={folder / 'server.key'}"]
         command += [f"--log-bin={folder / 'data' / 'log'}", "--server-id=1"]
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(
@@ -107,6 +112,42 @@ def mariadb_server() -> Iterator[Server]:
             process.wait(_START_SECONDS)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_certificates(folder: pathlib.Path) -> None:
+    """Makes an authority, and the server's certificate and key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+    authority, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    now = datetime.datetime.now(datetime.timezone.utc)
+    for file, subject, own in (("authority", "authority", authority), ("server", "server", key)):
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(name(subject))
+            .issuer_name(name("authority"))
+            .public_key(own.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(own is authority, None), critical=True)
+        )
+        if own is key:
+            address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+            made = made.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        signed = made.sign(authority, hashes.SHA256())
+        (folder / f"{file}.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (folder / "server.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
 
 
 def _await(server: Server, process: subprocess.Popen[bytes]) -> None:
