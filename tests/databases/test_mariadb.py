@@ -576,7 +576,7 @@ def test_places_of_the_server(
 
 
 def ciphers(server: Server, options: str, folder: pathlib.Path, host: str = "127.0.0.1") -> str:
-    """The cipher of a connection with options of a file; "": it is not encrypted."""
+    """The cipher of a connection with options of a file, or ""."""
     file = folder / "options.cnf"
     file.write_text(f"[client]\n{options}\n")
     url = server.url().replace("127.0.0.1", host)

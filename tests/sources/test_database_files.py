@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import json
@@ -18,6 +19,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.databases import database_of
 from beam_pipelines.sources.databases.keep import keep_tables
+from beam_pipelines.sources.databases.planner import ranges_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
@@ -210,6 +212,19 @@ def test_duckdb_reaches_no_other_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "other.csv").write_text("a\n1\n")
     with pytest.raises(RecipeProblems, match="DuckDB answered"):
         planned(duckdb_file(tmp_path), query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_ranges_are_read_live(make: Any, tmp_path: pathlib.Path) -> None:
+    """Rows of several ranges come once each, the last ones too."""
+    script = "CREATE TABLE numbers AS SELECT 1 AS x"
+    script += "".join(f" UNION ALL SELECT {number}" for number in range(2, 8))
+    plan = planned(make(tmp_path, script), table="numbers", partition="x")
+    ranges = ranges_of(plan.files[0], 7, 3)
+    assert len(ranges) == 3
+    reader = dataclasses.replace(plan.reader, range_rows=3)
+    cut = dataclasses.replace(plan, ranges=ranges, reader=reader)
+    assert read.read_table(cut, reject=False)[0].column("x").to_pylist() == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
