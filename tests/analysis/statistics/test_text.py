@@ -21,7 +21,7 @@ from tests.analysis.statistics.support import arrays, three_ways
 
 @pytest.fixture(autouse=True, scope="module", params=[value_counts._MERGED_BYTES, 100])
 def merged_bytes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Merges all parts of these tests at once, or a few at a time."""
+    """Merges all parts at once, or a few at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(value_counts, "_MERGED_BYTES", request.param)
         yield
