@@ -206,7 +206,7 @@ class Format(abc.ABC):
           rows: numbers of good rows within the range, from 0, ascending.
         """
         word, first = self.numbering(plan, byte_range)
-        numbers = _skip(first + np.asarray(rows, np.int64), np.sort(row_numbers(rejected)))
+        numbers = skip_rows(first + np.asarray(rows, np.int64), np.sort(row_numbers(rejected)))
         path = byte_range.file.path
         return [Position(path, f"{word} {number}", "") for number in numbers.tolist()]
 
@@ -223,7 +223,7 @@ def row_numbers(rejected: Sequence[Rejected]) -> Positions:
     return np.array([int(bad.position.rpartition(" ")[2]) for bad in rejected], np.int64)
 
 
-def _skip(numbers: Positions, left_out: Positions) -> Positions:
+def skip_rows(numbers: Positions, left_out: Positions) -> Positions:
     """Renumbers rows that were counted without those left out.
 
     Args:

@@ -32,7 +32,7 @@ def _without_map(array: pa.Array) -> pa.Array:
     if not pa.types.is_map(array.type):
         return array
     pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
-    return pa.ListArray.from_arrays(_offsets(array), pairs, mask=_nulls(array))
+    return pa.ListArray.from_arrays(offsets_of(array), pairs, mask=nulls_of(array))
 
 
 def levels(fields: Iterable[pa.Field]) -> int:
@@ -73,8 +73,8 @@ def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         )
         # `values` and `offsets` both ignore the slice: offsets point into all values.
         for child_name, child in flatten_array(name, lists.values):
-            offsets = _offsets(lists)
-            yield child_name, pa.ListArray.from_arrays(offsets, child, mask=_nulls(lists))
+            offsets = offsets_of(lists)
+            yield child_name, pa.ListArray.from_arrays(offsets, child, mask=nulls_of(lists))
     else:
         yield name, array
 
@@ -88,12 +88,13 @@ def flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     }
 
 
-def _offsets(lists: pa.Array) -> pa.Array:
+def offsets_of(lists: pa.Array) -> pa.Array:
     """Returns offsets that go with nulls; pyarrow takes no slice of them."""
     return pa.array(lists.offsets.to_numpy()) if lists.offset else lists.offsets
 
 
-def _nulls(array: pa.Array) -> pa.Array | None:
+def nulls_of(array: pa.Array) -> pa.Array | None:
+    """Returns which values are null, or ``None`` if none is."""
     return array.is_null() if array.null_count else None
 
 

@@ -68,7 +68,7 @@ class Parquet(Format):
         seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
-                with _opened(file.path) as (_, parquet):
+                with opened(file.path) as (_, parquet):
                     tables.check_schema(source, file.path, parquet.schema_arrow)
                     schemas.append((file, parquet.schema_arrow))
                     rows += parquet.metadata.num_rows
@@ -92,25 +92,12 @@ class Parquet(Format):
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        with _opened(byte_range.file.path) as (file, parquet):
+        with opened(byte_range.file.path) as (file, parquet):
             if byte_range.number_in_file == 0:
                 tables.check_file(plan, byte_range.file, parquet.schema_arrow)
             wanted = top_columns(plan, parquet.schema_arrow)
-            groups = [
-                parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)
-            ]
-            own = [
-                number
-                for number, group in enumerate(groups)
-                if byte_range.start <= _first_byte(group) < byte_range.end
-            ]
-            coded = _Coded(file, parquet, wanted, own)
-            for number in own:
-                _check_ratio(plan.source, byte_range.file, groups[number], number)
-                row = 1 + sum(group.num_rows for group in groups[:number])
-                for batch in coded.batches(plan.source, byte_range.file, number, row):
-                    yield from tables.rows_of(batch, plan, byte_range.file, row, reject)
-                    row += batch.num_rows
+            for row, batch in batches_of(plan.source, byte_range, file, parquet, wanted):
+                yield from tables.rows_of(batch, plan, byte_range.file, row, reject)
             crc32c = (
                 tail_crc32c(file, byte_range.file.size_bytes)
                 if byte_range.number_in_file == 0
@@ -120,10 +107,46 @@ class Parquet(Format):
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""
-        with _opened(byte_range.file.path) as (_, parquet):
+        with opened(byte_range.file.path) as (_, parquet):
             groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             before = (group for group in groups if _first_byte(group) < byte_range.start)
             return "row", 1 + sum(group.num_rows for group in before)
+
+
+def batches_of(
+    source: Source,
+    byte_range: ByteRange,
+    file: BinaryIO,
+    parquet: pq.ParquetFile,
+    wanted: list[str],
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields rows of a range, with the number of the first.
+
+    Args:
+      source: its limits hold.
+      byte_range: of the file.
+      file, parquet: the file, as ``opened`` gives it.
+      wanted: names of the columns to read.
+
+    Yields:
+      The number of a batch's first row in the file, from 1; the rows, in the file's types.
+
+    Raises:
+      DataError: the data are damaged, or exceed a limit.
+    """
+    groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+    own = [
+        number
+        for number, group in enumerate(groups)
+        if byte_range.start <= _first_byte(group) < byte_range.end
+    ]
+    coded = _Coded(file, parquet, wanted, own)
+    for number in own:
+        _check_ratio(source, byte_range.file, groups[number], number)
+        row = 1 + sum(group.num_rows for group in groups[:number])
+        for batch in coded.batches(source, byte_range.file, number, row):
+            yield row, batch
+            row += batch.num_rows
 
 
 class _Coded:
@@ -246,7 +269,12 @@ def no_compression(source: Source, name: str) -> list[Problem]:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
+def opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
+    """Opens a file for the body.
+
+    Raises:
+      DataError: it cannot be opened, or is damaged.
+    """
     with open_whole(path) as file:
         try:
             metadata = pq.read_metadata(file)
