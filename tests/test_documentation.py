@@ -237,6 +237,10 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     (folder / "union.yaml").write_text(recipe)
 
 
+def make_lake(folder: pathlib.Path, _: pathlib.Path) -> None:
+    """An empty folder: the page writes its table."""
+
+
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "flights": make_flights,
     "clicks": make_clicks,
@@ -250,6 +254,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "tutorial": make_tutorial,
     "trips": make_trips,
     "rides": make_rides,
+    "lake": make_lake,
 }
 
 

@@ -40,7 +40,9 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
                 for name, split in manifest["splits"].items()
             },
             "sources": {
-                name: source | _total(source, added["sources"][name], "files")
+                name: source
+                | _total(source, added["sources"][name], "files")
+                | _snapshot(source, added["sources"][name])
                 for name, source in manifest["sources"].items()
             },
             "joins": [
@@ -57,6 +59,15 @@ def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> di
     """Returns the sums of two entries' numbers, and their joined items."""
     total = {key: value + added[key] for key, value in entry.items() if isinstance(value, int)}
     return total | ({items: [*entry[items], *added[items]]} if items else {})
+
+
+def _snapshot(source: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the later snapshot with the rows of both reads."""
+    if "snapshot" not in added:
+        return {}
+    rows = [each["snapshot"]["rows"] for each in (source, added)]
+    total = None if None in rows else sum(rows)
+    return {"snapshot": {**added["snapshot"], "rows": total}}
 
 
 def count_generations(manifest: Manifest) -> int:

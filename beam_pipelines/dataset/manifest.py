@@ -182,7 +182,7 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
         for name, split in manifest["splits"].items()
     }
     sources = {
-        name: {key: source[key] for key in ("read", "rejected")}
+        name: {key: source[key] for key in ("read", "rejected", "snapshot") if key in source}
         | {"files": sum(file.get("files", 1) for file in source["files"])}
         for name, source in manifest["sources"].items()
     }
@@ -269,8 +269,16 @@ def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> d
         }
         | _found(plan)
         | _partitions(plan)
-        | ({} if plan.snapshot is None else {"snapshot": plan.snapshot._asdict()})
+        | _snapshot(plan)
     )
+
+
+def _snapshot(plan: SourcePlan) -> dict[str, Any]:
+    """Returns the snapshot of a table."""
+    if plan.snapshot is None:
+        return {}
+    table = {"table": plan.snapshot.table} if plan.snapshot.table else {}
+    return {"snapshot": {"id": plan.snapshot.id, "rows": plan.snapshot.rows, **table}}
 
 
 def _partitions(plan: SourcePlan) -> dict[str, Any]:

@@ -426,6 +426,8 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     }
     for name, source in plan.sources.items():
         patterns = [files.resolve(path, plan.recipe.directory) for path in source.source.path]
+        if source.source.catalog is not None:
+            patterns = [file.path for file in source.files[:1]]
         paths[f"sources.{name}.path"] = next(
             (path for path in patterns if files.is_local(path)), next(iter(patterns), "")
         )

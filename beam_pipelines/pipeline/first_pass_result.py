@@ -52,7 +52,12 @@ from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
 from beam_pipelines.transforms.equal_rows import Found, merge_found
 from beam_pipelines.transforms.leaks import FoundLeaks
-from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
+from beam_pipelines.transforms.row_counts import (
+    RowCounts,
+    check_snapshots,
+    count_base,
+    count_source,
+)
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
 from beam_pipelines.transforms.split_times import SplitTimes
@@ -153,6 +158,8 @@ def make_result(
         },
     )
     row_counts.check(recipe)
+    if plan.take is None:
+        check_snapshots(plan.sources, row_counts)
     contract = plan.contract
     expected = (
         _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)

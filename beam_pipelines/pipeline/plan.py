@@ -22,6 +22,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
+from beam_pipelines.sources.lakehouses.table import store_deletes
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_images
 from beam_pipelines.storage import files
@@ -287,7 +288,10 @@ def store_lists(plan: Plan, folder: str) -> Plan:
 
     Workers read the lists of small files from there.
     """
-    sources = {name: store_files(source, folder) for name, source in plan.sources.items()}
+    sources = {
+        name: store_deletes(store_files(source, folder), folder)
+        for name, source in plan.sources.items()
+    }
     steps = tuple(
         dataclasses.replace(step, source_plan=sources[step.join.source])
         for step in plan.joins.steps

@@ -26,6 +26,9 @@ from beam_pipelines.pipeline.plan import Append, Plan, make_plan
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.recipe.normal_form import normalised
+from beam_pipelines.sources.lakehouses.planner import plan_added
+from beam_pipelines.sources.lakehouses.table import LakeTable
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.storage import files
 from beam_pipelines.storage.input_roots import only_below
@@ -44,6 +47,8 @@ _NOT_OF_RECORDS = (
     "shuffle_seed",
     "serving",
 )
+# Where the base source is; its new files or snapshot may be elsewhere.
+_OF_PLACE = ("path", "version", "snapshot_id", "as_of")
 # The string domain of an inferred schema has the strings of earlier files only.
 _ALLOWED_OF_INFERRED = (
     Override(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None, is_accepted=True),
@@ -105,10 +110,9 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     of_dataset = dataclasses.replace(recipe, sources=sources, schema=None)
     plan = make_plan(of_dataset, None if recipe.schema is None else contract, input_roots)
     check_columns(dataset, manifest["columns"], plan.encode.columns)
-    added = new_files(dataset, manifest, plan.base, recipe.directory)
-    base = dataclasses.replace(plan.base, files=(), ranges=())
-    if added:
-        base = by_file(plan.split, with_files(plan.base, added))
+    base = _added(dataset, manifest, plan.base, recipe.directory)
+    if base.files:
+        base = by_file(plan.split, with_files(base, base.files))
     graph = files.join(dataset, TRANSFORM_GRAPH)
     before = read_accumulators(dataset)
     return dataclasses.replace(
@@ -129,6 +133,14 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
         ),
         append=Append(count_generations(manifest) + 1, recipe),
     )
+
+
+def _added(dataset: str, manifest: Manifest, base: SourcePlan, directory: str) -> SourcePlan:
+    """Returns the plan of the files that a dataset lacks, without ranges."""
+    if isinstance(base.reader, LakeTable):
+        return plan_added(base, manifest["sources"][base.source.name]["snapshot"])
+    added = new_files(dataset, manifest, base, directory)
+    return dataclasses.replace(base, files=added, ranges=())
 
 
 def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, dataset: str) -> None:
@@ -173,12 +185,12 @@ def _of_rows(recipe: Mapping[str, Any], base: str) -> dict[str, Any]:
     kept["output"] = {
         key: value for key, value in recipe["output"].items() if key not in _NOT_OF_RECORDS
     }
-    # Files are compared in new_files, and the types of columns are the dataset's.
+    # Files are compared in new_files, snapshots in plan_added; the types are the dataset's.
     kept["sources"] = {
         name: {
             key: value
             for key, value in source.items()
-            if key != "infer" and (key, name) != ("path", base)
+            if key != "infer" and not (name == base and key in _OF_PLACE)
         }
         for name, source in recipe["sources"].items()
     }

@@ -20,6 +20,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.databases import is_database, of_path
 from beam_pipelines.recipe.keys import keys_of
+from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
@@ -30,6 +31,8 @@ from beam_pipelines.sources import FORMATS
 from beam_pipelines.storage import files
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.
+# Keys of a source that say which table it is.
+_OF_TABLES = ("url", "table", "query", "partition", "version", "snapshot_id", "as_of", "catalog")
 _SETTABLE = ("output", "on_error", "limits")
 _OF_FEATURES = ("record", "floats")
 
@@ -166,7 +169,9 @@ def _check_has_date(base: Source) -> None:
 
 def _with_place(source: Source, path: tuple[str, ...]) -> Source:
     """Returns the source with new data: files, or a table."""
-    none: dict[str, Any] = dict.fromkeys(("url", "table", "query", "partition"))
+    none: dict[str, Any] = dict.fromkeys(_OF_TABLES)
+    if source.format in LAKEHOUSES:
+        none["format"] = None
     if len(path) == 1 and is_database(path[0]):
         try:
             return dataclasses.replace(source, **{**none, **of_path(path[0])})
@@ -198,7 +203,8 @@ def as_in_dataset(
         source = dataclasses.replace(
             source, path=tuple(path_dates.fill_date(item, date) for item in source.path)
         )
-    if source.url is None and entry is not None and "snapshot" in entry:
+    is_lake = path is None and entry is not None and entry["format"] in LAKEHOUSES
+    if source.url is None and entry is not None and "snapshot" in entry and not is_lake:
         # Files in place of a table, whose types they have not.
         return dataclasses.replace(source, types={**entry["columns"], **source.types})
     # Planning reports a format that is not known.

@@ -136,11 +136,11 @@ def check_place(value: Value) -> None:
     """Notes a source without a place, and keys that do not fit."""
     keys = value.keys
     if "url" not in keys:
-        if "path" not in keys:
+        if "path" not in keys and "catalog" not in keys:
             name = value.path[-1] if value.path else "data"
             value.wrong(f"found no 'path', expected one, for example 'path: data/{name}.csv'.")
         for key in ("table", "query", "partition"):
-            if key in keys:
+            if key in keys and (key, "catalog" in keys) != ("table", True):
                 value.wrong(f"found '{key}' without 'url', expected it of a database.", key)
         return
     for key in ("path", *_OF_FILES):

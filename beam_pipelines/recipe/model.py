@@ -20,6 +20,7 @@ from beam_pipelines.recipe.duplicates import Duplicates, read_duplicates
 from beam_pipelines.recipe.expectations import Expectation, read_expectations
 from beam_pipelines.recipe.images import IdxOptions, ImageOptions
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
+from beam_pipelines.recipe.lakehouses import Catalog, read_as_of, read_catalog
 from beam_pipelines.recipe.leaks import Leaks, read_leaks
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
@@ -74,7 +75,7 @@ class Source:
     path: tuple[str, ...] = recipe_key(
         read_texts,
         (),
-        "needed without `url`",
+        "needed without `url` and `catalog`",
         "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/path_dates.py).",
     )
     format: str | None = recipe_key(read_text, None, "by suffix", "Key of ``sources.FORMATS``.")
@@ -154,7 +155,11 @@ class Source:
     )
     url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.", omitted=True)
     table: str | None = recipe_key(
-        read_text, None, "none", "Table of a database, with `url`.", omitted=True
+        read_text,
+        None,
+        "none",
+        "Table of a database, with `url`, or of an Iceberg catalog, with `catalog`.",
+        omitted=True,
     )
     query: str | None = recipe_key(
         read_text, None, "none", "SELECT of a database, with `url`.", omitted=True
@@ -165,6 +170,22 @@ class Source:
         "none",
         "Column that orders the rows and cuts them into parallel reads.",
         omitted=True,
+    )
+    version: int | None = recipe_key(
+        read_integer(0), None, "the latest", "Version of a `delta` table.", omitted=True
+    )
+    snapshot_id: int | None = recipe_key(
+        read_integer(0), None, "the current one", "Snapshot of an `iceberg` table.", omitted=True
+    )
+    as_of: str | None = recipe_key(
+        read_as_of,
+        None,
+        "now",
+        "Time whose version or snapshot of a lakehouse's table is read.",
+        omitted=True,
+    )
+    catalog: Catalog | None = recipe_key(
+        read_catalog, None, "none", "Catalog of an `iceberg` table: name or URI.", omitted=True
     )
     # Read by recipe/reader.py: a union has other keys.
     union: Union | None = dataclasses.field(default=None, metadata={"omitted": True})

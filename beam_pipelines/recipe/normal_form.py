@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
 
 
 def _masked(name: str, value: Any) -> Any:
-    if name == "url":
+    if name in ("url", "uri"):
         return value and without_user(value)
     if name not in _PATHS:
         return value

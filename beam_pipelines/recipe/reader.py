@@ -22,6 +22,7 @@ from beam_pipelines.recipe.databases import (
     split_table,
 )
 from beam_pipelines.recipe.keys import read_keys
+from beam_pipelines.recipe.lakehouses import check_lakehouse
 from beam_pipelines.recipe.lines import Lines, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
@@ -221,6 +222,7 @@ def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
         source = dataclasses.replace(source, url=url, table=table or source.table)
     check_source(value, source)
     check_table(value, source)
+    check_lakehouse(value, source)
     return source
 
 

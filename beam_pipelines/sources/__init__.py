@@ -13,6 +13,7 @@ from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images
 from beam_pipelines.sources.images.idx import Idx
 from beam_pipelines.sources.json.format import JsonLines
+from beam_pipelines.sources.lakehouses.table import LakeTable
 from beam_pipelines.sources.libsvm.format import SparseLines
 from beam_pipelines.sources.lines import PlainLines
 from beam_pipelines.sources.numpy_files import NumPy
@@ -34,6 +35,8 @@ FORMATS: dict[str, Format] = {
     "arrow": Arrow(),
     "avro": Avro(),
     "orc": Orc(),
+    "delta": LakeTable(),
+    "iceberg": LakeTable(),
     "numpy": NumPy(),
     "tfrecord": TFRecord(),
     "raw_records": RawRecords(),

@@ -17,8 +17,15 @@ from beam_pipelines.storage import files, input_files, input_roots, path_pattern
 from beam_pipelines.storage.path_patterns import PathPattern
 from beam_pipelines.storage.zip_members import MemberPath
 
-# Folders of tables that also list files whose rows are not in the table any more.
-_TABLE_LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+# Logs of tables, whose folders also have files with rows that are not in the table any more.
+_TABLES = {
+    "_delta_log/*": ("Delta Lake", "Set 'format: delta'."),
+    "metadata/*.metadata.json": (
+        "Iceberg",
+        "Set 'format: iceberg', with 'catalog' and 'table', or a metadata.json as 'path'.",
+    ),
+    ".hoodie/*": ("Hudi", "Export its rows, for example to Parquet, and read these."),
+}
 
 
 class Listing(NamedTuple):
@@ -201,11 +208,14 @@ class _Lister:
 
 def _check_table(folder: str) -> None:
     """Raises ``ValueError`` if a folder's files have removed rows, too."""
-    for name, kind in _TABLE_LOGS.items():
-        if files.is_local(folder) and os.path.isdir(os.path.join(folder, name)):
+    for log, (kind, cure) in _TABLES.items():
+        pattern = files.join(folder, log)
+        if files.is_local(folder) and not os.path.isdir(os.path.dirname(pattern)):
+            continue
+        if input_files.list_files(pattern, with_hidden=True):
             raise ValueError(
-                f"found a {kind} table in {folder}, whose files also have rows that were removed. "
-                "Export its rows, for example to Parquet, and read these."
+                f"found a table of {kind} in {folder}, whose files also have rows that were "
+                f"removed. {cure}"
             )
 
 

@@ -36,12 +36,14 @@ class FileInfo:
       size_bytes: size of the file or member.
       modified_secs: when it was last written, in seconds since 1970.
       archive: path of the archive of a member; else empty.
+      note: what a table's log says of its file (``lakehouses.notes``); else empty.
     """
 
     path: str
     size_bytes: int
     modified_secs: float = 0.0
     archive: str = ""
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,15 +72,18 @@ class ByteRange:
 
 
 class Snapshot(NamedTuple):
-    """The state of a database that a source was read at.
+    """The state of a table that a source was read at.
 
     Attributes:
-      id: of the server.
-      rows: the server's count of the rows; ``None``: a query may give other rows each time.
+      id: of a database's server, or of a lakehouse's log.
+      rows: count of its rows by the server or the log; ``None``: a query may give other rows each
+        time, or the log does not say.
+      table: id of a lakehouse's table; else empty.
     """
 
     id: str
     rows: int | None
+    table: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +107,7 @@ class SourcePlan(PickledOnce):
         that says it.
       images: columns of images that are decoded to check them.
       steps: columns that are feature lists in the records.
-      snapshot: of a database whose rows are kept; ``None``: they are not, or it has files.
+      snapshot: of a database whose rows are kept, or of a lakehouse's table; else ``None``.
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 

@@ -10,12 +10,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
 from beam_pipelines.sources.databases.planner import plan_table
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
+from beam_pipelines.sources.lakehouses.planner import as_lakehouse, plan_lake
 from beam_pipelines.sources.listing import list_files
 from beam_pipelines.sources.partitions import partitioned
 from beam_pipelines.sources.plan import (
@@ -43,7 +45,10 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
       RecipeProblems: the recipe does not fit the files.
       DataError: the data cannot be read.
     """
-    return _plan_files(source, directory) if source.url is None else _plan_table(source, directory)
+    if source.url is not None:
+        return _plan_table(source, directory)
+    source = as_lakehouse(source, directory)
+    return _plan_files(source, directory) if source.format not in LAKEHOUSES else _plan_lake(source)
 
 
 def _plan_files(source: Source, directory: str) -> SourcePlan:
@@ -124,6 +129,17 @@ def _plan_table(source: Source, directory: str) -> SourcePlan:
     check_columns(source, plan.files[0].path, len(contents.names))
     _check_names(source, contents)
     return plan
+
+
+def _plan_lake(source: Source) -> SourcePlan:
+    """Plans a table of a lakehouse."""
+    problems = [*FORMATS[source.format or ""].check(source), *_check_options(source)]
+    if problems:
+        raise RecipeProblems(problems)
+    plan, contents = plan_lake(source)
+    check_columns(source, plan.files[0].path, len(contents.names))
+    _check_names(source, contents)
+    return dataclasses.replace(plan, ranges=_ranges(plan.source, plan.format, tuple(plan.files)))
 
 
 def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> SourcePlan:

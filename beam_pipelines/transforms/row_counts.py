@@ -128,6 +128,27 @@ class RowCounts:
             )
 
 
+def check_snapshots(plans: Mapping[str, SourcePlan], row_counts: RowCounts) -> None:
+    """Checks that tables gave the rows that they count.
+
+    Args:
+      plans: of all sources, each read whole.
+      row_counts: of the run.
+
+    Raises:
+      DataError: names the first source that did not.
+    """
+    for name, plan in plans.items():
+        expected = None if plan.snapshot is None else plan.snapshot.rows
+        source = row_counts.sources[name]
+        found = source.read + source.rejected
+        if plan.snapshot is not None and expected is not None and found != expected:
+            raise DataError(
+                f"source '{name}': found {found:,} rows, expected {expected:,} as the table counts "
+                f"at snapshot {plan.snapshot.id}; nothing was written. Run again, and report it."
+            )
+
+
 def count_base(
     plan: SourcePlan,
     chunk_counts: Sequence[ChunkCounts],

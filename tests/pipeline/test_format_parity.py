@@ -15,6 +15,7 @@ from pyarrow import feather, orc
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
+from tests.support import delta_tables, iceberg_tables
 
 pytestmark = pytest.mark.end_to_end
 
@@ -51,6 +52,8 @@ def write(path: Path, rows: pa.Table) -> None:
         feather.write_feather(rows, path)
     elif path.suffix == ".orc":
         orc.write_table(rows, path)
+    elif path.suffix == ".delta":
+        delta_tables.write(path, rows)
     elif path.suffix == ".npz":
         np.savez(
             path,
@@ -70,10 +73,16 @@ def write(path: Path, rows: pa.Table) -> None:
 def test_formats_give_the_same_shards(tmp_path: Path) -> None:
     """Ten thousand rows have one order and one encoding, byte by byte."""
     rows, found = table(), {}
-    for suffix in ("csv", "jsonl", "parquet", "feather", "orc", "npz", "avro"):
+    iceberg_tables.create(tmp_path, rows)
+    place = "format: iceberg, catalog: 'sqlite:///catalog.db', table: db.trips"
+    for suffix in ("csv", "jsonl", "parquet", "feather", "orc", "npz", "avro", "delta", "iceberg"):
         path = tmp_path / f"rows.{suffix}"
-        write(path, rows)
-        recipe = parse_recipe(RECIPE.replace("PATH", path.name), "recipe.yaml", str(tmp_path))
+        text = RECIPE.replace("PATH", path.name)
+        if suffix == "iceberg":
+            text = RECIPE.replace('path: "PATH"', place)
+        else:
+            write(path, rows)
+        recipe = parse_recipe(text, "recipe.yaml", str(tmp_path))
         output = tmp_path / f"out-{suffix}"
         convert(make_plan(recipe), str(output), quiet=True)
         found[suffix] = {

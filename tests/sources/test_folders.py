@@ -186,7 +186,7 @@ def test_a_folder_of_several_formats_is_asked_about(tmp_path: Path) -> None:
 
 
 def test_folders_without_data(tmp_path: Path) -> None:
-    """Nothing, other suffixes, and tables with removed rows are problems."""
+    """Nothing, and files of other suffixes, are problems."""
     (tmp_path / "e").mkdir()
     assert "found no file in " in problems_of(tmp_path / "e")["sources", "s", "path"]
     write(tmp_path / "e" / "a.docx", "x")
@@ -195,8 +195,23 @@ def test_folders_without_data(tmp_path: Path) -> None:
         in problems_of(tmp_path / "e")["sources", "s", "path"]
     )
     write_events(tmp_path / "e", ["k=1"])
-    (tmp_path / "e" / "_delta_log").mkdir()
-    assert "found a Delta Lake table" in problems_of(tmp_path / "e")["sources", "s", "path"]
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("_delta_log/00000000000000000000.json", "Delta Lake in .*Set 'format: delta'"),
+        ("metadata/0.metadata.json", "Iceberg in .*Set 'format: iceberg'"),
+        (".hoodie/hoodie.properties", "Hudi in .*Export its rows"),
+    ],
+)
+def test_folders_of_tables(tmp_path: Path, log: str, words: str) -> None:
+    """Files of tables are not read without the table."""
+    write_events(tmp_path / "e", ["k=1"])
+    (tmp_path / "e" / log).parent.mkdir()
+    write(tmp_path / "e" / log, "{}")
+    found = problems_of(tmp_path / "e", format="csv")["sources", "s", "path"]
+    assert re.search(f"found a table of {words}", found)
 
 
 def test_new_data_keep_the_types_of_keys(tmp_path: Path) -> None:

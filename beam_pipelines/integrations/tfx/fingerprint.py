@@ -55,6 +55,9 @@ def fingerprint_of(plan: Plan) -> str:
             # A database may have other rows each time.
             digest.update(os.urandom(32))
             continue
+        if (snapshot := plan.sources[name].snapshot) is not None:
+            # Two versions may have the same files, and other deleted rows.
+            digest.update(f"{snapshot.table} {snapshot.id}\n".encode())
         paths = sorted(set(_paths(plan.sources[name])))
         digest.update(f"{name}: {len(paths)}\n".encode())
         with ThreadPoolExecutor(_THREADS) as pool:

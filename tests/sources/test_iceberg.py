@@ -1,0 +1,264 @@
+"""Tables of Apache Iceberg: snapshots, deleted rows, changed columns, bad input."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.manifest import FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.lakehouses import Catalog
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms import read
+from tests.support import iceberg_tables as iceberg
+
+DAY = datetime.date(2026, 11, 23)
+MOMENT = datetime.datetime(2026, 11, 23, 8, 30, 0, 250_000)  # noqa: DTZ001 - without a zone
+
+
+def plan_of(folder: Path, path: Path | None = None, **options: Any) -> SourcePlan:
+    """Plans the table of a folder's catalog, or of a metadata file."""
+    if path is not None:
+        return plan_source(Source("s", (str(path),), format="iceberg", **options), "")
+    given = iceberg.source_of(folder, **options)
+    given["catalog"] = Catalog(uri=given["catalog"])
+    return plan_source(Source("s", (), **given), "")
+
+
+def read_rows(folder: Path, path: Path | None = None, **options: Any) -> list[dict[str, Any]]:
+    """Returns the rows of a table."""
+    table, _, _ = read.read_table(plan_of(folder, path, **options), reject=False)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def test_rows_are_those_of_the_package(tmp_path: Path) -> None:
+    """All types and nulls come as the package reads them."""
+    rows = pa.table(
+        {
+            "n": pa.array([1, 2], pa.int32()),
+            "flag": [True, None],
+            "price": pa.array([decimal.Decimal("1.25"), None]),
+            "bytes": [b"\0\xff", None],
+            "day": [DAY, None],
+            "moment": pa.array([MOMENT, None], pa.timestamp("us")),
+            "zoned": pa.array([MOMENT, None], pa.timestamp("us", "UTC")),
+            "tags": [["a", "b"], None],
+            "inner": [{"x": 1.5, "y": "z"}, None],
+            "counts": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    table = iceberg.create(tmp_path, rows)
+    found = read_rows(tmp_path)
+    assert found == [
+        {"n": 1, "flag": True, "price": 1.25, "bytes": b"\0\xff", "day": DAY, "moment": MOMENT,
+         "zoned": MOMENT, "tags": ["a", "b"], "inner.x": 1.5, "inner.y": "z",
+         "counts.key": ["a"], "counts.value": [1]},
+        {"n": 2} | dict.fromkeys(["flag", "price", "bytes", "day", "moment", "zoned", "tags",
+                                  "inner.x", "inner.y", "counts.key", "counts.value"]),
+    ]  # fmt: skip
+    assert table.scan().to_arrow()["n"].to_pylist() == [1, 2]
+    plan = plan_of(tmp_path)
+    assert plan.snapshot is not None
+    assert plan.snapshot.rows == 2
+    assert "db.trips of catalog sqlite:///" in plan.decisions[0]
+    assert plan.decisions[0].endswith("UTC: 2 rows in 1 file")
+    (metadata,) = [table.metadata_location.removeprefix("file://")]
+    assert read_rows(tmp_path, Path(metadata)) == found
+
+
+def test_columns_that_changed(tmp_path: Path) -> None:
+    """Ids of fields are followed through renames, widened types and added columns."""
+    table = iceberg.create(
+        tmp_path,
+        pa.table({"n": pa.array([1, 2], pa.int32()), "x": pa.array([0.5, None], pa.float32()),
+                  "s": [{"a": 1}, {"a": 2}], "gone": ["p", "q"]}),
+    )  # fmt: skip
+    first = table.current_snapshot()
+    assert first is not None
+    with table.update_schema() as update:
+        update.rename_column("n", "number")
+        update.update_column("n", LongType())
+        update.update_column("x", DoubleType())
+        update.add_column("extra", StringType())
+        update.add_column(("s", "b"), LongType())
+        update.rename_column("s.a", "c")
+        update.delete_column("gone")
+    table.append(pa.table({"number": [2**40], "x": [0.1], "s": [{"c": 3, "b": 4}], "extra": ["y"]}))
+    assert read_rows(tmp_path) == [
+        {"number": 1, "x": 0.5, "s.c": 1, "s.b": None, "extra": None},
+        {"number": 2, "x": None, "s.c": 2, "s.b": None, "extra": None},
+        {"number": 2**40, "x": 0.1, "s.c": 3, "s.b": 4, "extra": "y"},
+    ]
+    assert read_rows(tmp_path, snapshot_id=first.snapshot_id)[1] == {
+        "n": 2, "x": None, "s.a": 2, "gone": "q"
+    }  # fmt: skip
+
+
+def test_partitions_and_files_without_ids(tmp_path: Path) -> None:
+    """Imported files lack ids, and columns of partitions."""
+    catalog = iceberg.catalog_of(tmp_path)
+    fields = [NestedField(1, "n", LongType()), NestedField(2, "part", StringType())]
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = catalog.create_table(iceberg.NAME, Schema(*fields), partition_spec=spec)
+    table.append(pa.table({"n": [1, 2], "part": ["a b/c", None]}))
+    pq.write_table(pa.table({"n": [3], "part": ["z"]}), tmp_path / "own.parquet")
+    table.add_files([f"file://{tmp_path}/own.parquet"])
+    expected = [(1, "a b/c"), (2, None), (3, "z")]
+    assert sorted((row["n"], row["part"]) for row in read_rows(tmp_path)) == expected
+    # The file of an imported table, whose folder has the partition.
+    pq.write_table(pa.table({"n": [3]}), tmp_path / "own.parquet")
+    (path,) = [file for file in plan_of(tmp_path).files if file.path.endswith("own.parquet")]
+    assert path.path == f"{tmp_path}/own.parquet"
+    assert sorted((row["n"], row["part"]) for row in read_rows(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("kind", ["parquet", "puffin"])
+def test_deleted_positions(tmp_path: Path, kind: str) -> None:
+    """Rows deleted by position are left out, of their file only."""
+    table = iceberg.create(tmp_path, pa.table({"n": list(range(1_000))}))
+    table.append(pa.table({"n": list(range(1_000, 1_010))}))
+    first = next(
+        task.file.file_path for task in table.scan().plan_files() if task.file.record_count == 1_000
+    )
+    deleted = [0, 7, 999, *range(500, 600)]
+    path = tmp_path / f"deletes.{kind}"
+    write = iceberg.positions if kind == "parquet" else iceberg.vectors
+    rows = write(path, {first: deleted, "file:///another.parquet": [1, 2]})
+    metadata = iceberg.with_deletes(table, path, FileFormat[kind.upper()], rows)
+    expected = [number for number in range(1_010) if number not in set(deleted)]
+    assert [row["n"] for row in read_rows(tmp_path, metadata)] == expected
+    plan = plan_of(tmp_path, metadata)
+    assert plan.snapshot is not None
+    assert plan.snapshot.rows == len(expected)
+    own = StaticTable.from_metadata(str(metadata)).scan().to_arrow()
+    assert sorted(own["n"].to_pylist()) == expected
+    if kind == "puffin":
+        content = bytearray(path.read_bytes())
+        content[20] ^= 1
+        path.write_bytes(bytes(content))
+        with pytest.raises(DataError, match="found a damaged deletion vector of "):
+            plan_of(tmp_path, metadata)
+    path.unlink()
+    with pytest.raises(DataError, match=r"deletes\."):
+        plan_of(tmp_path, metadata)
+
+
+def test_deleted_values_are_refused(tmp_path: Path) -> None:
+    """Rows deleted by their values are an error with a remedy."""
+    table = iceberg.create(tmp_path, pa.table({"n": [1, 2]}))
+    path = tmp_path / "deletes.parquet"
+    pq.write_table(pa.table({"n": [1]}), path)
+    metadata = iceberg.with_deletes(table, path, FileFormat.PARQUET, 1, ids=[1])
+    with pytest.raises(DataError, match=r"equality deletes.*rewrite_data_files"):
+        plan_of(tmp_path, metadata)
+    parent = table.current_snapshot()
+    assert parent is not None
+    assert len(read_rows(tmp_path, metadata, snapshot_id=parent.snapshot_id)) == 2
+
+
+def test_bad_rows_have_their_places(tmp_path: Path) -> None:
+    """A bad row is named by its place; deleted rows count."""
+    table = iceberg.create(tmp_path, pa.table({"n": list(range(300))}))
+    (task,) = table.scan().plan_files()
+    path = tmp_path / "deletes.parquet"
+    iceberg.positions(path, {task.file.file_path: [0, 128]})
+    metadata = iceberg.with_deletes(table, path, FileFormat.PARQUET, 2)
+    plan = plan_of(tmp_path, metadata, types={"n": "int8"})
+    found, counts, rejected = read.read_table(plan, reject=True)
+    assert (found.num_rows, counts["rejected"]) == (127, 171)
+    assert rejected[0].position == "row 130"
+    assert rejected[0].file == task.file.file_path.removeprefix("file://")
+
+
+def test_snapshots_and_times(tmp_path: Path) -> None:
+    """``snapshot_id`` and ``as_of`` read the rows of then; others list the latest."""
+    table = iceberg.create(tmp_path, pa.table({"n": [1]}))
+    first = table.current_snapshot()
+    table.append(pa.table({"n": [2]}))
+    assert first is not None
+    moment = datetime.datetime.fromtimestamp(first.timestamp_ms / 1000, datetime.timezone.utc)
+    assert len(read_rows(tmp_path, snapshot_id=first.snapshot_id)) == 1
+    assert len(read_rows(tmp_path, as_of=moment.isoformat())) == 1
+    assert len(read_rows(tmp_path)) == 2
+    for key, value in (("snapshot_id", 5), ("as_of", "2001-01-01T00:00:00+00:00")):
+        with pytest.raises(RecipeProblems, match=f"latest are {first.snapshot_id}") as error:
+            plan_of(tmp_path, **{key: value})
+        assert error.value.problems[0].path == ("sources", "s", key)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    """Catalogs and tables that are not there are errors.
+
+    Nothing is created.
+    """
+    with pytest.raises(RecipeProblems, match=r"there is no file .*catalog\.db"):
+        plan_of(tmp_path)
+    assert not list(tmp_path.iterdir())
+    catalog = iceberg.catalog_of(tmp_path)
+    with pytest.raises(RecipeProblems, match=r"there is no table 'db.trips'.*\{name: …, uri: …\}"):
+        plan_of(tmp_path)
+    catalog.create_table(iceberg.NAME, pa.schema([("n", pa.int64())]))
+    with pytest.raises(RecipeProblems, match="found no such snapshot"):
+        plan_of(tmp_path)
+    with pytest.raises(RecipeProblems, match=r"Did you mean 'db\.trips'"):
+        plan_of(tmp_path, table="db.trip")
+    with pytest.raises(DataError, match="cannot be read"):
+        plan_of(tmp_path, tmp_path)
+
+
+def test_a_catalog_of_another_name(tmp_path: Path) -> None:
+    """``catalog: {name: …, uri: …}`` opens the tables of that name."""
+    iceberg.create(tmp_path, pa.table({"n": [1]}))
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    for name, is_there in (("default", True), ("prod", False)):
+        source = Source("s", (), format="iceberg", catalog=Catalog(name, uri), table="db.trips")
+        if is_there:
+            assert plan_source(source, "").format == "iceberg"
+        else:
+            with pytest.raises(RecipeProblems, match="no tables by the name 'prod'"):
+                plan_source(source, "")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("format: delta, path: [a, b]", "expected one 'path' with 'format: delta'"),
+        ("format: delta, path: a, table: b", "found 'table' without"),
+        ("format: delta, path: a, snapshot_id: 1", "'snapshot_id' without 'format: iceberg'"),
+        ("format: delta, path: a, version: 1, as_of: 2026-01-01", "expected one of them"),
+        ("format: delta, path: a, as_of: yesterday", "expected a day or a time such as"),
+        ("format: delta, path: a, nulls: [x]", "found 'nulls' with 'format: delta'"),
+        ("format: iceberg, catalog: prod", "expected 'table' with 'catalog'"),
+        ("format: iceberg, catalog: {uri: x}, table: t", "expected a name, a URI, or"),
+        ("path: a.csv, version: 1", "'version' without 'format: delta'"),
+        ("format: iceberg, path: [a, b]", "or one 'path'"),
+        (
+            "format: iceberg, table: t, catalog: 'postgresql://u:hush9@h/c'",
+            "found a password in the URI",
+        ),
+    ],
+)
+def test_keys_that_do_not_fit(keys: str, words: str) -> None:
+    """Keys that contradict each other are problems of the recipe.
+
+    A password is not shown.
+    """
+    text = f"name: a\nsources: {{a: {{{keys}}}}}\noutput: {{}}\n"
+    with pytest.raises(RecipeError, match=words) as error:
+        parse_recipe(text, "recipe.yaml", "")
+    assert "hush9" not in str(error.value)
