@@ -56,6 +56,9 @@ def run_key(plan: Plan, result: FirstPassResult) -> str:
             f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files
         ]
         parts += [f"{name} {path} {prints[path]}" for path in sorted(prints)]
+        if source.snapshot is not None and source.snapshot.table:
+            # Another version may have the same files, and other deleted rows.
+            parts.append(f"{name} {source.snapshot.table} {source.snapshot.id}")
     digest = hashlib.sha256("\n".join(parts).encode())
     for split in result.shards.splits.values():
         digest.update(

@@ -224,6 +224,24 @@ def test_renamed_columns(tmp_path: Path, mode: str) -> None:
     assert read_rows(path, columns=("extra", "day"))[0] == {"extra": None, "day": DAY}
 
 
+@pytest.mark.parametrize("mode", ["none", "someday"])
+def test_keys_of_columns_without_a_mapping(tmp_path: Path, mode: str) -> None:
+    """Physical names count only while the table has a mapping."""
+    path = tmp_path / "t"
+    fields = [delta.mapped("n", "long", 1, "c-1")]
+    settings = {"delta.columnMapping.mode": mode}
+    rows = pa.table({"n": [1], "c-1": [2]})
+    delta.commit(
+        path,
+        [delta.protocol(), delta.metadata(fields, **settings), delta.add(path, "a.parquet", rows)],
+    )
+    if mode == "none":
+        assert read_rows(path) == [{"n": 1}] == delta.scanned(path)
+    else:
+        with pytest.raises(DataError, match="= 'someday', expected none, name or id"):
+            read_rows(path)
+
+
 def test_widened_types(tmp_path: Path) -> None:
     """Narrow values of old files stay in a wider type."""
     path = tmp_path / "t"
@@ -279,6 +297,18 @@ def test_files_that_are_not_as_the_log_says(tmp_path: Path) -> None:
         read_rows(path)
     file.write_bytes(content)
     assert len(read_rows(path)) == 100
+
+
+def test_a_file_that_is_there_twice(tmp_path: Path) -> None:
+    """A file with two sets of deleted rows is refused."""
+    path = tmp_path / "t"
+    delta.write(path, {"n": [1, 2]})
+    (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
+    delta.delete_rows(path, file, [0])
+    delta.delete_rows(path, file, [1])  # without removing the first
+    with pytest.raises(DataError, match="twice, expected each file once"):
+        plan_of(path)
+    assert [row["n"] for row in read_rows(path, format="delta", version=1)] == [2]
 
 
 def test_limits(tmp_path: Path) -> None:

@@ -158,8 +158,14 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
     _check_features(table, path)
     with _explained(path):
         actions = pa.table(table.get_add_actions())
-        schema = plain_schema(pa.schema(table.schema().to_arrow()))
         metadata = table.metadata()
+        mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
+        if mode not in ("none", "name", "id"):
+            raise DataError(
+                f"{path}: found 'delta.columnMapping.mode' = '{mode}', expected none, name or id. "
+                "Restore the table's log."
+            )
+        schema = plain_schema(pa.schema(table.schema().to_arrow()), mode != "none")
         deleted = _deleted(table, path, actions["path"].to_pylist())
         version = table.version()
         history = table.history(1)
@@ -175,7 +181,7 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
         str(version),
         "" if millis is None else _utc(millis),
         schema,
-        "id" if metadata.configuration.get("delta.columnMapping.mode") == "id" else "name",
+        "id" if mode == "id" else "name",
         "",
         [_data_file(row, path, deleted) for row in actions.take(order).to_pylist()],
         str(metadata.id),

@@ -209,7 +209,7 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
         title,
         str(chosen.snapshot_id),
         _utc(chosen.timestamp_ms),
-        plain_schema(schema_to_pyarrow(schema, include_field_ids=True)),
+        plain_schema(schema_to_pyarrow(schema, include_field_ids=True), True),
         "id",
         "" if mapping is None else mapping.model_dump_json(),
         [

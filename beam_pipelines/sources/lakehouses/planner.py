@@ -161,8 +161,15 @@ def _word(source: Source) -> str:
 
 def _plan(source: Source, snapshot: TableSnapshot, chosen: Sequence[DataFile]) -> SourcePlan:
     """Returns the plan of some files of a table, without their columns."""
+    known: set[str] = set()
     for file in chosen:
         input_roots.check(file.path)
+        if file.path in known:
+            raise DataError(
+                f"{snapshot.title}: found {file.path} twice, expected each file once. Have the "
+                "table's files rewritten, or restore its log."
+            )
+        known.add(file.path)
     dates = file_checksums.modified_secs(file.path for file in chosen)
     constants, numbers = _constants(snapshot.schema, chosen)
     with_deletes = [file for file in chosen if len(file.deleted)]

@@ -171,28 +171,32 @@ def _small_offsets(array: pa.Array) -> pa.Array:
     return nested.offsets_of(array).cast(pa.int32())
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
+def plain_schema(schema: pa.Schema, keeps_keys: bool) -> pa.Schema:
     """Returns a table's schema with every field nullable and small offsets.
 
-    Metadata of fields stay.
+    Args:
+      schema: of the table.
+      keeps_keys: whether fields keep their metadata, by which files call them.
     """
-    return pa.schema([_plain_field(field) for field in schema])
+    return pa.schema([_plain_field(field, keeps_keys) for field in schema])
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _plain_type(field.type), metadata=field.metadata)
+def _plain_field(field: pa.Field, keeps_keys: bool) -> pa.Field:
+    metadata = field.metadata if keeps_keys else None
+    return pa.field(field.name, _plain_type(field.type, keeps_keys), metadata=metadata)
 
 
-def _plain_type(type_: pa.DataType) -> pa.DataType:
+def _plain_type(type_: pa.DataType, keeps_keys: bool) -> pa.DataType:
     types = pa.types
     if types.is_struct(type_):
-        return pa.struct([_plain_field(child) for child in type_])
+        return pa.struct([_plain_field(child, keeps_keys) for child in type_])
     if types.is_map(type_):
         return pa.map_(
-            _plain_field(type_.key_field).with_nullable(False), _plain_field(type_.item_field)
+            _plain_field(type_.key_field, keeps_keys).with_nullable(False),
+            _plain_field(type_.item_field, keeps_keys),
         )
     if nested.is_list(type_):
-        return pa.list_(_plain_field(type_.value_field))
+        return pa.list_(_plain_field(type_.value_field, keeps_keys))
     if types.is_large_string(type_) or types.is_string_view(type_):
         return pa.string()
     return pa.binary() if types.is_large_binary(type_) or types.is_binary_view(type_) else type_
