@@ -145,6 +145,23 @@ def test_iceberg_appends_added_rows(tmp_path: Path) -> None:
     assert numbers(output) == [number for number in range(125) if number != 5]
 
 
+def test_iceberg_appends_from_merged_manifests(tmp_path: Path) -> None:
+    """A manifest that keeps files of earlier snapshots adds none of them."""
+    output = tmp_path / "out"
+    merged = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "1"}
+    table = iceberg.create(tmp_path, pa.table({"n": list(range(100))}), **merged)
+    recipe = recipe_of(iceberg.source_of(tmp_path))
+    bp.convert(recipe, output)
+    for first in (100, 110, 120):
+        table.append(pa.table({"n": list(range(first, first + 10))}))
+    last = table.current_snapshot()
+    assert last is not None
+    assert len(last.manifests(table.io)) == 1
+    bp.convert(recipe, output)
+    assert numbers(output) == list(range(130))
+    assert snapshot(output)["rows"] == 130
+
+
 def test_deleted_rows_reach_the_workers(tmp_path: Path) -> None:
     """Deletion vectors hold in files that are read together, too."""
     path, output = tmp_path / "trips", tmp_path / "out"

@@ -27,7 +27,7 @@ from beam_pipelines.storage import files, input_roots
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile as IcebergFile
-    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -70,8 +70,12 @@ def added_files(source: Source, snapshot: TableSnapshot, since: str) -> list[Dat
                 for manifest in step.manifests(table.io)
                 if manifest.added_snapshot_id == step.snapshot_id
             ]
-            for file, _ in _entries(table, own, title):
-                added.append(_data_file(table, schema, file, NOTHING))
+            added += [
+                _data_file(table, schema, entry.data_file, NOTHING)
+                for entry in _entries(table, own, title)
+                # Merged manifests keep the files of earlier snapshots.
+                if entry.snapshot_id == step.snapshot_id
+            ]
     return added
 
 
@@ -203,7 +207,7 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
     schema = _schema(source, table, chosen)
     manifests = chosen.manifests(table.io)
     deletes = _deletes(table, chosen, manifests, title)
-    found = sorted(_entries(table, manifests, title), key=lambda entry: entry[1])
+    found = sorted(_entries(table, manifests, title), key=lambda each: each.sequence_number or 0)
     mapping = table.name_mapping()
     return TableSnapshot(
         title,
@@ -213,8 +217,13 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
         "id",
         "" if mapping is None else mapping.model_dump_json(),
         [
-            _data_file(table, schema, file, deletes.get(file.file_path, NOTHING))
-            for file, _ in found
+            _data_file(
+                table,
+                schema,
+                entry.data_file,
+                deletes.get(entry.data_file.file_path, NOTHING),
+            )
+            for entry in found
         ],
         str(table.metadata.table_uuid),
     )
@@ -229,15 +238,14 @@ def _schema(source: Source, table: Table, chosen: Snapshot) -> Schema:
 
 def _entries(
     table: Table, manifests: Iterable[ManifestFile], title: str
-) -> Iterator[tuple[IcebergFile, tuple[int, int]]]:
-    """Yields the data files of manifests, each with what orders it.
+) -> Iterator[ManifestEntry]:
+    """Yields the entries of data files in manifests.
 
     Raises:
       DataError: a file is no Parquet file.
     """
     from pyiceberg.manifest import FileFormat, ManifestContent
 
-    number = 0
     for manifest in manifests:
         if manifest.content != ManifestContent.DATA:
             continue
@@ -249,8 +257,7 @@ def _entries(
                     "expected Parquet. Have the table's files rewritten with the property "
                     "'write.format.default' = 'parquet'."
                 )
-            number += 1
-            yield file, (entry.sequence_number or 0, number)
+            yield entry
 
 
 def _deletes(
