@@ -311,6 +311,18 @@ def test_a_file_that_is_there_twice(tmp_path: Path) -> None:
     assert [row["n"] for row in read_rows(path, format="delta", version=1)] == [2]
 
 
+@pytest.mark.parametrize("row", [2**33, 2**55])
+def test_damaged_deletion_vectors(tmp_path: Path, row: int) -> None:
+    """A vector that asks for too much memory is an error; the process goes on."""
+    path = tmp_path / "t"
+    delta.write(path, {"n": [1, 2]})
+    (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
+    delta.delete_rows(path, file, [0, row])
+    with pytest.raises(DataError, match="a vector is damaged, or memory ran out"):
+        plan_of(path)
+    assert len(read_rows(path, format="delta", version=0)) == 2
+
+
 def test_limits(tmp_path: Path) -> None:
     """Limits on columns, nesting and decompression hold, as for Parquet."""
     path = tmp_path / "t"

@@ -11,14 +11,16 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.lakehouses.delta_vectors import read_vectors
 from beam_pipelines.sources.lakehouses.projection import plain_schema
 from beam_pipelines.sources.lakehouses.snapshots import (
     NOTHING,
@@ -166,7 +168,7 @@ def _snapshot(table: DeltaTable, path: str) -> TableSnapshot:
                 "Restore the table's log."
             )
         schema = plain_schema(pa.schema(table.schema().to_arrow()), mode != "none")
-        deleted = _deleted(table, path, actions["path"].to_pylist())
+        deleted = _deleted(table, path, actions)
         version = table.version()
         history = table.history(1)
     millis = history[0].get("timestamp") if history else None
@@ -214,30 +216,28 @@ def _check_features(table: DeltaTable, path: str) -> None:
         )
 
 
-def _deleted(table: DeltaTable, path: str, known_paths: Sequence[str]) -> dict[str, Positions]:
+def _deleted(table: DeltaTable, path: str, actions: pa.Table) -> dict[str, Positions]:
     """Returns path -> the deleted rows of files with deletion vectors.
 
     Args:
       table: at the version to read.
       path: of the table.
-      known_paths: of its files, as the log has them.
+      actions: that added its files.
     """
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
-    # The package names files by URLs, without links; the log by paths within the table.
-    known = {urllib.parse.unquote(each) for each in known_paths}
+    # Both name files within the table, the log with escapes.
+    known = {urllib.parse.unquote(each) for each in actions["path"].to_pylist()}
+    numbers = actions["num_records"]
+    rows = None if numbers.null_count else pc.sum(numbers, min_count=0).as_py()
     found: dict[str, Positions] = {}
-    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
-        uris, masks = batch.column("filepath"), batch.column("selection_vector")
-        for number, uri in enumerate(uris.to_pylist()):
-            name = urllib.parse.unquote(uri.removeprefix(table.table_uri))
-            if name not in known:
-                raise DataError(
-                    f"{path}: found a deletion vector of {name}, expected one of a file of the "
-                    "table. Report it."
-                )
-            is_kept = masks[number].values.to_numpy(zero_copy_only=False)
-            found[_absolute(path, name)] = np.flatnonzero(~is_kept)
+    for name, deleted in read_vectors(path, table.version(), rows).items():
+        if name not in known:
+            raise DataError(
+                f"{path}: found a deletion vector of {name}, expected one of a file of the "
+                "table. Report it."
+            )
+        found[_absolute(path, name)] = deleted
     return found
 
 
