@@ -62,12 +62,13 @@ def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> di
 
 
 def _snapshot(source: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the later snapshot with the rows of both reads."""
+    """Returns the later snapshot with the rows of both reads, and what was found there."""
     if "snapshot" not in added:
         return {}
     rows = [each["snapshot"]["rows"] for each in (source, added)]
     total = None if None in rows else sum(rows)
-    return {"snapshot": {**added["snapshot"], "rows": total}}
+    found = {"decisions": added["decisions"]} if "decisions" in added else {}
+    return {"snapshot": {**added["snapshot"], "rows": total}} | found
 
 
 def count_generations(manifest: Manifest) -> int:

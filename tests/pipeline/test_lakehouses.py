@@ -67,6 +67,11 @@ def test_delta_appends_added_rows(tmp_path: Path) -> None:
     bp.convert(recipe, output)
     assert numbers(output) == list(range(150))
     assert snapshot(output) == {"id": "4", "rows": 150, "table": str(table)}
+    found = read_manifest(str(output))["sources"]["trips"]["decisions"]
+    assert [line.partition(" of ")[0] for line in found] == [
+        f"Delta table {path}, version 4",
+        "left out, as the dataset has not: 'new'",
+    ]
     generation = read_manifest(str(output))["generations"][1]["sources"]["trips"]
     assert generation["snapshot"] == {"id": "4", "rows": 50, "table": str(table)}
     verify_dataset(str(output))

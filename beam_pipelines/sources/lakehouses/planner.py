@@ -139,7 +139,7 @@ def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
         ranges=(),
         reader=new.reader,
         snapshot=new.snapshot,
-        decisions=(*new.decisions, *_left_out(plan)),
+        decisions=(*new.decisions, *plan.decisions[1:], *_left_out(plan)),
     )
 
 
