@@ -16,4 +16,5 @@ NAMES = (
     "manifest",
     "avro",
     "numpy_files",
+    "delta_log",
 )
