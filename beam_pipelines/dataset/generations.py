@@ -62,7 +62,10 @@ def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> di
 
 
 def _snapshot(source: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the later snapshot with the rows of both reads, and what was found there."""
+    """Returns the later snapshot, with the rows of both reads.
+
+    The decisions of the later read go with it.
+    """
     if "snapshot" not in added:
         return {}
     rows = [each["snapshot"]["rows"] for each in (source, added)]

@@ -313,7 +313,7 @@ def test_a_file_that_is_there_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", [2**33, 2**55])
 def test_damaged_deletion_vectors(tmp_path: Path, row: int) -> None:
-    """A vector that asks for too much memory is an error; the process goes on."""
+    """A vector that asks for too much memory is an error."""
     path = tmp_path / "t"
     delta.write(path, {"n": [1, 2]})
     (file,) = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()

@@ -1,4 +1,4 @@
-"""Deletion vectors of a Delta table, read in a process of their own.
+"""Deletion vectors of a Delta table, read in their own process.
 
 The package ``deltalake`` makes a flag for each row up to the last deleted one. A damaged vector
 asks for petabytes: the package then ends its process without an error.
@@ -31,7 +31,9 @@ _RUN = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
 def read_vectors(path: str, version: int, rows: int | None) -> dict[str, Positions]:
-    """Returns path in the table -> the numbers of deleted rows, from 0.
+    """Returns path in the table -> numbers of deleted rows.
+
+    They are ascending, from 0.
 
     Args:
       path: of the table.

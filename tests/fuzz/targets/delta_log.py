@@ -1,4 +1,4 @@
-"""Logs of Delta tables: rows as the package reads them, or an error.
+"""Logs of Delta tables: rows of the package, or an error.
 
 Input: the first version of a table's log; its one data file is always the same.
 """
@@ -31,7 +31,7 @@ _NAME = "part-0.parquet"
 
 
 def run(data: bytes) -> None:
-    """Reads a table by a log, and compares its rows with the package's."""
+    """Compares a table's rows with the package's."""
     folder = Path(scratch.folder("delta")) / "table"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "_delta_log").mkdir(parents=True)
