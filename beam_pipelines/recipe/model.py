@@ -145,7 +145,7 @@ class Source:
         ),
         ImageOptions(),
         "see below",
-        "Options of `images` sources.",
+        "Options of `images` and `webdataset` sources.",
     )
     idx: IdxOptions = recipe_key(
         section(IdxOptions, "a mapping such as {as: floats, labels: train-labels-idx1-ubyte.gz}"),

@@ -22,6 +22,7 @@ from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
+from beam_pipelines.sources.webdataset.format import WebDataset
 
 # The number of a shard and that of all shards, in the name of a file.
 SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")
@@ -43,6 +44,7 @@ FORMATS: dict[str, Format] = {
     "cifar": Cifar(),
     "idx": Idx(),
     "images": Images(),
+    "webdataset": WebDataset(),
     "lines": PlainLines(),
     "libsvm": SparseLines((".libsvm", ".svm", ".svmlight"), base=1),
     "libfm": SparseLines((".libfm",), base=0),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+import webdataset
 from pyarrow import feather, orc
 
 from beam_pipelines.pipeline.convert import convert
@@ -22,6 +23,18 @@ pytestmark = pytest.mark.end_to_end
 RECIPE = """
 name: rows
 sources: {rows: {path: "PATH", types: {number: int64, score: float32, text: text}}}
+split: {train: 0.75, eval: 0.25, by: [number]}
+output: {num_shards: 2}
+"""
+# A column of a tar archive's JSON is called after the extension.
+OF_TAR = """
+name: rows
+sources:
+  rows:
+    path: "PATH"
+    types: {json.number: int64, json.score: float32, json.text: text}
+    columns: [json.number, json.score, json.text]
+rename: {json.number: number, json.score: score, json.text: text}
 split: {train: 0.75, eval: 0.25, by: [number]}
 output: {num_shards: 2}
 """
@@ -62,6 +75,10 @@ def write(path: Path, rows: pa.Table) -> None:
                 for name in rows.column_names
             },
         )
+    elif path.suffix == ".tar":
+        with webdataset.TarWriter(str(path)) as writer:
+            for number, row in enumerate(rows.to_pylist()):
+                writer.write({"__key__": f"{number:05}", "json": row})
     else:
         types = {"number": "long", "score": "float", "text": "string"}
         fields = [{"name": name, "type": type_} for name, type_ in types.items()]

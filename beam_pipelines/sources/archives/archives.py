@@ -36,12 +36,13 @@ def read_members(source: Source, path: str) -> Iterator[Member]:
     """
     if _is_zip(path):
         return zip_module.read_zip(path, source.limits)
-    compression = (
-        "gzip"
-        if path.lower().endswith(".tgz") and not source.compression
-        else compression_of(source, path)
-    )
-    return tar.read_tar(path, compression, source.limits)
+    return tar.read_tar(path, tar_compression(source, path), source.limits)
+
+
+def tar_compression(source: Source, path: str) -> str:
+    """Returns the compression of a tar archive; see ``compression_of``."""
+    is_tgz = path.lower().endswith(".tgz") and not source.compression
+    return "gzip" if is_tgz else compression_of(source, path)
 
 
 def read_member(member: Member) -> bytes:

@@ -120,7 +120,7 @@ class Images(Format):
             data = _read(file, plan.source.limits)
             crc = google_crc32c.extend(crc, data)
             try:
-                data, look = _look_at(data, plan.source.image, plan.source.limits)
+                data, look = look_at(data, plan.source.image, plan.source.limits)
             except PictureError as error:
                 bad = Rejected(plan.source.name, file.path, "", "", str(error), "")
                 if not reject:
@@ -176,7 +176,12 @@ def _read(file: FileInfo, limits: Limits) -> bytes:
     return data
 
 
-def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, Look]:
+def look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, Look]:
+    """Checks an image, and converts it as the recipe asks.
+
+    Raises:
+      PictureError: it is not whole.
+    """
     from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
 
     return (

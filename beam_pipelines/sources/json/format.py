@@ -86,48 +86,13 @@ class JsonLines(TextFormat):
             contents = self.infer(source, files)
             decision = f"format: {DOCUMENTS}  # an array, or objects over several lines"
             return contents._replace(source=source, decisions=(decision,))
-        schema, rows, wrong = pa.schema([]), 0, None
-        seen: dict[str, Shape | None] = {}
+        types = JsonTypes(source)
         for sampled in inference.sample_rounds(source, files):
             for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
-                blocks.check_lines(source, file, lines)
-                check_depth(source, file, lines)
-                body = lines._replace(data=with_texts(lines.data, text_columns(source)))
-                runs = _runs(body.data)
-                if runs is None:
-                    raise _contradiction(source, file, body)
-                for run in sorted(runs, key=lambda run: -run.num_rows):
-                    _check_numbers(source, file, body, run)
-                    schema = inference.merge_schemas(schema, run.schema, is_left_right=True)
-                    shapes.note_shapes(seen, run.combine_chunks().to_batches())
-                    rows += run.num_rows
-                if not runs and body.data.strip() and not wrong:
-                    wrong = _contradiction(source, file, body)
-            if rows:
+                types.add(file, lines)
+            if types.rows:
                 break
-        if not rows:
-            raise wrong or DataError(
-                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
-            )
-        nested_types = {field.name: field.type for field in nested.flatten_fields(schema)}
-        if not nested_types:
-            raise DataError(
-                f"{files[0].path}: found objects without fields, expected some. Check 'path' of "
-                "the source."
-            )
-        # Lines whose type lost to that of others do not decide the shape either.
-        seen = {
-            name: seen[name]
-            for name, type_ in nested_types.items()
-            if name in seen and shapes.depth(type_) > 1
-        }
-        contents = tables.contents_of(source, [(files[0], schema)], seen)
-        read_schema = pa.schema(
-            [field.with_type(digits_type(field.type)) for field in contents.read_schema]
-        )
-        return contents._replace(
-            file_schema=_parsed_schema(source, schema, read_schema), read_schema=read_schema
-        )
+        return types.contents(files[0])
 
     def read_body(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
@@ -154,6 +119,76 @@ class JsonLines(TextFormat):
             )
             bad_rows.reject_or_raise(bad, rejected, reject)
         return combine(good, plan.schema), tuple(rejected)
+
+
+class JsonTypes:
+    """The columns and types of some lines, found body by body.
+
+    Attributes:
+      rows: number of lines so far.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._schema = pa.schema([])
+        self._seen: dict[str, Shape | None] = {}
+        self._wrong: DataError | None = None
+        self.rows = 0
+
+    def add(self, file: FileInfo, lines: blocks.Body) -> None:
+        """Notes the lines of a body.
+
+        Raises:
+          DataError: they contradict each other, or are beyond a limit.
+        """
+        source = self._source
+        blocks.check_lines(source, file, lines)
+        check_depth(source, file, lines)
+        body = lines._replace(data=with_texts(lines.data, text_columns(source)))
+        runs = _runs(body.data)
+        if runs is None:
+            raise _contradiction(source, file, body)
+        for run in sorted(runs, key=lambda run: -run.num_rows):
+            _check_numbers(source, file, body, run)
+            self._schema = inference.merge_schemas(self._schema, run.schema, is_left_right=True)
+            shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
+            self.rows += run.num_rows
+        if not runs and body.data.strip() and not self._wrong:
+            self._wrong = _contradiction(source, file, body)
+
+    def contents(self, first: FileInfo) -> Contents:
+        """Returns what was found.
+
+        Args:
+          first: the source's first file, for messages.
+
+        Raises:
+          DataError: there are no lines, or no fields in them.
+        """
+        source, schema, seen = self._source, self._schema, self._seen
+        if not self.rows:
+            raise self._wrong or DataError(
+                f"{first.path}: found no rows, expected data. Check 'path' of the source."
+            )
+        nested_types = {field.name: field.type for field in nested.flatten_fields(schema)}
+        if not nested_types:
+            raise DataError(
+                f"{first.path}: found objects without fields, expected some. Check 'path' of "
+                "the source."
+            )
+        # Lines whose type lost to that of others do not decide the shape either.
+        seen = {
+            name: seen[name]
+            for name, type_ in nested_types.items()
+            if name in seen and shapes.depth(type_) > 1
+        }
+        contents = tables.contents_of(source, [(first, schema)], seen)
+        read_schema = pa.schema(
+            [field.with_type(digits_type(field.type)) for field in contents.read_schema]
+        )
+        return contents._replace(
+            file_schema=_parsed_schema(source, schema, read_schema), read_schema=read_schema
+        )
 
 
 def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:

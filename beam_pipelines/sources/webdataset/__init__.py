@@ -1,0 +1,1 @@
+"""WebDataset: tar archives, whose files of one name are a row."""
