@@ -42,6 +42,7 @@ _OF_FILES = (
     "libsvm",
     "image",
     "idx",
+    "sheet",
 )
 
 

@@ -49,6 +49,7 @@ from beam_pipelines.recipe.values import (
     read_on,
     read_prefix,
     read_quote,
+    read_sheet,
     read_text,
     read_texts,
     read_types,
@@ -152,6 +153,9 @@ class Source:
         IdxOptions(),
         "see below",
         "Options of `idx` sources.",
+    )
+    sheet: str | int | None = recipe_key(
+        read_sheet, None, "the only one", "Sheet of an `excel` source.", omitted=True
     )
     url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.", omitted=True)
     table: str | None = recipe_key(

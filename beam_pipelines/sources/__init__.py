@@ -8,6 +8,7 @@ from beam_pipelines.sources.arrow import Arrow
 from beam_pipelines.sources.avro.format import Avro
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
+from beam_pipelines.sources.excel.format import Excel
 from beam_pipelines.sources.format import Format
 from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images
@@ -39,6 +40,7 @@ FORMATS: dict[str, Format] = {
     "delta": LakeTable(),
     "iceberg": LakeTable(),
     "numpy": NumPy(),
+    "excel": Excel(),
     "tfrecord": TFRecord(),
     "raw_records": RawRecords(),
     "cifar": Cifar(),

@@ -1,0 +1,1 @@
+"""Sheets of Excel and OpenDocument files."""
