@@ -43,6 +43,7 @@ _OF_FILES = (
     "image",
     "idx",
     "sheet",
+    "group",
 )
 
 

@@ -157,6 +157,9 @@ class Source:
     sheet: str | int | None = recipe_key(
         read_sheet, None, "the only one", "Sheet of an `excel` source.", omitted=True
     )
+    group: str | None = recipe_key(
+        read_text, None, "the only one with data", "Group of an `hdf5` source.", omitted=True
+    )
     url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.", omitted=True)
     table: str | None = recipe_key(
         read_text,

@@ -10,6 +10,7 @@ from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.excel.format import Excel
 from beam_pipelines.sources.format import Format
+from beam_pipelines.sources.hdf5 import Hdf5
 from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images
 from beam_pipelines.sources.images.idx import Idx
@@ -41,6 +42,7 @@ FORMATS: dict[str, Format] = {
     "iceberg": LakeTable(),
     "numpy": NumPy(),
     "excel": Excel(),
+    "hdf5": Hdf5(),
     "tfrecord": TFRecord(),
     "raw_records": RawRecords(),
     "cifar": Cifar(),

@@ -103,7 +103,7 @@ class _Array(NamedTuple):
     @property
     def type(self) -> pa.DataType:
         """Type of the column."""
-        return _to_arrow(np.empty((0, *self.shape[1:]), self.dtype)).type
+        return to_arrow(np.empty((0, *self.shape[1:]), self.dtype)).type
 
 
 def _members(
@@ -187,7 +187,7 @@ def _batches(arrays: list[_Array], schema: pa.Schema) -> Iterator[pa.RecordBatch
     for start in range(0, rows, step):
         count = min(step, rows - start)
         columns = [
-            _to_arrow(
+            to_arrow(
                 whole[one.name][start : start + count] if one.is_fortran else _read(one, count)
             )
             for one in arrays
@@ -209,7 +209,7 @@ def _read(array: _Array, rows: int) -> npt.NDArray[Any]:
     return cast("npt.NDArray[Any]", values.transpose() if array.is_fortran else values)
 
 
-def _to_arrow(values: npt.NDArray[Any]) -> pa.Array:
+def to_arrow(values: npt.NDArray[Any]) -> pa.Array:
     """Returns rows as values, or as fixed-size lists of them."""
     flat = values.reshape(-1)
     if flat.dtype.kind == "f" and flat.dtype.itemsize == 2:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fastavro
+import h5py
 import numpy as np
 import openpyxl
 import pyarrow as pa
