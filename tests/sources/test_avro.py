@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import json
 import uuid
 import zlib
@@ -11,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.sources.avro.blocks import container, read_header
+from beam_pipelines.sources.avro.blocks import container, read_blocks, read_header
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of
 
 UTC = datetime.timezone.utc
+
+
+CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
@@ -33,8 +38,18 @@ def record(*fields: tuple[str, Any]) -> dict[str, Any]:
 
 def write(path: Path, schema: Any, rows: list[Any], codec: str = "deflate", **options: Any) -> Path:
     """Writes a file by fastavro."""
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, rows, codec=codec, **options)
+    stream = io.BytesIO()
+    is_zstandard = codec == "zstandard"  # for which fastavro asks for another package
+    fastavro.writer(stream, schema, rows, codec="null" if is_zstandard else codec, **options)
+    data = stream.getvalue()
+    if is_zstandard:
+        header = read_header(stream)
+        blocks = [
+            (block.rows, pa.compress(block.data, "zstd", asbytes=True))
+            for block in read_blocks(stream, header, header.end, len(data))
+        ]
+        data = container(header, header.schema, codec, blocks)
+    path.write_bytes(data)
     return path
 
 
@@ -132,7 +147,7 @@ def test_schemas_that_are_no_table(tmp_path: Path, message: str) -> None:
         plan_of(path)
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+@pytest.mark.parametrize("codec", CODECS)
 def test_ranges_have_each_row_once(tmp_path: Path, codec: str) -> None:
     """Files are cut at blocks, wherever ranges begin."""
     rows = [{"n": number, "text": f"row {number}"} for number in range(2_000)]
@@ -207,3 +222,44 @@ def test_options_of_texts_are_refused(tmp_path: Path) -> None:
     assert source(path).format is None
     assert plan_of(path).format == "avro"
     assert json.loads(json.dumps(list(plan_of(path).schema.names))) == ["x"]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_blocks_of_each_codec_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    """A block that grows is refused before it is in memory."""
+    path = write(tmp_path / "a.avro", record(("x", "string")), [{"x": "a" * 3_000_000}], codec)
+    for module in ("core.limits", "sources.avro.format"):
+        monkeypatch.setattr(f"beam_pipelines.{module}.FREE_BYTES", 1 << 20)
+    with pytest.raises(DataError, match=r"block at byte [0-9]+: .*decompression_ratio"):
+        read_rows(path, limits=Limits(decompression_ratio=5))
+    assert len(read_rows(path, limits=Limits(decompression_ratio=100_000))) == 1
+
+
+def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
+    """An unknown codec, and a block with another checksum, are errors."""
+    rows = [{"x": "abc" * 99}]
+    path = write(tmp_path / "a.avro", record(("x", "string")), rows, "snappy")
+    data = bytearray(path.read_bytes())
+    path.write_bytes(bytes(data).replace(b"\x0csnappy", b"\x0csnarky"))
+    with pytest.raises(DataError, match="the codec 'snarky' is none of null, deflate"):
+        read_rows(path)
+    data[-20] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="another checksum"):
+        read_rows(path)
+
+
+def test_blocks_that_lack_bytes(tmp_path: Path) -> None:
+    """A block of LZ4 that states more bytes than it has is not filled up."""
+    path = write(tmp_path / "a.avro", record(("x", "long")), [{"x": 5}], "lz4")
+    header = read_header(io.BytesIO(path.read_bytes()))
+    for size, block in ((1, b"\x10\x0a"), (2, b"\x10\x0a")):
+        body = size.to_bytes(4, "little") + block
+        path.write_bytes(container(header, header.schema, "lz4", [(1, body)]))
+        if size == 1:
+            assert read_rows(path) == [{"x": 5}]
+        else:
+            with pytest.raises(DataError, match="fewer bytes than it states"):
+                read_rows(path)

@@ -7,11 +7,14 @@ finds the first block behind any place.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import json
 import lzma
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core.limits import MIB
@@ -25,11 +28,71 @@ MOST_BLOCK_BYTES = 256 * MIB
 _SEARCHED_BYTES = MIB
 _RAW_BITS = -15
 _CHECKSUM_BYTES = 4
-# Codec -> maker of a decompressor that takes a limit.
-_DECOMPRESSORS: Mapping[str, Callable[[], Any]] = {
-    "deflate": lambda: isal_zlib.decompressobj(_RAW_BITS),
-    "bzip2": bz2.BZ2Decompressor,
-    "xz": lzma.LZMADecompressor,
+# Most bytes of the size that a block of Snappy begins with.
+_SIZE_BYTES = 5
+
+
+class TooLargeError(Exception):
+    """A block that states more bytes than it may have.
+
+    Attributes:
+      size: the bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+def _snappy(data: bytes, most: int) -> bytes:
+    """Returns a block of Snappy, which begins with its size and ends with a checksum."""
+    size = 0
+    for place, byte in enumerate(data[:_SIZE_BYTES]):
+        size |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            break
+    found = _raw("snappy", data[:-_CHECKSUM_BYTES], size, most)
+    if zlib.crc32(found) != int.from_bytes(data[-_CHECKSUM_BYTES:], "big"):
+        raise ValueError("a block has another checksum than it states")
+    return found
+
+
+def _lz4(data: bytes, most: int) -> bytes:
+    """Returns a block of LZ4, which has its size before it."""
+    size, body = int.from_bytes(data[:4], "little"), data[4:]
+    found = _raw("lz4_raw", body, size, most)
+    # pyarrow fills up with zeros what a cut block lacks: a whole one does not fit into less.
+    with contextlib.suppress(pa.ArrowException, OSError):
+        pa.decompress(body, size - 1, "lz4_raw")
+        raise ValueError("a block has fewer bytes than it states")
+    return found
+
+
+def _raw(codec: str, data: bytes, size: int, most: int) -> bytes:
+    if size > most:
+        raise TooLargeError(size)
+    return bytes(pa.decompress(data, size, codec).to_pybytes())
+
+
+def _zstandard(data: bytes, most: int) -> bytes:
+    """Returns a block of Zstandard, which need not say its size."""
+    found, size = [], 0
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        while size <= most and (part := stream.read(MIB)):
+            found.append(part)
+            size += len(part)
+    return b"".join(found)
+
+
+# Codec -> what decompresses a block. Beyond the limit it stops, with more bytes than that.
+_DECOMPRESS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "null": lambda data, _: data,
+    "deflate": lambda data, most: isal_zlib.decompressobj(_RAW_BITS).decompress(data, most + 1),
+    "bzip2": lambda data, most: bz2.BZ2Decompressor().decompress(data, most + 1),
+    "xz": lambda data, most: lzma.LZMADecompressor().decompress(data, most + 1),
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstandard": _zstandard,
 }
 
 
@@ -143,19 +206,16 @@ def read_blocks(
         start = file.tell()
 
 
-def decompresses(codec: str) -> bool:
-    """Whether ``decompress`` knows a codec; fastavro knows others."""
-    return codec == "null" or codec in _DECOMPRESSORS
+def decompress(codec: str, data: bytes, most: int) -> bytes:
+    """Returns a block's records; stops where there are more than ``most`` bytes.
 
-
-def decompress(codec: str, data: bytes, most: int) -> bytes | None:
-    """Returns a block's records, at most ``most`` bytes and one; else ``None``."""
-    if not decompresses(codec):
-        return None
-    if codec == "null":
-        return data
-    found: bytes = _DECOMPRESSORS[codec]().decompress(data, most + 1)
-    return found
+    Raises:
+      TooLargeError: the block states that it has more.
+      ValueError: the codec is unknown, or the block is damaged.
+    """
+    if codec not in _DECOMPRESS:
+        raise ValueError(f"the codec '{codec}' is none of {', '.join(_DECOMPRESS)}")
+    return _DECOMPRESS[codec](data, most)
 
 
 def container(header: Header, schema: Any, codec: str, blocks: list[tuple[int, bytes]]) -> bytes:

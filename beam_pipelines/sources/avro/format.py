@@ -24,9 +24,9 @@ from beam_pipelines.sources import bad_rows, inference, shapes, tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.avro.blocks import (
     Header,
+    TooLargeError,
     container,
     decompress,
-    decompresses,
     first_block,
     read_blocks,
     read_header,
@@ -200,29 +200,30 @@ def _records(
 ) -> Iterator[dict[str, Any]]:
     """Yields the records of the blocks that begin in [start, end)."""
     held: list[tuple[int, bytes]] = []
-    size, codec = 0, opened.header.codec
-    written = "null" if decompresses(codec) else codec
+    size, codec, limits = 0, opened.header.codec, source.limits
     for block in read_blocks(opened.file, opened.header, start, end):
-        most = max(FREE_BYTES, source.limits.decompression_ratio * len(block.data))
-        data = decompress(codec, block.data, most)
-        if data is not None and exceeds_ratio(source.limits, len(block.data), len(data)):
-            message = ratio_exceeded(source.limits, len(block.data), len(data))
+        most = max(FREE_BYTES, limits.decompression_ratio * len(block.data))
+        try:
+            data = decompress(codec, block.data, most)
+            found = len(data)
+        except TooLargeError as error:
+            data, found = b"", error.size
+        if exceeds_ratio(limits, len(block.data), found):
+            message = ratio_exceeded(limits, len(block.data), found)
             raise DataError(f"{path}, block at byte {block.start:,}: {message}")
-        held.append((block.rows, block.data if data is None else data))
-        size += len(held[-1][1])
+        held.append((block.rows, data))
+        size += found
         if size >= _TOGETHER_BYTES:
-            yield from _decoded(opened, written, held)
+            yield from _decoded(opened, held)
             held, size = [], 0
     if held:
-        yield from _decoded(opened, written, held)
+        yield from _decoded(opened, held)
 
 
-def _decoded(
-    opened: _Opened, codec: str, blocks: list[tuple[int, bytes]]
-) -> Iterator[dict[str, Any]]:
+def _decoded(opened: _Opened, blocks: list[tuple[int, bytes]]) -> Iterator[dict[str, Any]]:
     import fastavro
 
-    data = container(opened.header, opened.header.schema, codec, blocks)
+    data = container(opened.header, opened.header.schema, "null", blocks)
     found = fastavro.reader(io.BytesIO(data), handle_unicode_errors="surrogateescape")
     count = 0
     for record in found:

@@ -85,7 +85,7 @@ def seeds() -> list[bytes]:
     for fields, rows in _SCHEMAS:
         schema = {"type": "record", "name": "Row", "fields": [
             {"name": name, "type": type_} for name, type_ in fields]}  # fmt: skip
-        for codec in ("null", "deflate"):
+        for codec in ("null", "deflate", "snappy", "lz4"):
             file = io.BytesIO()
             fastavro.writer(
                 file, schema, rows, codec=codec, sync_marker=b"s" * 16, sync_interval=20
