@@ -12,10 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import h5py
+import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import read
@@ -47,6 +52,48 @@ def feather_of(rows: list[dict[str, Any]]) -> bytes:
     return stream.getvalue()
 
 
+def orc_of(rows: list[dict[str, Any]]) -> bytes:
+    """Returns rows as an ORC file."""
+    stream = io.BytesIO()
+    orc.write_table(pa.Table.from_pylist(rows), stream)
+    return stream.getvalue()
+
+
+def avro_of(rows: list[dict[str, Any]]) -> bytes:
+    """Returns rows as an Avro file."""
+    types = {"a": "long", "b": "string", "c": "double"}
+    fields = [{"name": name, "type": type_} for name, type_ in types.items()]
+    stream = io.BytesIO()
+    fastavro.writer(stream, {"type": "record", "name": "Row", "fields": fields}, rows)
+    return stream.getvalue()
+
+
+def npz_of(rows: list[dict[str, Any]]) -> bytes:
+    """Returns rows as NumPy's arrays."""
+    stream = io.BytesIO()
+    np.savez(stream, **{name: np.array([row[name] for row in rows]) for name in "abc"})
+    return stream.getvalue()
+
+
+def hdf5_of(rows: list[dict[str, Any]]) -> bytes:
+    """Returns rows as HDF5's datasets."""
+    stream = io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        for name in "abc":
+            file[name] = [row[name] for row in rows]
+    return stream.getvalue()
+
+
+def xlsx_of(rows: list[dict[str, Any]]) -> bytes:
+    """Returns rows as a sheet."""
+    book = openpyxl.Workbook()
+    for cells in [list(rows[0]), *(list(row.values()) for row in rows)]:
+        book.active.append(cells)
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
 WRITERS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
     "csv": csv_of,
     "csv.gz": lambda rows: gzip.compress(csv_of(rows)),
@@ -54,6 +101,11 @@ WRITERS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
     "json": lambda rows: json.dumps(rows, indent=1).encode(),
     "parquet": parquet_of,
     "feather": feather_of,
+    "orc": orc_of,
+    "avro": avro_of,
+    "npz": npz_of,
+    "h5": hdf5_of,
+    "xlsx": xlsx_of,
 }
 
 
@@ -150,8 +202,8 @@ def test_archives_without_clear_data(tmp_path: Path) -> None:
     [format_] = re.findall(r"'format: (.*?)'", message)
     assert len(read_rows(path, format=format_)) == 1
     assert read_rows(f"{path}/b.jsonl") == [{"a": 2}]
-    path = zipped(tmp_path / "e.zip", {"a.xlsx": b"1"})
-    assert "a.xlsx, whose suffix is of no format" in problems_of(path)["sources", "s", "path"]
+    path = zipped(tmp_path / "e.zip", {"a.pptx": b"1"})
+    assert "a.pptx, whose suffix is of no format" in problems_of(path)["sources", "s", "path"]
     [message] = problems_of(f"{path}/b.csv").values()
     assert message == f"no file in {path} matches 'b.csv'."
     path = zipped(tmp_path / "f.zip", {"d/orders_1.csv": b"a\n1\n"})
