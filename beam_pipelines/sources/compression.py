@@ -71,6 +71,25 @@ def check_suffix(path: str) -> None:
             raise unread(path, name)
 
 
+def check_readable(path: str) -> None:
+    """Checks that a file of no known suffix is not XML.
+
+    Raises:
+      DataError: it is.
+    """
+    name = path.lower()
+    for suffix in COMPRESSION_FOR_SUFFIX:
+        name = name.removesuffix(suffix)
+    if name.endswith(".xml"):
+        own = path.rpartition("/")[2]
+        raise DataError(
+            f"{path}: found XML, which is not read, because it has no rows and columns of its own. "
+            "Make JSON Lines of it, for example with pandas, and read these: "
+            f"pandas.read_xml({own!r}, parser='etree').to_json('rows.jsonl', orient='records', "
+            "lines=True)"
+        )
+
+
 def name_of_start(data: bytes) -> str:
     """Returns the compression or archive that begins so, or ``""``."""
     return next((name for start, name in _NAME_FOR_START.items() if data.startswith(start)), "")

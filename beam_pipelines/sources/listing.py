@@ -11,6 +11,7 @@ from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives import zip as zip_module
 from beam_pipelines.sources.archives.archives import is_archive
+from beam_pipelines.sources.compression import check_readable
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.storage import files, input_files, input_roots, path_patterns, zip_members
@@ -163,6 +164,8 @@ class _Lister:
                 f"example 'format: {name}'."
             )
         if not of_format:
+            if unknown:
+                check_readable(unknown[0].path)
             there = f"{unknown[0].path}, whose suffix is of no format" if unknown else "no file"
             raise ValueError(f"found {there} in {folder}, expected files of data. Set 'format'.")
         return next(iter(of_format.values()))

@@ -13,7 +13,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
-from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_suffix
+from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
 from beam_pipelines.sources.databases.planner import plan_table
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
@@ -65,6 +65,7 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
             problem(source, "format", f"unknown format '{name}'.{nearest(str(name), FORMATS)}")
         )
     elif name is None and found:
+        check_readable(found[0].path)
         known = ", ".join(FORMATS)
         problems.append(
             problem(
