@@ -1,6 +1,7 @@
 """HDF5: the datasets of one group as columns.
 
-The first axis are the rows. Nothing outside of a file is opened: links, external storage and virtual datasets are refused.
+The first axis are the rows. Nothing outside of a file is opened: links, external storage and
+virtual datasets are refused.
 """
 
 from __future__ import annotations
