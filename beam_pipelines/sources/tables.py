@@ -6,7 +6,7 @@ Makes columns flat, checks every file and row, and converts values.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -265,7 +265,7 @@ def rows_of(
     batch: pa.RecordBatch,
     plan: SourcePlan,
     file: FileInfo,
-    first_row: int,
+    first_row: int | Callable[[], int],
     reject: bool,
     word: str = "row",
 ) -> Iterator[Rows]:
@@ -275,7 +275,8 @@ def rows_of(
       batch: with the file's own types, nested or not.
       plan: of the source.
       file: file of the rows.
-      first_row: number of the first row in the file, from 1, for messages.
+      first_row: number of the first row in the file, from 1, for messages; a function where it
+        takes time to find.
       reject: whether bad rows are left out and listed.
       word: the word for a row in messages.
 
@@ -290,6 +291,7 @@ def rows_of(
     except ColumnError:
         pass
     errors = _errors(batch, plan)
+    first_row = first_row() if callable(first_row) else first_row
     rejected: list[Rejected] = []
     for number, error in errors.items():
         row = batch.slice(number, 1)

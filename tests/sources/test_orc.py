@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyarrow import orc
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources import orc as orc_format
+from beam_pipelines.sources.plan import cut_ranges
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 
@@ -68,3 +70,32 @@ def test_stripes_that_grow_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert orc_format.Orc().title == "ORC"
     with pytest.raises(DataError, match=r"a\.orc, stripe 0: .*decompression_ratio"):
         read_rows(tmp_path / "a.orc", limits=Limits(decompression_ratio=20))
+
+
+def test_too_many_rows_are_refused_before_they_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few bytes may state any number of equal rows."""
+    orc.write_table(pa.table({"x": [7] * 2_000_000}), tmp_path / "a.orc", compression="zstd")
+    monkeypatch.setattr("beam_pipelines.core.limits.FREE_BYTES", 1 << 20)
+    with pytest.raises(DataError, match=r"a\.orc: found 16,000,000 bytes .*decompression_ratio"):
+        read_rows(tmp_path / "a.orc")
+    assert len(read_rows(tmp_path / "a.orc", limits=Limits(decompression_ratio=10**6))) == 2_000_000
+
+
+@pytest.mark.parametrize("range_bytes", [1, 100, 7_000, 20_000, 10**6])
+def test_ranges_have_each_row_once(tmp_path: Path, range_bytes: int) -> None:
+    """A stripe is in one range, and rows keep their numbers in the file."""
+    path = tmp_path / "a.orc"
+    orc.write_table(TABLE, path, stripe_size=65_536, batch_size=500, compression="uncompressed")
+    for types, expected in (({}, 5_000), ({"n": "int8"}, 128)):
+        plan = plan_of(path, columns=("n",), types=types)
+        size = max(range_bytes, path.stat().st_size // 40)
+        plan = dataclasses.replace(plan, ranges=cut_ranges(tuple(plan.files), True, size))
+        table, _, rejected = read.read_table(plan, reject=True)
+        assert table["n"].to_pylist() == list(range(expected))
+        numbers = [int(bad.position.removeprefix("row ")) for bad in rejected]
+        assert numbers == list(range(expected + 1, 5_001))
+        if not types:
+            firsts = [orc_format.Orc().numbering(plan, each)[1] for each in plan.ranges]
+            assert (firsts[0], sorted(firsts)) == (1, firsts)

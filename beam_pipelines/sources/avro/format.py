@@ -32,7 +32,6 @@ from beam_pipelines.sources.avro.blocks import (
     read_header,
 )
 from beam_pipelines.sources.avro.types import SchemaError, columns_of, plain
-from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.batch_files import parts_of
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
@@ -40,7 +39,6 @@ from beam_pipelines.sources.format import (
     Format,
     QuoteStates,
     Rows,
-    cut_rows,
     empty_batch,
 )
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression, top_columns
@@ -254,12 +252,8 @@ def _rows(
     batch, wrong = _to_batch(records, schema)
     if not wrong:
         for part in parts_of(batch):
-            try:
-                converted = tables.convert(part, plan)
-            except ColumnError:
-                yield from tables.rows_of(part, plan, file, 1 + first() + done, reject)
-            else:
-                yield from cut_rows(converted, ())
+            number = functools.partial(lambda before: 1 + first() + before, done)
+            yield from tables.rows_of(part, plan, file, number, reject)
             done += part.num_rows
         return
     # Rows are converted one by one, so that all have their places.
