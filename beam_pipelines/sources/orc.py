@@ -79,7 +79,7 @@ def _opened(source: Source, path: str) -> Iterator[tuple[BinaryIO, pa.orc.ORCFil
             if exceeds_ratio(source.limits, size, decoded):
                 raise DataError(f"{path}: {ratio_exceeded(source.limits, size, decoded)}")
             yield file, reader
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{path}: found damaged ORC data, expected a whole file: {error}. Get the file "
                 "again, or set 'format'."

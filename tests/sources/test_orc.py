@@ -99,3 +99,12 @@ def test_ranges_have_each_row_once(tmp_path: Path, range_bytes: int) -> None:
         if not types:
             firsts = [orc_format.Orc().numbering(plan, each)[1] for each in plan.ranges]
             assert (firsts[0], sorted(firsts)) == (1, firsts)
+
+
+def test_a_name_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """The name of a column is UTF-8."""
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"name": [1]}), path, compression="uncompressed")
+    path.write_bytes(path.read_bytes().replace(b"name", b"\xff\xffme"))
+    with pytest.raises(DataError, match=r"a\.orc: found damaged ORC data.*can't decode"):
+        read_rows(path)

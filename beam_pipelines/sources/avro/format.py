@@ -252,8 +252,8 @@ def _rows(
     batch, wrong = _to_batch(records, schema)
     if not wrong:
         for part in parts_of(batch):
-            number = functools.partial(lambda before: 1 + first() + before, done)
-            yield from tables.rows_of(part, plan, file, number, reject)
+            place_of = functools.partial(lambda before: 1 + first() + before, done)
+            yield from tables.rows_of(part, plan, file, place_of, reject)
             done += part.num_rows
         return
     # Rows are converted one by one, so that all have their places.
