@@ -68,7 +68,7 @@ class Orc(BatchFiles):
 
 @contextlib.contextmanager
 def _opened(source: Source, path: str) -> Iterator[tuple[BinaryIO, pa.orc.ORCFile]]:
-    """Opens a file; its rows, as the file counts them, must not be too many."""
+    """Opens a file; refuses one that states too many rows."""
     from pyarrow import orc  # takes 20 ms
 
     with open_whole(path) as file:

@@ -252,7 +252,7 @@ def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
 
 
 def test_blocks_that_lack_bytes(tmp_path: Path) -> None:
-    """A block of LZ4 that states more bytes than it has is not filled up."""
+    """A block of LZ4 that states too many bytes is damaged."""
     path = write(tmp_path / "a.avro", record(("x", "long")), [{"x": 5}], "lz4")
     header = read_header(io.BytesIO(path.read_bytes()))
     for size, block in ((1, b"\x10\x0a"), (2, b"\x10\x0a")):

@@ -85,7 +85,7 @@ def test_too_many_rows_are_refused_before_they_are_decoded(
 
 @pytest.mark.parametrize("range_bytes", [1, 100, 7_000, 20_000, 10**6])
 def test_ranges_have_each_row_once(tmp_path: Path, range_bytes: int) -> None:
-    """A stripe is in one range, and rows keep their numbers in the file."""
+    """A stripe is in one range, and rows keep their numbers."""
     path = tmp_path / "a.orc"
     orc.write_table(TABLE, path, stripe_size=65_536, batch_size=500, compression="uncompressed")
     for types, expected in (({}, 5_000), ({"n": "int8"}, 128)):

@@ -17,7 +17,7 @@ TEXT = "<rows><row><n>1</n><t>a</t></row><row><n>2</n><t>b</t></row></rows>"
 
 @pytest.mark.parametrize("name", ["rows.xml", "ROWS.XML.gz"])
 def test_the_remedy_makes_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The line of Python in the error makes a file that is read."""
+    """The line in the error makes a file that is read."""
     (tmp_path / name).write_text(TEXT)
     with pytest.raises(DataError, match="found XML, which is not read") as caught:
         plan_of(tmp_path / name)

@@ -45,7 +45,7 @@ class TooLargeError(Exception):
 
 
 def _snappy(data: bytes, most: int) -> bytes:
-    """Returns a block of Snappy, which begins with its size and ends with a checksum."""
+    """Returns a block of Snappy, which has its size and a checksum."""
     size = 0
     for place, byte in enumerate(data[:_SIZE_BYTES]):
         size |= (byte & 0x7F) << (7 * place)
