@@ -41,6 +41,9 @@ rename: {json.number: number, json.score: score, json.text: text}
 split: {train: 0.75, eval: 0.25, by: [number]}
 output: {num_shards: 2}
 """
+OF_ICEBERG = RECIPE.replace(
+    'path: "PATH"', "format: iceberg, catalog: 'sqlite:///catalog.db', table: db.trips"
+)
 ROWS = 10_000
 
 
@@ -56,52 +59,79 @@ def table() -> pa.Table:
     )
 
 
-def write(path: Path, rows: pa.Table) -> None:
-    """Writes rows in the format of a suffix."""
-    if path.suffix == ".csv":
-        pa_csv.write_csv(rows, path)
-    elif path.suffix == ".jsonl":
-        rows.to_pandas().to_json(path, orient="records", lines=True)
-    elif path.suffix == ".parquet":
-        pq.write_table(rows, path)
-    elif path.suffix == ".feather":
-        feather.write_feather(rows, path)
-    elif path.suffix == ".orc":
-        orc.write_table(rows, path)
-    elif path.suffix == ".delta":
-        delta_tables.write(path, rows)
-    elif path.suffix == ".npz":
-        np.savez(
-            path,
-            **{
-                name: rows[name].to_numpy().astype(str if name == "text" else None)
-                for name in rows.column_names
-            },
-        )
-    elif path.suffix == ".tar":
-        with webdataset.TarWriter(str(path)) as writer:
-            for number, row in enumerate(rows.to_pylist()):
-                writer.write({"__key__": f"{number:05}", "json": row})
-    else:
-        types = {"number": "long", "score": "float", "text": "string"}
-        fields = [{"name": name, "type": type_} for name, type_ in types.items()]
-        schema = {"type": "record", "name": "Row", "fields": fields}
-        with path.open("wb") as file:
-            fastavro.writer(file, schema, rows.to_pylist(), codec="deflate")
+def write_npz(rows: pa.Table, path: Path) -> None:
+    """Writes an array for each column."""
+    arrays = {
+        name: rows[name].to_numpy().astype(str if name == "text" else None)
+        for name in rows.column_names
+    }
+    np.savez(path, **arrays)
+
+
+def write_avro(rows: pa.Table, path: Path) -> None:
+    """Writes records by fastavro."""
+    types = {"number": "long", "score": "float", "text": "string"}
+    fields = [{"name": name, "type": type_} for name, type_ in types.items()]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, rows.to_pylist(), codec="deflate")
+
+
+def write_tar(rows: pa.Table, path: Path) -> None:
+    """Writes a JSON file for each row."""
+    with webdataset.TarWriter(str(path)) as writer:
+        for number, row in enumerate(rows.to_pylist()):
+            writer.write({"__key__": f"{number:05}", "json": row})
+
+
+def write_xlsx(rows: pa.Table, path: Path) -> None:
+    """Writes a sheet."""
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for values in [rows.column_names, *(row.values() for row in rows.to_pylist())]:
+        sheet.append(list(values))
+    book.save(path)
+
+
+def write_hdf5(rows: pa.Table, path: Path) -> None:
+    """Writes a dataset for each column."""
+    with h5py.File(path, "w") as file:
+        for name in rows.column_names:
+            is_text = name == "text"
+            data = rows[name].to_pylist() if is_text else rows[name].to_numpy()
+            file.create_dataset(name, data=data, dtype=h5py.string_dtype() if is_text else None)
+
+
+def write_json_lines(rows: pa.Table, path: Path) -> None:
+    """Writes objects by pandas."""
+    rows.to_pandas().to_json(path, orient="records", lines=True)
+
+
+# Suffix -> what writes a file.
+WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
+    "csv": pa_csv.write_csv,
+    "jsonl": write_json_lines,
+    "parquet": pq.write_table,
+    "feather": feather.write_feather,
+    "orc": orc.write_table,
+    "npz": write_npz,
+    "avro": write_avro,
+    "tar": write_tar,
+    "xlsx": write_xlsx,
+    "h5": write_hdf5,
+    "delta": lambda rows, path: delta_tables.write(path, rows),
+    "iceberg": lambda rows, path: iceberg_tables.create(path.parent, rows),
+}
+RECIPES = {"tar": OF_TAR, "iceberg": OF_ICEBERG}
 
 
 def test_formats_give_the_same_shards(tmp_path: Path) -> None:
     """Ten thousand rows have one order and one encoding, byte by byte."""
     rows, found = table(), {}
-    iceberg_tables.create(tmp_path, rows)
-    place = "format: iceberg, catalog: 'sqlite:///catalog.db', table: db.trips"
-    for suffix in ("csv", "jsonl", "parquet", "feather", "orc", "npz", "avro", "delta", "iceberg"):
+    for suffix, write in WRITERS.items():
         path = tmp_path / f"rows.{suffix}"
-        text = RECIPE.replace("PATH", path.name)
-        if suffix == "iceberg":
-            text = RECIPE.replace('path: "PATH"', place)
-        else:
-            write(path, rows)
+        write(rows, path)
+        text = RECIPES.get(suffix, RECIPE).replace("PATH", path.name)
         recipe = parse_recipe(text, "recipe.yaml", str(tmp_path))
         output = tmp_path / f"out-{suffix}"
         convert(make_plan(recipe), str(output), quiet=True)

@@ -17,4 +17,8 @@ NAMES = (
     "avro",
     "numpy_files",
     "delta_log",
+    "webdataset",
+    "excel",
+    "hdf5",
+    "orc_files",
 )
