@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -34,7 +35,7 @@ Memory find_kept(size_t size) {
     if (best == num_kept || kept[place].size < kept[best].size) best = place;
   }
   for (size_t place = num_kept; best == num_kept && size >= kLarge && place-- > 0;) {
-    if (kept[place].size >= kLarge) return remove_kept(place);
+    if (kept[place].size >= kLarge && kept[place].size < size) return remove_kept(place);
   }
   return best < num_kept ? remove_kept(best) : Memory{};
 }
@@ -66,13 +67,11 @@ Memory take_memory(size_t size) {
 void give_back(Memory memory) {
   if (memory.size >= kLeastKept && memory.size <= kMostKept) {
     const std::lock_guard<std::mutex> lock(kept_lock);
-    // The piece that was kept longest is freed, so that unused sizes do not fill the list.
-    if (num_kept == sizeof kept / sizeof *kept) std::free(remove_kept(0).data);
-    if (memory.size <= kMostKept - kept_size) {
-      kept[num_kept++] = memory;
-      kept_size += memory.size;
-      return;
-    }
+    // Pieces that were kept longest are freed, so that sizes of an earlier step do not fill the list.
+    while (num_kept == sizeof kept / sizeof *kept || memory.size > kMostKept - kept_size) std::free(remove_kept(0).data);
+    kept[num_kept++] = memory;
+    kept_size += memory.size;
+    return;
   }
   std::free(memory.data);
 }
@@ -87,9 +86,16 @@ uint8_t* Buffer::grow(uint8_t* at, size_t size) {
 Memory Buffer::release(size_t used) {
   Memory memory = std::exchange(memory_, {});
   if (used >= memory.size / 2) return memory;
-  // Much of it is not used, or comes from an earlier result.
-  if (void* less = std::realloc(memory.data, used + kSpill)) return {static_cast<uint8_t*>(less), used + kSpill};
-  return memory;
+  if (memory.size < kLeastKept) {
+    void* less = std::realloc(memory.data, used + kSpill);
+    return less ? Memory{static_cast<uint8_t*>(less), used + kSpill} : memory;
+  }
+  // A copy costs less than fresh pages for the next result of this size.
+  memory_ = memory;
+  const Memory less = take_memory(used + kSpill);
+  std::memcpy(less.data, memory.data, used);
+  give_back(std::exchange(memory_, {}));
+  return less;
 }
 
 }  // namespace native
