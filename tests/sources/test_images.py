@@ -572,7 +572,7 @@ def test_rejected_images_are_listed(tmp_path):
         ("{path: photos, format: images, compression: gzip}", "compressed inside"),
         (
             "{path: t.csv, image: {mode: rgb}}",
-            "found it with format 'csv', expected it with images only",
+            "found it with format 'csv', expected it with images, webdataset only",
         ),
     ],
 )
