@@ -68,6 +68,21 @@ def find_alerts(statistics: Mapping[str, TableStatistics], label: str | None) ->
                 yield Alert(name, "duplicate", f"the same values as often as in '{first}'")
 
 
+def find_repeats(compared: int, repeats: int, rows: int) -> Iterator[Alert]:
+    """Yields an alert if rows have the values of earlier ones.
+
+    Args:
+      compared: number of rows that were compared, all or a sample.
+      repeats: number of these that equal an earlier one.
+      rows: number of all rows.
+    """
+    if repeats:
+        what = f"{compared:,} rows" if compared == rows else f"{compared:,} sampled rows"
+        equal = "equals" if repeats == 1 else "equal"
+        found = f"{repeats:,} of {what} {equal} an earlier one"
+        yield Alert("rows", "duplicates", f"{found}; 'duplicates: {{by: rows}}' finds them all")
+
+
 def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
     values, kind = column.values, value_type(column.type)
     if not column.present or not _count(column):

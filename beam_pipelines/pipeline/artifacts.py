@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis import duplicates, leaks
-from beam_pipelines.analysis.alerts import Alert, find_alerts
+from beam_pipelines.analysis.alerts import Alert, find_alerts, find_repeats
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
@@ -322,6 +322,7 @@ def _report(
         repeated=manifest["counts"].get("repeated", 0),
         alerts=[
             *(Alert("rows", "duplicates", line) for line in duplicates.warnings_of(manifest)),
+            *_repeats(plan, manifest, result),
             *(Alert("splits", "leaks", line) for line in leaks.warnings_of(manifest)),
             *(
                 Alert(entry["column"], "personal data", findings.show_personal(entry))
@@ -340,6 +341,13 @@ def _report(
         seconds=manifest["timings"]["total_secs"],
         versions=manifest["versions"],
     )
+
+
+def _repeats(plan: Plan, manifest: Mapping[str, Any], result: FirstPassResult) -> Iterator[Alert]:
+    """Yields an alert of equal rows, where neither duplicates nor copies are asked for."""
+    if plan.recipe.duplicates is None and not manifest["counts"].get("repeated"):
+        sampled, rows = result.sampled, manifest["counts"]["written"]
+        yield from find_repeats(sampled.compared, sampled.repeats, rows)
 
 
 def _recipe_text(recipe: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
+from beam_pipelines.core.hashing import Hashes, hash_rows
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.plan import Chain, EncodePlan
@@ -75,13 +76,17 @@ def describe_sample(
       raw, encoded: sampled chunks before and after encoding, in any order.
       label: that all columns are compared with.
     """
-    sample = _thinned(_by_split(splits, raw, encoded))
+    whole = _by_split(splits, raw, encoded)
+    sample = _thinned(whole)
     if not sample:
         return SampledRows()
+    hashes = _hashes(whole)
     found = SampledRows(
         sum(split.raw.num_rows for split in sample.values()),
         tuple(_examples(plan, sample)),
         tuple(_encodings(plan, sample)),
+        compared=len(hashes),
+        repeats=len(hashes) - len(np.unique(hashes)),
     )
     raw_rows, encoded_rows = (
         concat_batches(batches) for batches in zip(*sample.values(), strict=True)
@@ -156,6 +161,12 @@ def _by_split(
         return {}
     none = _Split(*(batch.slice(0, 0) for batch in next(iter(joined.values()))))
     return {name: joined.get(name, none) for name in splits}
+
+
+def _hashes(sample: Mapping[str, _Split]) -> Hashes:
+    """Returns a hash of each row's values."""
+    parts = [hash_rows(split.raw.columns) for split in sample.values() if split.raw.num_columns]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
 def _address(chunk: Chunk) -> _Address:

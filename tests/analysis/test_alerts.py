@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.alerts import find_alerts
+from beam_pipelines.analysis.alerts import find_alerts, find_repeats
 from beam_pipelines.analysis.report import Report, render_report
 from beam_pipelines.analysis.report.values import SplitSummary
 from beam_pipelines.analysis.statistics import TableStatistics
@@ -93,6 +93,20 @@ def test_columns_with_the_same_values() -> None:
         ("e", "duplicate"),
     ]
     assert "'a'" in found[0][2]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((100, 0, 100), []),
+        ((100, 1, 100), ["1 of 100 rows equals an earlier one"]),
+        ((20_000, 12, 1_000_000), ["12 of 20,000 sampled rows equal an earlier one"]),
+    ],
+)
+def test_equal_rows(numbers: tuple[int, int, int], expected: list[str]) -> None:
+    """Rows that were compared are all rows, or a sample."""
+    found = [alert.found.partition(";")[0] for alert in find_repeats(*numbers)]
+    assert found == expected
 
 
 def test_the_page_shows_alerts() -> None:

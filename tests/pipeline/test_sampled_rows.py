@@ -139,6 +139,20 @@ def test_ten_rows_of_all_splits() -> None:
     assert lines[0] == ("x", "0", None)
 
 
+@settings(max_examples=40, deadline=None)
+@given(WORDS, WORDS)
+def test_repeats(train: list[str | None], test: list[str | None]) -> None:
+    """Rows that equal an earlier one are counted over all splits."""
+    splits = {
+        name: [pa.record_batch({"word": pa.array(words, pa.string()), "same": [1] * len(words)})]
+        for name, words in (("train", train), ("test", test))
+    }
+    plan = fitted("{same: z_score}", splits["train"][0])
+    found = describe_sample(plan, list(splits), *chunks_of(plan, splits))
+    assert found.compared == len(train) + len(test)
+    assert found.repeats == found.compared - len({*train, *test})
+
+
 def test_nothing_is_encoded() -> None:
     """Without encodings there is no section of them."""
     batch = pa.record_batch({"x": [1], "y": [2]})

@@ -23,6 +23,8 @@ class SampledRows:
       label_title: the number of each bucket of a relation.
       shows_means: whether these numbers are means, and no shares.
       giveaways: columns that give the label away, if the recipe asks for them.
+      compared: number of rows that were compared with each other; the sample before it is thinned.
+      repeats: number of these that have the values of an earlier one.
     """
 
     rows: int = 0
@@ -32,3 +34,5 @@ class SampledRows:
     label_title: str = ""
     shows_means: bool = False
     giveaways: tuple[Giveaway, ...] = ()
+    compared: int = 0
+    repeats: int = 0
