@@ -87,7 +87,7 @@ def name_sources(data: Sequence[str]) -> list[Source]:
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
         name = next(name for name in numbered if name not in taken)
         own = (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths)
-        if source.url is not None:
+        if source.url is not None or source.path != (paths[0],):  # a table, or part of a file
             sources.append(dataclasses.replace(source, name=name, keeps_steps=not sources))
             continue
         # The rows of the first source become records, those of others are joined.

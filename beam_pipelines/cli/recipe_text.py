@@ -107,9 +107,14 @@ def _place_lines(source: Source, folder: str) -> Iterator[str]:
     paths = [quoted(_relative(path, folder)) for path in source.path]
     if len(paths) == 1:
         yield f"    path: {paths[0]}"
-        return
-    yield "    path:"
-    yield from (f"      - {path}" for path in paths)
+    else:
+        yield "    path:"
+        yield from (f"      - {path}" for path in paths)
+    if source.sheet is not None:
+        sheet = source.sheet
+        yield f"    sheet: {sheet if isinstance(sheet, int) else quoted(sheet)}"
+    if source.group is not None:
+        yield f"    group: {quoted(source.group)}"
 
 
 def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
-from beam_pipelines.recipe.databases import is_database, of_path
+from beam_pipelines.recipe.databases import of_path
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.lines import explain
@@ -68,7 +68,7 @@ def plan_transform(
     graph = files.join(dataset, TRANSFORM_GRAPH)
     if not files.list_files(files.join(graph, "**")):
         raise DataError(
-            f"{dataset}: found a dataset without encodings, which there is nothing to apply of. "
+            f"{dataset}: found a dataset without encodings, so there is nothing to apply. "
             "Use convert."
         )
     for name in sources:
@@ -172,13 +172,14 @@ def _with_place(source: Source, path: tuple[str, ...]) -> Source:
     none: dict[str, Any] = dict.fromkeys(_OF_TABLES)
     if source.format in LAKEHOUSES:
         none["format"] = None
-    if len(path) == 1 and is_database(path[0]):
+    found: dict[str, Any] = {"path": path}
+    if len(path) == 1:
         try:
-            return dataclasses.replace(source, **{**none, **of_path(path[0])})
+            found = of_path(path[0])
         except ValueError as error:
             raise RecipeError(f"{path[0]}: {error}") from None
-    absolute = tuple(files.absolute(item) for item in path)
-    return dataclasses.replace(source, **{**none, "path": absolute})
+    found["path"] = tuple(files.absolute(item) for item in found["path"])
+    return dataclasses.replace(source, **{**none, **found})
 
 
 def as_in_dataset(

@@ -1,4 +1,4 @@
-"""The keys of a source in a database, and URLs without secrets."""
+"""Sources in databases or parts of files, and URLs without secrets."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ PASSWORD_PLACES: Mapping[str, str] = {
 _SECRET = re.compile("passw|pwd", re.IGNORECASE)
 # Suffixes of files that are databases.
 FILE_SUFFIXES = (".sqlite", ".sqlite3", ".db", ".duckdb")
+# Suffix of a file with several tables -> key of a source that names one.
+_PART_KEYS = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
+    **dict.fromkeys((".h5", ".hdf5", ".hdf"), "group"),
+}
 # Keys of a source that describe files, with ``path``.
 _OF_FILES = (
     "format",
@@ -79,12 +84,18 @@ def without_user(url: str) -> str:
 def of_path(path: str) -> dict[str, Any]:
     """Returns the fields of a source that is one path.
 
+    After ``#`` may follow a table of a database, a sheet of a workbook, or a group of an HDF5 file.
+
     Raises:
       ValueError: the path is a URL with a password.
     """
-    if not is_database(path):
-        return {"path": (path,)}
     url, table = split_table(path)
+    if not is_database(path):
+        key = _PART_KEYS.get(os.path.splitext(url)[1].lower())
+        if table is None or key is None:
+            return {"path": (path,)}
+        is_number = key == "sheet" and table.isdecimal()
+        return {"path": (url,), key: int(table) if is_number else table}
     check_url(url)
     return {"path": (), "url": url, "table": table}
 

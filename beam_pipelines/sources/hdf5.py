@@ -150,8 +150,8 @@ def _group(source: Source, path: str, opened: Any) -> Any:
         raise DataError(f"{path}: found no dataset{hint}, expected some. Check 'path'.")
     shown = ", ".join(f"'{name or '/'}'" for name in found[:20])
     message = (
-        f"found datasets in {len(found)} groups of {path}: {shown}. Say in a recipe which to read, "
-        f"for example 'group: {found[0] or '/'}'."
+        f"found datasets in {len(found)} groups of {path}: {shown}. Say which to read: "
+        f"'group: {found[0] or '/'}' in a recipe, or '{path}#{found[0] or '/'}'."
     )
     raise RecipeProblems([problem(source, "group", message)])
 

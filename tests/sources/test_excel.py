@@ -17,7 +17,10 @@ import openpyxl
 import pandas as pd
 import pytest
 import xlwt
+import yaml
 
+import beam_pipelines as bp
+from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources.excel import faults
@@ -183,6 +186,17 @@ def test_sheets(tmp_path: Path) -> None:
     assert read_rows(path, sheet="Other") == read_rows(path, sheet=2) == [{"b": 2}]
     assert "at most 2" in problems_of(path, sheet=3)["sources", "s", "sheet"]
     assert "Did you mean 'Other'" in problems_of(path, sheet="other")["sources", "s", "sheet"]
+
+
+@pytest.mark.end_to_end
+def test_a_recipe_of_a_named_sheet(tmp_path: Path) -> None:
+    """``init`` takes ``book.xlsx#Prices``, and its recipe converts."""
+    path = xlsx(tmp_path / "book.xlsx", [["a"], [1]], Prices=[["price"], [2.5], [3.5]])
+    recipe, out = tmp_path / "recipe.yaml", tmp_path / "out"
+    assert run(["init", f"{path}#Prices", "--output", str(recipe)]) == 0
+    assert yaml.safe_load(recipe.read_text())["sources"]["book"]["sheet"] == "Prices"
+    assert run(["convert", str(recipe), "--output", str(out), "--quiet"]) == 0
+    assert bp.open(out).splits["train"] == 2
 
 
 def test_headers(tmp_path: Path) -> None:

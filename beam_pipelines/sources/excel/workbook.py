@@ -98,8 +98,8 @@ def _chosen(source: Source, path: str, workbook: Any) -> faults.Sheet:
     if wanted is None:
         shown = ", ".join(f"'{name}'" for name in known[:20])
         message = (
-            f"found {len(known)} sheets in {path}: {shown}. Say in a recipe which to read, for "
-            f"example 'sheet: {known[0]}'."
+            f"found {len(known)} sheets in {path}: {shown}. Say which to read: 'sheet: {known[0]}' "
+            f"in a recipe, or '{path}#{known[0]}'."
         )
         raise RecipeProblems([problem(source, "sheet", message)])
     if isinstance(wanted, int) and str(wanted) not in known:
