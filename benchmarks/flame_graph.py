@@ -69,7 +69,7 @@ class Box:
 
 
 def stack_of(line: str) -> tuple[list[str], int]:
-    """Returns the names of a sampled stack, its step first, and the number of samples."""
+    """Returns a stack's names, its step first, and its number of samples."""
     text, _, samples = line.rpartition(" ")
     frames = text.split(";")
     if WAITS.search(";".join(frames[-6:])):

@@ -73,12 +73,13 @@ def inspect(
 @verbose
 def verify(path: str, images: bool, form: str) -> None:
     """Read every shard of a dataset again: checksums, counts, manifest, schema."""
-    from beam_pipelines.core.formatting import show_bytes
+    from beam_pipelines.core.formatting import show_bytes, show_count
     from beam_pipelines.dataset.verify import verify_dataset
 
     found = verify_dataset(path, images)
     lines = [
-        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
+        f"{path}: {show_count(found.shards, 'shard')} with {show_count(found.rows, 'row')} and "
+        f"{show_bytes(found.bytes)}"
         + (f" in {found.generations:,} generations" if found.generations > 1 else "")
         + " are as the manifest says"
         + (

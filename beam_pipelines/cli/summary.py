@@ -23,7 +23,7 @@ from beam_pipelines.cli.output import json_text
 from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.formatting import show_bytes, show_count
 from beam_pipelines.core.visible_text import visible
 from beam_pipelines.storage import files
 
@@ -201,10 +201,9 @@ def _added_line(generation: Mapping[str, Any], base: str) -> str:
     """Returns a line on the last generation: rows, shards, new files."""
     source, splits = generation["sources"][base], generation["splits"].values()
     rows, shards = (sum(split[key] for split in splits) for key in ("rows", "shards"))
-    plural = "" if source["files"] == 1 else "s"
     return (
-        f"added    {rows:,} rows in {shards:,} shards, of {source['files']:,} new "
-        f"file{plural}: generation {generation['number']}"
+        f"added    {show_count(rows, 'row')} in {show_count(shards, 'shard')}, of "
+        f"{show_count(source['files'], 'new file')}: generation {generation['number']}"
     )
 
 

@@ -92,3 +92,8 @@ def show_share(part: float, whole: float) -> str:
     if part == whole:
         return "100%"
     return "<0.1%" if share < 0.1 else f"{share:.1f}%" if share < 99.95 else ">99.9%"
+
+
+def show_count(number: int, word: str) -> str:
+    """Returns ``1 row`` or ``1,000 rows``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

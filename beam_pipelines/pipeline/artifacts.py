@@ -344,7 +344,7 @@ def _report(
 
 
 def _repeats(plan: Plan, manifest: Mapping[str, Any], result: FirstPassResult) -> Iterator[Alert]:
-    """Yields an alert of equal rows, where neither duplicates nor copies are asked for."""
+    """Yields an alert of equal rows, unless the recipe looks for them."""
     if plan.recipe.duplicates is None and not manifest["counts"].get("repeated"):
         sampled, rows = result.sampled, manifest["counts"]["written"]
         yield from find_repeats(sampled.compared, sampled.repeats, rows)

@@ -217,6 +217,16 @@ def _check_tensors(source: Source, format_name: str) -> list[Problem]:
     ]
 
 
+# Columns that a message names.
+_SHOWN_NAMES = 20
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Returns the first names of columns, for messages."""
+    more = ", …" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(f"'{name}'" for name in names[:_SHOWN_NAMES]) + more
+
+
 def _check_names(source: Source, contents: Contents) -> None:
     """Raises ``RecipeProblems`` for named columns that do not exist or are unread."""
     problems = []
@@ -229,7 +239,7 @@ def _check_names(source: Source, contents: Contents) -> None:
     ):
         for name in names:
             if name not in known:
-                hint = nearest(name, contents.names)
+                hint = nearest(name, contents.names) or f" It has {_listed(contents.names)}."
                 problems.append(
                     problem(source, key, f"there is no column '{name}' in the source.{hint}")
                 )
