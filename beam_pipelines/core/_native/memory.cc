@@ -11,7 +11,7 @@ namespace native {
 namespace {
 
 constexpr size_t kLeastKept = size_t{64} << 10;  // below, malloc makes no system call
-constexpr size_t kMostKept = size_t{128} << 20;
+constexpr size_t kMostKept = size_t{64} << 20;
 constexpr size_t kLarge = size_t{1} << 20;
 
 std::mutex kept_lock;
