@@ -121,9 +121,9 @@ def put(
     width = share * (WIDTH - 2 * MARGIN)
     if share < LEAST:
         return width
-    room = int(width / 6.4)
+    room = int(width / 7.2)
     text = f"{name} {share:.0%}" if len(name) + 4 <= room else name
-    shown = text if len(text) <= room else f"{text[: room - 1]}…" if room > 4 else ""
+    shown = text if len(text) <= room else f"{text[: room - 1]}…" if room > 6 else ""
     parts.append(
         f'<g><title>{html.escape(name)}: {share:.1%}</title><rect x="{left:.1f}" y="{top}" '
         f'width="{width:.1f}" height="{ROW - 1}" fill="{color}" stroke="#ffffff"/>'
