@@ -7,6 +7,7 @@ import tempfile
 
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog, show_progress
+from beam_pipelines.sources.databases.conditions import with_condition
 from beam_pipelines.sources.databases.keep import keep_tables
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.join.plan import plan_join
@@ -37,6 +38,9 @@ def keep_plan(plan: Plan, temporary: str, quiet: bool) -> Plan:
     if not tables:
         return plan
     base, take = plan.recipe.base, plan.take
+    if take and base in tables:
+        # A part of the rows is taken before the filter.
+        tables[base] = with_condition(tables[base], None, plan.recipe.rename)
     limits = {base: take.limit} if take and take.limit is not None and base in tables else {}
     with tempfile.TemporaryDirectory(prefix="beam-pipelines-") as progress:
         log = ProgressLog(progress)

@@ -20,6 +20,7 @@ from beam_pipelines.pipeline.plan_sources import check_date, plan_source_of
 from beam_pipelines.pipeline.private import check_private, values_hidden
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import format_of
+from beam_pipelines.sources.databases.conditions import with_condition
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.lakehouses.table import store_deletes
@@ -194,7 +195,7 @@ def make_plan(
     with only_below(input_roots), values_hidden(recipe):
         protect = with_fingerprints(recipe.protect, recipe.directory)
         recipe = dataclasses.replace(recipe, protect=protect)
-        plan = _make_plan(recipe, contract, {} if planned is None else planned)
+        plan = _filtered(_make_plan(recipe, contract, {} if planned is None else planned))
         check_private(recipe, plan.select, plan.encode)
         return plan
 
@@ -281,6 +282,18 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
     _check_characters(plan)
     _check_exact_floats(plan)
     return plan
+
+
+def _filtered(plan: Plan) -> Plan:
+    """Returns the plan whose database filters its base source.
+
+    Joins come before the filter, and their counts are of all rows.
+    """
+    recipe, condition = plan.recipe, plan.select.filter
+    if plan.base.source.url is None or condition is None or recipe.join:
+        return plan
+    base = with_condition(plan.base, condition, recipe.rename)
+    return dataclasses.replace(plan, sources={**plan.sources, recipe.base: base})
 
 
 def store_lists(plan: Plan, folder: str) -> Plan:

@@ -108,6 +108,7 @@ class SourcePlan(PickledOnce):
       images: columns of images that are decoded to check them.
       steps: columns that are feature lists in the records.
       snapshot: of a database whose rows are kept, or of a lakehouse's table; else ``None``.
+      left_out: rows that a database's server left out, as the recipe's filter would.
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
@@ -126,6 +127,7 @@ class SourcePlan(PickledOnce):
     images: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
+    left_out: int = 0
     reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property

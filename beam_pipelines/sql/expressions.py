@@ -92,7 +92,7 @@ def parse_expression(
       ExpressionError: it cannot be parsed, is not one expression of one row, or names an unknown
         column.
     """
-    nodes = list(walk(_parse(sql)))
+    nodes = list(walk(tree_of(sql)))
     for node in nodes:
         if refused := refused_part(node):
             raise ExpressionError(
@@ -290,8 +290,12 @@ def statement_of(sql: str) -> dict[str, Any]:
     return tree
 
 
-def _parse(sql: str) -> dict[str, Any]:
-    """Returns DuckDB's parse tree of one expression."""
+def tree_of(sql: str) -> dict[str, Any]:
+    """Returns DuckDB's parse tree of one expression.
+
+    Raises:
+      ExpressionError: the text is not one expression.
+    """
     expression: dict[str, Any] = statement_of(sql)["statements"][0]["node"]["select_list"][0]
     return expression
 
@@ -387,7 +391,7 @@ def _called(definition: str) -> list[str]:
     A name without brackets, such as ``current_date``, may be one.
     """
     try:
-        nodes = list(walk(_parse(definition)))
+        nodes = list(walk(tree_of(definition)))
     except ExpressionError:  # a macro that is a whole query
         return []
     names = [node.get("function_name") or "".join(node.get("column_names", ())) for node in nodes]

@@ -184,7 +184,7 @@ def count_base(
         )
         for number in range(joins)
     )
-    filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
+    filtered, merged = plan.left_out + counts.get("filtered", 0), counts.get("merged", 0)
     return RowCounts(
         {plan.source.name: count_source(plan, ordered)},
         join_counts,
@@ -210,7 +210,7 @@ def _counts_under(prefix: str, counts: Mapping[str, int]) -> dict[str, int]:
 def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> SourceCounts:
     """Sums the row counts of one source's chunks, in any order."""
     ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
-    read = sum(counted.counts.get("read", 0) for counted in ordered)
+    read = plan.left_out + sum(counted.counts.get("read", 0) for counted in ordered)
     rejected = sum(counted.counts.get("rejected", 0) for counted in ordered)
     stored = tuple(
         tuple(counted.rejected for counted in of_range if counted.rejected)

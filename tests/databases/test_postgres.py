@@ -20,6 +20,7 @@ from beam_pipelines.sources.databases import keep, postgres
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
+from tests.support.filtered_tables import check_filters, table_rows
 from tests.support.postgres_server import PASSWORD, Server
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
@@ -394,6 +395,31 @@ def test_a_volatile_query_is_read_once(server: Server, tmp_path: pathlib.Path) -
     assert found.snapshot is not None
     assert found.snapshot.rows is None
     assert any("read once" in decision for decision in found.decisions)
+
+
+@pytest.mark.parametrize("zone", ["", "tz"])
+def test_filters_are_sent(server: Server, tmp_path: pathlib.Path, zone: str) -> None:
+    """The server loses no row of a filter, and counts all."""
+    server.run(
+        "SET timezone TO 'UTC'",
+        "DROP TABLE IF EXISTS filtered",
+        f"CREATE TABLE filtered (id int, i int8, x float8, t text, day date, ts timestamp{zone})",
+        f"INSERT INTO filtered VALUES {', '.join(table_rows())}",
+        "INSERT INTO filtered VALUES (50, 5, 'NaN', 'a', NULL, NULL)",
+    )
+    check_filters(planned(server, table="filtered", partition="id"), tmp_path)
+    recipe = f"""
+name: shop
+sources: {{rows: {{url: "{server.url()}", table: filtered, partition: id}}}}
+rename: {{x: price}}
+filter: price > 0.1 AND (i > 1 OR t = 'a')
+"""
+    path = write_recipe(tmp_path, recipe)
+    assert 'q."x" > 0.1' in bp.plan(path).describe()
+    bp.convert(path, str(tmp_path / "out"))
+    counts = json.loads((tmp_path / "out/dataset.json").read_text())["counts"]
+    assert 0 < counts["written"] < counts["read"] == 50
+    assert counts["written"] + counts["filtered"] == 50
 
 
 def test_no_rows(server: Server, tmp_path: pathlib.Path) -> None:

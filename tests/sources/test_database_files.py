@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import beam_pipelines as bp
+from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.databases import database_of
@@ -23,6 +24,7 @@ from beam_pipelines.sources.databases.planner import ranges_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
+from tests.support.filtered_tables import check_filters, table_rows
 
 SQLITE = """
 CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, score REAL, price DECIMAL(10,2),
@@ -310,3 +312,38 @@ def test_a_conversion_of_both(tmp_path: pathlib.Path) -> None:
         "users": "sqlite",
         "sizes": "duckdb",
     }
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_filters_are_sent(kind: str, tmp_path: pathlib.Path) -> None:
+    """The database leaves out no row that the filter takes."""
+    columns = "i BIGINT, x DOUBLE, t TEXT, day DATE, ts TIMESTAMP"
+    script = f"""
+    CREATE TABLE rows (id INTEGER, {columns});
+    INSERT INTO rows VALUES {", ".join(table_rows())};
+    """
+    url = (sqlite_file if kind == "sqlite" else duckdb_file)(tmp_path, script)
+    plan = planned(url, table="rows", partition="id")
+    check_filters(plan, tmp_path, texts=kind == "sqlite")
+
+
+def test_a_limit_comes_before_the_filter(tmp_path: pathlib.Path) -> None:
+    """A part of the rows is taken before any is left out."""
+    script = "CREATE TABLE rows AS SELECT range AS id FROM range(100)"
+    recipe = tmp_path / "recipe.yaml"
+    duckdb_file(tmp_path, script)
+    recipe.write_text("name: a\nsources: {rows: shop.duckdb}\nfilter: id >= 10\n")
+    for given, expected in ((["--limit", "30"], (30, 10, 20)), ([], (100, 10, 90))):
+        out = tmp_path / f"out{len(given)}"
+        assert main_module.run(["convert", str(recipe), "-o", str(out), "-q", *given]) == 0
+        counts = json.loads((out / "dataset.json").read_text())["counts"]
+        assert (counts["read"], counts["filtered"], counts["written"]) == expected
+
+
+def test_a_filter_that_takes_nothing(tmp_path: pathlib.Path) -> None:
+    """The error names the condition that the database got."""
+    duckdb_file(tmp_path, "CREATE TABLE rows AS SELECT range AS id FROM range(100)")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("name: a\nsources: {rows: shop.duckdb}\nfilter: id > 1000\n")
+    with pytest.raises(DataError, match=r'no row for which q\."id" > 1000, expected some'):
+        bp.convert(str(recipe), str(tmp_path / "out"))

@@ -150,7 +150,7 @@ class Server:
         if at := re.search(r" FOR SYSTEM_TIME AS OF TIMESTAMP '([^']*)'", sql):
             moment = datetime.datetime.fromisoformat(at[1])
             sql = sql.replace(at[0], "")
-        sql = sql.replace(f"`{PROJECT}.{DATASET}.", "`").replace("`", '"')
+        sql = _in_duckdb(sql.replace(f"`{PROJECT}.{DATASET}.", "`"))
         sql = sql.replace("AS STRING)", "AS VARCHAR)")
         with duckdb.connect() as connection:
             for name in self.versions:
@@ -173,6 +173,7 @@ class Server:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "request failed: a view")
         moment = asked.table_modifiers.snapshot_time or None
         rows = self.rows_at(f"{dataset}.{table}", moment)
+        rows = _restricted(rows, asked.read_options.row_restriction)
         rows = rows.select(list(asked.read_options.selected_fields) or rows.schema.names)
         count = max(1, request.max_stream_count)
         streams = []
@@ -262,6 +263,22 @@ def bigquery_server() -> Iterator[Server]:
         rest.server_close()
         thread.join()
         storage.stop(None).wait()
+
+
+def _restricted(rows: pa.Table, condition: str) -> pa.Table:
+    """The rows for which a condition is true, in their order."""
+    if not condition:
+        return rows
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("rows", rows)
+        return connection.sql(f"SELECT * FROM rows WHERE {_in_duckdb(condition)}").to_arrow_table()
+
+
+def _in_duckdb(sql: str) -> str:
+    """BigQuery's names and constants as DuckDB's; its TIMESTAMP has a zone."""
+    sql = re.sub(r"\bTIMESTAMP '([^']*\+00)'", r"TIMESTAMPTZ '\1'", sql).replace("`", '"')
+    return sql.replace("DATETIME '", "TIMESTAMP '")
 
 
 def _now() -> datetime.datetime:

@@ -39,6 +39,7 @@ class Request:
       types: column -> declared type.
       limit: the first rows only; ``None``: all.
       offset: rows before these.
+      where: condition for the server, as SQL; "": none.
     """
 
     source: str
@@ -50,6 +51,7 @@ class Request:
     types: Mapping[str, str]
     limit: int | None = None
     offset: int = 0
+    where: str = ""
 
     @property
     def name(self) -> str:
@@ -87,6 +89,7 @@ class Description(NamedTuple):
       rows, size_bytes: estimates of the server; at least 1.
       is_repeatable: whether the query gives the same rows each time, at one snapshot.
       decisions: what the dataset tells of the tables.
+      takes_filter: whether the server can leave rows out and count them, at one snapshot.
     """
 
     columns: tuple[Column, ...]
@@ -94,6 +97,7 @@ class Description(NamedTuple):
     size_bytes: int
     is_repeatable: bool = True
     decisions: tuple[str, ...] = ()
+    takes_filter: bool = True
 
 
 class ServerError(Exception):
@@ -169,6 +173,9 @@ class Database(abc.ABC):
       sessions: most connections that read at once; 1 if they cannot share a snapshot.
       cuts: types of a partition's column, whose range can be cut; empty: any, which is not cut.
       has_order: whether ``partition`` can order the rows.
+      compared: types whose comparisons with constants have the result of DuckDB's; texts, equality
+        alone.
+      timestamps: constants without and with a zone, as SQL.
     """
 
     name: str
@@ -178,6 +185,8 @@ class Database(abc.ABC):
     sessions = 1
     cuts: tuple[str, ...] = ()
     has_order = True
+    compared: tuple[str, ...] = ()
+    timestamps = ("TIMESTAMP '{}'", "TIMESTAMP WITH TIME ZONE '{}+00'")
 
     @abc.abstractmethod
     def connect(self, url: str) -> Session:
@@ -198,6 +207,10 @@ class Database(abc.ABC):
             return f"({request.query.strip().rstrip(';')}\n) AS q"
         parts = (request.table or "").split(".")
         return f"{'.'.join(map(self.quoted, parts))} AS q"
+
+    def compared_column(self, column: Column) -> str:
+        """Returns a column as it is called in a condition."""
+        return f"q.{self.quoted(column.name)}"
 
     def order_of(self, request: Request) -> str:
         """Returns the ORDER BY of a request, or ""."""
@@ -244,7 +257,8 @@ class Database(abc.ABC):
 
     def count(self, session: Session, request: Request) -> int:
         """Returns the server's number of rows, without ``limit``."""
-        (count,) = session.value(f"SELECT count(*) AS n FROM {self.rows_of(request)}")
+        rows = f"{self.rows_of(request)}{where_of(request.where)}"
+        (count,) = session.value(f"SELECT count(*) AS n FROM {rows}")
         return int(count)
 
     def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
@@ -285,11 +299,16 @@ def select_of(
     limit = "" if request.limit is None else f" LIMIT {request.limit}"
     if request.offset:
         limit = f"{limit or f' LIMIT {_ALL}'} OFFSET {request.offset}"
-    condition = f" WHERE {where}" if where else ""
     return (
-        f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}{condition}"
-        f"{database.order_of(request)}{limit}"
+        f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}"
+        f"{where_of(request.where, where)}{database.order_of(request)}{limit}"
     )
+
+
+def where_of(*conditions: str) -> str:
+    """Returns the WHERE of conditions; "": there are none."""
+    given = [condition for condition in conditions if condition]
+    return f" WHERE {' AND '.join(given)}" if given else ""
 
 
 def choose_columns(

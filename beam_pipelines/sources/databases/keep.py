@@ -91,6 +91,18 @@ def _limited(plan: SourcePlan, limit: int | None) -> Table:
     return dataclasses.replace(table, request=dataclasses.replace(table.request, limit=limit))
 
 
+class _Counts(NamedTuple):
+    """A server's counts of rows.
+
+    Attributes:
+      rows: that are read.
+      left_out: by the condition of the request.
+    """
+
+    rows: int
+    left_out: int
+
+
 def _kept_plan(
     plan: SourcePlan, table: Table, kept: Sequence[KeptFile], snapshot: Snapshot
 ) -> SourcePlan:
@@ -101,6 +113,11 @@ def _kept_plan(
     """
     rows = sum(file.rows for file in kept)
     size_bytes = sum(file.size_bytes for file in kept)
+    if not rows and table.request.where:
+        raise DataError(
+            f"{table.request.name}: found no row for which {table.request.where}, expected some. "
+            "Check 'filter'."
+        )
     if not rows:
         raise DataError(
             f"{table.request.name}: found no rows, expected data. Check 'table' or 'query' of "
@@ -116,6 +133,7 @@ def _kept_plan(
         reader=dataclasses.replace(table, range_rows=range_rows, kept=tuple(kept)),
         decisions=table.decisions,
         snapshot=snapshot,
+        left_out=0 if snapshot.rows is None else snapshot.rows - rows,
     )
 
 
@@ -161,13 +179,14 @@ class _Reading:
                 for file in some
                 if part.source == name
             ]
-            _check_count(table.request, sum(file.rows for file in own), counts[name])
-            result[name] = own, Snapshot(self._snapshot, counts[name])
+            counted = counts[name]
+            _check_count(table.request, sum(file.rows for file in own), counted and counted.rows)
+            result[name] = own, Snapshot(self._snapshot, counted and sum(counted))
         return result
 
     def _in_parallel(
         self, first: Session, parts: Sequence[_Part]
-    ) -> tuple[list[list[KeptFile]], dict[str, int | None]]:
+    ) -> tuple[list[list[KeptFile]], dict[str, _Counts | None]]:
         """Reads parts by several connections, while the first one counts."""
         threads = max(1, min(self._database.sessions, len(parts)))
         with ThreadPoolExecutor(threads, "table") as pool:
@@ -196,14 +215,19 @@ class _Reading:
         )
         return [_Part(name, place, where) for place, where in enumerate(parts)]
 
-    def _counts(self, session: Session) -> dict[str, int | None]:
-        """Returns source -> the server's count, if it repeats the rows."""
-        counts: dict[str, int | None] = {}
+    def _counts(self, session: Session) -> dict[str, _Counts | None]:
+        """Returns source -> the server's counts, if it repeats the rows."""
+        counts: dict[str, _Counts | None] = {}
         for name, table in self._tables.items():
             counts[name] = None
             if table.is_repeatable:
-                count, limit = self._database.count(session, table.request), table.request.limit
-                counts[name] = count if limit is None else min(count, limit)
+                request, left_out = table.request, 0
+                count = self._database.count(session, request)
+                if request.where:
+                    whole = dataclasses.replace(request, where="")
+                    left_out = self._database.count(session, whole) - count
+                count = count if request.limit is None else min(count, request.limit)
+                counts[name] = _Counts(count, left_out)
         return counts
 
     def _keep(self, part: _Part) -> list[KeptFile]:

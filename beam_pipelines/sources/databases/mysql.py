@@ -58,12 +58,17 @@ _VOLATILE = re.compile(
 )
 
 
+_COMPARED = ("varchar", "text", "date", "datetime", "timestamp")
+
+
 class Mysql(Database):
     """MySQL 5.7 and later."""
 
     name = "MySQL"
     format = "mysql"
     schemes = ("mysql",)
+    compared = ("tinyint", "smallint", "mediumint", "int", "bigint", "double", *_COMPARED)
+    timestamps = ("TIMESTAMP '{}'", "TIMESTAMP '{}'")
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""
@@ -123,12 +128,14 @@ class _Session(Session):
         )
         count, text = self._explained(f"SELECT * FROM {rows}")
         text, named = self._with_views(request, f"{text} {request.query or ''}")
+        without_snapshots = tuple(self._without_snapshots(named))
         return Description(
             columns,
             count,
             count * 12 * len(columns),
             self._is_repeatable(text),
-            tuple(self._without_snapshots(named)),
+            without_snapshots,
+            not without_snapshots,
         )
 
     def tables(self) -> list[str]:

@@ -66,7 +66,7 @@ class Table(Format):
       range_rows: rows of each range but the last.
       size_bytes: estimate of the server.
       partition: column that orders the rows, or ``None``.
-      is_repeatable: as in ``Description``.
+      is_repeatable, takes_filter: as in ``Description``.
       decisions: what the dataset tells of columns and query.
       kept: files with the rows, in order; empty: they are on the server.
     """
@@ -77,6 +77,7 @@ class Table(Format):
     size_bytes: int
     partition: Column | None
     is_repeatable: bool
+    takes_filter: bool
     decisions: tuple[str, ...] = ()
     kept: tuple[KeptFile, ...] = ()
 
