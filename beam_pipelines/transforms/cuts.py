@@ -164,7 +164,7 @@ def send_keys(
     parts = (((hashes >> _HALF) * np.uint64(partitions)) >> _HALF).astype(np.int64)
     order = np.argsort(parts, kind="stable")
     ends = np.cumsum(np.bincount(parts, minlength=partitions))
-    cut = np.split(sent[order], ends[:-1])
+    cut = np.split(np.take(sent, order), ends[:-1])
     return Message(address, {part: own.tobytes() for part, own in enumerate(cut) if len(own)})
 
 
@@ -192,7 +192,7 @@ def sort_keys(received: Received, folder: str, key: str) -> SortedKeys:
     if len(classes) > MOST_CLASSES:
         raise DataError(f"{key}: found more than {MOST_CLASSES:,} classes, expected fewer.")
     path = files.join(folder, str(received.partition))
-    files.write_bytes(path, keys[order].tobytes())
+    files.write_bytes(path, np.take(keys, order).tobytes())
     counted = zip(classes.tolist(), rows.tolist(), strict=True)
     return SortedKeys(received.partition, path, tuple(counted))
 

@@ -23,6 +23,8 @@ from beam_pipelines.transforms.exchange import Exchange, Message, Received
 _SEEDS = (0x657175616C30, 0x657175616C31)  # "equal0", "equal1"
 # A hash, its row in the chunk and the number of its split, as they cross.
 _SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4"), ("split", "u1")])
+# Bits that sort hashes. Different hashes with the same bits are rare, and sorted again.
+_SORTED_BITS = np.uint64((1 << 48) - 1)
 # Bytes of a hash in a column.
 _WIDTH = 16
 HASH = "\0equal"
@@ -91,10 +93,11 @@ def send_hashes(
         sent["high"], sent["low"] = pairs[rows, 0], pairs[rows, 1]
         sent["row"] = rows if places is None else places[rows]
         sent["split"] = 0 if splits is None else splits[rows]
-        parts = (sent["high"] % np.uint64(partitions)).astype(np.int64)
+        # Numpy sorts small integers by radix, and np.take copies whole records.
+        parts = (sent["high"] % np.uint64(partitions)).astype(np.min_scalar_type(partitions))
         order = np.argsort(parts, kind="stable")
         ends = np.cumsum(np.bincount(parts, minlength=partitions))
-        for part, own in enumerate(np.split(sent[order], ends[:-1])):
+        for part, own in enumerate(np.split(np.take(sent, order), ends[:-1])):
             if len(own):
                 payloads[number * partitions + part] = own.tobytes()
     return Message((chunk.range_number, chunk.part), payloads)
@@ -181,18 +184,33 @@ def _repeats(sent: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray
     Returns:
       The first row of each hash, and the row that repeats it.
     """
-    order = np.argsort(sent["high"], kind="stable")
-    high, low = sent["high"][order], sent["low"][order]
-    same_high = high[1:] == high[:-1]
-    if np.any(same_high & (low[1:] != low[:-1])):
+    order = _order_of_bits(np.ascontiguousarray(sent["high"]))
+    ordered = np.take(sent, order)
+    high, low = ordered["high"], ordered["low"]
+    same_bits = (high[1:] ^ high[:-1]) & _SORTED_BITS == 0
+    is_equal = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    if np.any(same_bits & ~is_equal):
         order = np.lexsort((sent["low"], sent["high"]))
-        high, low = sent["high"][order], sent["low"][order]
-        same_high = high[1:] == high[:-1]
-    repeats = np.flatnonzero(same_high & (low[1:] == low[:-1])) + 1
+        ordered = np.take(sent, order)
+        high, low = ordered["high"], ordered["low"]
+        is_equal = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    repeats = np.flatnonzero(is_equal) + 1
     is_first = np.ones(len(order), bool)
     is_first[repeats] = False
     starts = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
     return order[starts[repeats]], order[repeats]
+
+
+def _order_of_bits(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Returns the stable order of hashes by ``_SORTED_BITS``, int64[n].
+
+    Numpy sorts 16 bits by radix: three times that take a third of the time of a merge sort.
+    """
+    order = np.argsort(hashes.astype(np.uint16), kind="stable")
+    for shift in (16, 32):
+        bits = (hashes >> np.uint64(shift)).astype(np.uint16)
+        order = np.take(order, np.argsort(np.take(bits, order), kind="stable"))
+    return order
 
 
 def merge_found(found: Iterable[Found], count: int) -> tuple[Repeats, ...]:

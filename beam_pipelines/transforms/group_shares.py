@@ -65,7 +65,7 @@ def send_groups(
     parts = (counts["group"] % np.uint64(partitions)).astype(np.int64)
     order = np.argsort(parts, kind="stable")
     ends = np.cumsum(np.bincount(parts, minlength=partitions))
-    cut = np.split(counts[order], ends[:-1])
+    cut = np.split(np.take(counts, order), ends[:-1])
     return Message(address, {part: own.tobytes() for part, own in enumerate(cut) if len(own)})
 
 

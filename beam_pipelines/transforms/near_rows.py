@@ -133,7 +133,8 @@ def _by_number(rows: Array, numbers: Array, count: int) -> Iterator[tuple[int, A
     small = numbers.astype(np.uint16) if count <= 1 << 16 else numbers
     order = np.argsort(small, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=count))
-    for number, own in enumerate(np.split(rows[order], ends[:-1])):
+    # np.take copies whole records, indexing copies field by field.
+    for number, own in enumerate(np.split(np.take(rows, order, axis=0), ends[:-1])):
         if len(own):
             yield number, own
 

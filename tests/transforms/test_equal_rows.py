@@ -79,11 +79,11 @@ def test_numbers_are_equal_as_in_sql() -> None:
     assert [(first.row, row.row) for first, row in repeats.pairs] == [(0, 2), (1, 3)]
 
 
-def test_one_half_of_the_hash_does_not_decide() -> None:
-    """Rows are equal by all 128 bits."""
-    sent = np.array(
-        [(1, 2, 0, 0), (1, 3, 1, 0), (1, 2, 2, 0), (1, 3, 3, 0), (2, 2, 4, 0)], equal_rows._SENT
-    )
+@pytest.mark.parametrize("other", [(1, 3), (1 | 1 << 48, 2), (1 | 1 << 63, 3)])
+def test_a_part_of_the_hash_does_not_decide(other: tuple[int, int]) -> None:
+    """Rows are equal by all 128 bits, also beyond those that sort them."""
+    rows = [(1, 2), other, (1, 2), other, (2, 2)]
+    sent = np.array([(*row, number, 0) for number, row in enumerate(rows)], equal_rows._SENT)
     received = Received(0, (sent.tobytes(),), ((0, 0),))
     found = find_repeats(received, 1).repeats
     assert [(first.row, row.row) for first, row in found.pairs] == [(0, 2), (1, 3)]
