@@ -347,3 +347,14 @@ def test_a_filter_that_takes_nothing(tmp_path: pathlib.Path) -> None:
     recipe.write_text("name: a\nsources: {rows: shop.duckdb}\nfilter: id > 1000\n")
     with pytest.raises(DataError, match=r'no row for which q\."id" > 1000, expected some'):
         bp.convert(str(recipe), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("condition", ["x < 5", "x = 1", "x IN (1, 2)"])
+def test_a_filter_hides_no_value_of_another_type(condition: str, tmp_path: pathlib.Path) -> None:
+    """SQLite compares a text with a number, and finds it larger."""
+    values = ", ".join(["(1)"] * 20_000)
+    sqlite_file(tmp_path, f"CREATE TABLE rows (x); INSERT INTO rows VALUES {values}, ('abc');")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"name: a\nsources: {{rows: shop.sqlite}}\nfilter: {condition}\n")
+    with pytest.raises(DataError, match="column 'x': found a value of another type"):
+        bp.convert(str(recipe), str(tmp_path / "out"))

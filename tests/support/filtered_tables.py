@@ -18,33 +18,34 @@ FLOATS = (None, 0.0, 0.1, 0.3, -2.5, 1e30, 5.0)
 TEXTS = (None, "", "a", "A", "a ", "é", "it''s")
 DAYS = (None, "2024-02-28", "2024-02-29", "1999-12-31")
 TIMES = (None, "2024-02-29 00:00:00", "2024-02-29 12:30:00.5", "2024-02-29 12:30:00")
-# Each with the parts that a server gets.
-FILTERS = {
-    "i >= 1": 1,
-    "i > 0 AND i <= 5": 2,
-    "5 > i": 1,
-    "i IN (0, -1, 9223372036854775807)": 1,
-    "i BETWEEN -1 AND 1 AND x IS NOT NULL": 3,
-    "x > 0.1": 1,
-    "x >= 0.3 AND (t = 'a' OR i > 1)": 1,
-    "x IN (0, 0.1)": 1,
-    "t = 'a'": 1,
-    "t IN ('a', 'é', '')": 1,
-    "t IS NOT NULL AND t <> 'a'": 1,
-    "day >= '2024-02-29'": 1,
-    "day BETWEEN DATE '2000-01-01' AND DATE '2024-02-28'": 2,
-    "ts > TIMESTAMP '2024-02-29 12:30:00'": 1,
-    "ts = '2024-02-29 12:30:00.500'": 1,
-    "ts <= DATE '2024-02-29' AND t IS NOT NULL": 2,
-    # A server gets no part of these.
-    "t > 'a'": 0,
-    "NOT (i > 1)": 0,
-    "i > 1 OR x > 1": 0,
-    "i + 1 > 1": 0,
-    "t = 'it''s'": 0,
-    "x > 0.12345678901234567": 0,
-    "i IS NULL": 0,
-}
+# Filters with parts that a server gets, and others.
+SENT = (
+    "i >= 1",
+    "i > 0 AND i <= 5",
+    "5 > i",
+    "i IN (0, -1, 9223372036854775807)",
+    "i BETWEEN -1 AND 1 AND x IS NOT NULL",
+    "x > 0.1",
+    "x >= 0.3 AND (t = 'a' OR i > 1)",
+    "x IN (0, 0.1)",
+    "t = 'a'",
+    "t IN ('a', 'é', '')",
+    "t IS NOT NULL AND t <> 'a'",
+    "day >= '2024-02-29'",
+    "day BETWEEN DATE '2000-01-01' AND DATE '2024-02-28'",
+    "ts > TIMESTAMP '2024-02-29 12:30:00'",
+    "ts = '2024-02-29 12:30:00.500'",
+    "ts <= DATE '2024-02-29' AND t IS NOT NULL",
+)
+NOT_SENT = (
+    "t > 'a'",
+    "NOT (i > 1)",
+    "i > 1 OR x > 1",
+    "i + 1 > 1",
+    "t = 'it''s'",
+    "x > 0.12345678901234567",
+    "i IS NULL",
+)
 
 
 def table_rows() -> list[str]:
@@ -69,14 +70,13 @@ def check_filters(plan: SourcePlan, folder: pathlib.Path, texts: bool = False) -
       texts: whether days and times are texts, which have no order there.
     """
     whole = _rows(plan, folder / "whole")
-    for number, (condition, parts) in enumerate(FILTERS.items()):
+    for number, condition in enumerate((*SENT, *NOT_SENT)):
         if texts and ("day" in condition or "ts " in condition):
             continue
         expression = parse_expression("filter", condition, whole.schema.names)
         pushed = with_condition(plan, expression, {})
         kept = keep_tables({"rows": pushed}, {}, str(folder / str(number)))["rows"]
-        where = " ".join(pushed.decisions).partition(" WHERE ")[2]
-        assert len(where.split(" AND ")) * bool(where) == parts, (condition, where)
+        assert (" WHERE " in " ".join(pushed.decisions)) == (condition in SENT), condition
         left = read.read_table(kept, reject=False)[0].combine_chunks().to_batches()[0]
         expected = whole.filter(evaluate(whole, expression))
         found = left.filter(evaluate(left, expression))
@@ -84,7 +84,7 @@ def check_filters(plan: SourcePlan, folder: pathlib.Path, texts: bool = False) -
         assert str(found.to_pydict()) == str(expected.to_pydict()), condition
         assert expected.num_rows, condition
         assert kept.left_out == whole.num_rows - left.num_rows, condition
-        assert (kept.left_out > 0) == (parts > 0), condition
+        assert (kept.left_out > 0) == (condition in SENT), condition
 
 
 def _rows(plan: SourcePlan, folder: pathlib.Path) -> pa.RecordBatch:

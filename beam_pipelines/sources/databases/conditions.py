@@ -59,14 +59,15 @@ def _where(
 
 
 def _sql_of(database: Database, column: Column, comparison: Comparison) -> str:
-    """Returns a comparison in a database's SQL."""
-    values = [_literal(database, column, value) for value in comparison.values]
-    right = (
-        f" ({', '.join(values)})"
-        if comparison.operator == "IN"
-        else "".join(f" {value}" for value in values)
-    )
-    return f"{database.compared_column(column)} {comparison.operator}{right}"
+    """Returns a comparison in a database's SQL.
+
+    It keeps values that cannot be read, and may have no order: they are errors.
+    """
+    values = ", ".join(_literal(database, column, value) for value in comparison.values)
+    values = f"({values})" if comparison.operator == "IN" else values
+    name = database.compared_column(column)
+    sql = f"{name} {comparison.operator} {values}".rstrip()
+    return f"({sql} OR {column.guard})" if column.guard and column.expression != name else sql
 
 
 def _literal(database: Database, column: Column, value: Constant) -> str:
