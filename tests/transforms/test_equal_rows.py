@@ -81,7 +81,7 @@ def test_numbers_are_equal_as_in_sql() -> None:
 
 @pytest.mark.parametrize("other", [(1, 3), (1 | 1 << 48, 2), (1 | 1 << 63, 3)])
 def test_a_part_of_the_hash_does_not_decide(other: tuple[int, int]) -> None:
-    """Rows are equal by all 128 bits, also beyond those that sort them."""
+    """Rows are equal by all 128 bits, also the unsorted ones."""
     rows = [(1, 2), other, (1, 2), other, (2, 2)]
     sent = np.array([(*row, number, 0) for number, row in enumerate(rows)], equal_rows._SENT)
     received = Received(0, (sent.tobytes(),), ((0, 0),))
