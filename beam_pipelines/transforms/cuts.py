@@ -19,7 +19,7 @@ import numpy.typing as npt
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.classes import MOST_CLASSES
-from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.exchange import Message, Received, by_number
 
 # A row's key as it crosses, and as it is stored in the order of classes and keys.
 _SENT = np.dtype([("class", "<u8"), ("hash", "<u8"), ("row", "<u4")])
@@ -162,10 +162,8 @@ def send_keys(
     if partitions == 1:
         return Message(address, {0: sent.tobytes()} if len(sent) else {})
     parts = (((hashes >> _HALF) * np.uint64(partitions)) >> _HALF).astype(np.int64)
-    order = np.argsort(parts, kind="stable")
-    ends = np.cumsum(np.bincount(parts, minlength=partitions))
-    cut = np.split(np.take(sent, order), ends[:-1])
-    return Message(address, {part: own.tobytes() for part, own in enumerate(cut) if len(own)})
+    cut = by_number(sent, parts, partitions)
+    return Message(address, {part: own.tobytes() for part, own in cut})
 
 
 def sort_keys(received: Received, folder: str, key: str) -> SortedKeys:

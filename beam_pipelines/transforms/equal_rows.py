@@ -18,7 +18,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.expectations import MOST_PLACES, Place, Repeats
 from beam_pipelines.core import hashing
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.transforms.exchange import Exchange, Message, Received
+from beam_pipelines.transforms.exchange import Exchange, Message, Received, by_number
 
 _SEEDS = (0x657175616C30, 0x657175616C31)  # "equal0", "equal1"
 # A hash, its row in the chunk and the number of its split, as they cross.
@@ -93,13 +93,9 @@ def send_hashes(
         sent["high"], sent["low"] = pairs[rows, 0], pairs[rows, 1]
         sent["row"] = rows if places is None else places[rows]
         sent["split"] = 0 if splits is None else splits[rows]
-        # Numpy sorts small integers by radix, and np.take copies whole records.
-        parts = (sent["high"] % np.uint64(partitions)).astype(np.min_scalar_type(partitions))
-        order = np.argsort(parts, kind="stable")
-        ends = np.cumsum(np.bincount(parts, minlength=partitions))
-        for part, own in enumerate(np.split(np.take(sent, order), ends[:-1])):
-            if len(own):
-                payloads[number * partitions + part] = own.tobytes()
+        parts = (sent["high"] % np.uint64(partitions)).astype(np.int64)
+        for part, own in by_number(sent, parts, partitions):
+            payloads[number * partitions + part] = own.tobytes()
     return Message((chunk.range_number, chunk.part), payloads)
 
 
@@ -185,20 +181,29 @@ def _repeats(sent: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray
       The first row of each hash, and the row that repeats it.
     """
     order = _order_of_bits(np.ascontiguousarray(sent["high"]))
-    ordered = np.take(sent, order)
-    high, low = ordered["high"], ordered["low"]
-    same_bits = (high[1:] ^ high[:-1]) & _SORTED_BITS == 0
-    is_equal = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    is_equal, same_bits = _neighbours(sent, order)
     if np.any(same_bits & ~is_equal):
         order = np.lexsort((sent["low"], sent["high"]))
-        ordered = np.take(sent, order)
-        high, low = ordered["high"], ordered["low"]
-        is_equal = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+        is_equal, _ = _neighbours(sent, order)
     repeats = np.flatnonzero(is_equal) + 1
     is_first = np.ones(len(order), bool)
     is_first[repeats] = False
     starts = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
     return order[starts[repeats]], order[repeats]
+
+
+def _neighbours(
+    sent: npt.NDArray[Any], order: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Compares each hash with the one before it in an order.
+
+    Returns:
+      Whether they are equal, and whether their ``_SORTED_BITS`` are; bool[n - 1] each.
+    """
+    ordered = np.take(sent, order)
+    high, low = ordered["high"], ordered["low"]
+    is_equal = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    return is_equal, (high[1:] ^ high[:-1]) & _SORTED_BITS == 0
 
 
 def _order_of_bits(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

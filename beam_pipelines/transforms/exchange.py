@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
@@ -64,6 +66,26 @@ class Received(NamedTuple):
         """Yields the payloads in order, one in memory at a time."""
         for content in self.contents:
             yield load_payload(content)
+
+
+def by_number(
+    records: npt.NDArray[Any], numbers: npt.NDArray[np.int64], count: int
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yields the records of each number that has some, in order.
+
+    Args:
+      records: of a structured dtype, one for each number.
+      numbers: from 0, such as partitions.
+      count: of the numbers that there may be.
+    """
+    # NumPy sorts 16-bit numbers in linear time.
+    small = numbers.astype(np.uint16) if count <= 1 << 16 else numbers
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=count))
+    # Indexing copies records field by field, np.take whole ones.
+    for number, own in enumerate(np.split(np.take(records, order), ends[:-1])):
+        if len(own):
+            yield number, own
 
 
 def store_message(folder: str, message: Message) -> dict[Any, Address]:

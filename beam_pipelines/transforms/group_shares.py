@@ -22,7 +22,7 @@ import numpy.typing as npt
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.cuts import pack_arrays, unpack_arrays
-from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.exchange import Message, Received, by_number
 
 # Rows of one class in one group.
 _COUNT = np.dtype([("group", "<u8"), ("class", "<u8"), ("rows", "<u4")])
@@ -63,10 +63,8 @@ def send_groups(
     """Sends the counts of groups and classes to the groups' partitions."""
     counts = _sum_counts(groups, classes, np.ones(len(groups), np.uint32))
     parts = (counts["group"] % np.uint64(partitions)).astype(np.int64)
-    order = np.argsort(parts, kind="stable")
-    ends = np.cumsum(np.bincount(parts, minlength=partitions))
-    cut = np.split(np.take(counts, order), ends[:-1])
-    return Message(address, {part: own.tobytes() for part, own in enumerate(cut) if len(own)})
+    cut = by_number(counts, parts, partitions)
+    return Message(address, {part: own.tobytes() for part, own in cut})
 
 
 def _sum_counts(

@@ -29,7 +29,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.transforms import near_hashes
 from beam_pipelines.transforms.equal_rows import PLACE
-from beam_pipelines.transforms.exchange import Message, Received, load_payload
+from beam_pipelines.transforms.exchange import Message, Received, by_number, load_payload
 
 # Columns of the values of ``duplicates`` and of ``leaks``; no column of a source is called so.
 NEAR_ROWS, NEAR_LEAKS = "\0near_rows", "\0near_leaks"
@@ -96,7 +96,7 @@ def send_bands(
     sent = table.ravel()
     # The rows stay in order in each partition.
     parts = (sent["band"] % np.uint64(rule.partitions)).astype(np.int64)
-    payloads = {part: own.tobytes() for part, own in _by_number(sent, parts, rule.partitions)}
+    payloads = {part: own.tobytes() for part, own in by_number(sent, parts, rule.partitions)}
     return Message((chunk.range_number, chunk.part), payloads)
 
 
@@ -127,18 +127,6 @@ def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
     return np.arange(chunk.batch.num_rows)
 
 
-def _by_number(rows: Array, numbers: Array, count: int) -> Iterator[tuple[int, Array]]:
-    """Yields the rows of each number that has some, in order."""
-    # NumPy sorts 16-bit numbers in linear time.
-    small = numbers.astype(np.uint16) if count <= 1 << 16 else numbers
-    order = np.argsort(small, kind="stable")
-    ends = np.cumsum(np.bincount(numbers, minlength=count))
-    # np.take copies whole records, indexing copies field by field.
-    for number, own in enumerate(np.split(np.take(rows, order, axis=0), ends[:-1])):
-        if len(own):
-            yield number, own
-
-
 def find_candidates(
     received: Received, has_splits: bool, most_differing: int | None = None
 ) -> Iterator[Message]:
@@ -167,11 +155,11 @@ def find_candidates(
     ranges = orders[laters, 0]
     count = int(orders[:, 0].max()) + 1
     order = (PAIRS, received.partition, 0)
-    yield Message(order, {n: own.tobytes() for n, own in _by_number(found, ranges, count)})
+    yield Message(order, {n: own.tobytes() for n, own in by_number(found, ranges, count)})
     asked = np.unique(np.stack([found["range"], ranges, found["part"], found["row"]]), axis=1)
     requests = np.empty(asked.shape[1], _REQUEST)
     requests["to"], requests["part"], requests["row"] = asked[1:]
-    of = _by_number(requests, asked[0].astype(np.int64), count)
+    of = by_number(requests, asked[0].astype(np.int64), count)
     yield Message((REQUESTS, received.partition, 0), {n: own.tobytes() for n, own in of})
 
 
@@ -298,7 +286,7 @@ def answer_requests(received: Received) -> Iterator[Message]:
             continue
         batch, payloads = _read(payload), {}
         numbers = batch.column("row").to_numpy()
-        for to, some in _by_number(own, own["to"].astype(np.int64), int(own["to"].max()) + 1):
+        for to, some in by_number(own, own["to"].astype(np.int64), int(own["to"].max()) + 1):
             rows = np.searchsorted(numbers, some["row"])
             payloads[to] = _written(take_rows(batch, rows))
         yield Message((VALUES, received.partition, order[2]), payloads)
