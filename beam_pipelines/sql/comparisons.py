@@ -26,7 +26,7 @@ _OPERATORS = {
     "COMPARE_GREATERTHANOREQUALTO": (">=", "<="),
 }
 # Of texts, order is a matter of the server's collation.
-_TEXT_OPERATORS = ("=", "IN")
+_TEXT_OPERATORS = ("=", "IN", "IS NOT NULL")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?)?")
 _DECIMAL = re.compile(r"-?\d*\.?\d*")
@@ -70,12 +70,12 @@ def comparisons_of(condition: Expression, types: Mapping[str, pa.DataType]) -> l
             column = known.get(names[0].lower()) if len(names) == 1 else None
             if column is None or column not in types:
                 continue
+            if pa.types.is_string(types[column]) and operator not in _TEXT_OPERATORS:
+                continue
             values = [_constant(constant, types[column]) for constant in constants]
-            is_text = pa.types.is_string(types[column])
-            has_order = not is_text or operator in (*_TEXT_OPERATORS, "IS NOT NULL")
-            if has_order and None not in values:
-                known_values = tuple(value for value in values if value is not None)
-                found.append(Comparison(column, operator, known_values))
+            comparable = tuple(value for value in values if value is not None)
+            if len(comparable) == len(values):
+                found.append(Comparison(column, operator, comparable))
     return list(dict.fromkeys(found))
 
 

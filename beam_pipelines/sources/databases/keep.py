@@ -95,12 +95,17 @@ class _Counts(NamedTuple):
     """A server's counts of rows.
 
     Attributes:
-      rows: that are read.
-      left_out: by the condition of the request.
+      read: rows of the request.
+      left_out: rows that its condition leaves out.
     """
 
-    rows: int
+    read: int
     left_out: int
+
+    @property
+    def all(self) -> int:
+        """Rows of the request without its condition."""
+        return self.read + self.left_out
 
 
 def _kept_plan(
@@ -180,8 +185,8 @@ class _Reading:
                 if part.source == name
             ]
             counted = counts[name]
-            _check_count(table.request, sum(file.rows for file in own), counted and counted.rows)
-            result[name] = own, Snapshot(self._snapshot, counted and sum(counted))
+            _check_count(table.request, sum(file.rows for file in own), counted and counted.read)
+            result[name] = own, Snapshot(self._snapshot, counted and counted.all)
         return result
 
     def _in_parallel(
@@ -226,8 +231,8 @@ class _Reading:
                 if request.where:
                     whole = dataclasses.replace(request, where="")
                     left_out = self._database.count(session, whole) - count
-                count = count if request.limit is None else min(count, request.limit)
-                counts[name] = _Counts(count, left_out)
+                read = count if request.limit is None else min(count, request.limit)
+                counts[name] = _Counts(read, left_out)
         return counts
 
     def _keep(self, part: _Part) -> list[KeptFile]:

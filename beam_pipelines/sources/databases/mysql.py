@@ -58,16 +58,16 @@ _VOLATILE = re.compile(
 )
 
 
-_COMPARED = ("varchar", "text", "date", "datetime", "timestamp")
-
-
 class Mysql(Database):
     """MySQL 5.7 and later."""
 
     name = "MySQL"
     format = "mysql"
     schemes = ("mysql",)
-    compared = ("tinyint", "smallint", "mediumint", "int", "bigint", "double", *_COMPARED)
+    compared = (
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "double", "varchar", "text"),
+        *("date", "datetime", "timestamp"),
+    )
     timestamps = ("TIMESTAMP '{}'", "TIMESTAMP '{}'")
 
     def connect(self, url: str) -> Session:

@@ -45,9 +45,6 @@ _SETTINGS = (
 )
 
 
-_CALENDAR = ("date", "timestamp", "timestamptz")
-
-
 class Postgres(Database):
     """PostgreSQL 12 and later, and servers that speak its protocol."""
 
@@ -56,7 +53,10 @@ class Postgres(Database):
     schemes = ("postgresql", "postgres")
     sessions = 4
     cuts = tuple(_CUTS)
-    compared = ("int2", "int4", "int8", "float8", "text", "varchar", *_CALENDAR)
+    compared = (
+        *("int2", "int4", "int8", "float8", "text", "varchar"),
+        *("date", "timestamp", "timestamptz"),
+    )
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""
