@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 
 # Name of the column that has the number of the first bad value's column; null: a good row.
@@ -309,69 +309,6 @@ def where_of(*conditions: str) -> str:
     """Returns the WHERE of conditions; "": there are none."""
     given = [condition for condition in conditions if condition]
     return f" WHERE {' AND '.join(given)}" if given else ""
-
-
-def choose_columns(
-    database: Database, request: Request, described: Description
-) -> tuple[Column, ...]:
-    """Returns the columns to read, in order.
-
-    Raises:
-      RecipeProblems: a column does not exist or has a type that cannot be read.
-    """
-    known = {column.name: column for column in described.columns}
-    problems = []
-
-    def note(key: str, message: str) -> None:
-        problems.append(Problem(("sources", request.source, key), message))
-
-    wanted = request.columns or tuple(known)
-    for key, names in (
-        ("columns", wanted),
-        ("types", tuple(request.types)),
-        ("partition", (request.partition,) if request.partition else ()),
-    ):
-        for name in names:
-            if name not in known:
-                hint = nearest(name, known)
-                note(key, f"there is no column '{name}' in {request.name}.{hint}")
-    for name in dict.fromkeys(wanted):
-        column = known.get(name)
-        if column is not None and column.stored is None:
-            note(
-                "types",
-                f"column '{name}': found {column.kind}, which no column type equals. Read its text "
-                f"with 'types: {{{name}: text}}', make a number or a text of it in 'query', or "
-                "leave it out with 'columns'.",
-            )
-    for message in _wrong_partition(database, request, described, known):
-        note("partition", message)
-    if problems:
-        raise RecipeProblems(problems)
-    return tuple(known[name] for name in wanted)
-
-
-def _wrong_partition(
-    database: Database, request: Request, described: Description, known: Mapping[str, Column]
-) -> Iterator[str]:
-    """Yields what is wrong with the column of a partition."""
-    column = known.get(request.partition or "")
-    if column is not None and database.cuts and column.kind not in database.cuts:
-        yield (
-            f"column '{column.name}': found {column.kind}, expected {', '.join(database.cuts)}, "
-            "whose range can be cut. Name another column, or order the rows in 'query'."
-        )
-    if request.partition and not database.has_order:
-        yield (
-            f"found it with {database.name}, which has no order of rows, expected none. Order the "
-            "rows in 'query', if their order matters."
-        )
-    if request.partition and not described.is_repeatable:
-        yield (
-            "found it with a query that may give other rows each time, expected a query without "
-            "volatile functions or TABLESAMPLE. Leave 'partition' out: one connection then reads "
-            "the query once."
-        )
 
 
 def request_of(source: Source, url: str) -> Request:
