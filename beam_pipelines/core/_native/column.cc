@@ -12,25 +12,6 @@ constexpr int kMostLists = 2;  // the steps of a feature list, and their values
 // The target of absent buffers, so that no copy reads from nullptr.
 constexpr uint8_t kNoBytes = 0;
 
-Kind kind_of(const char* format, const std::string& name) {
-  const std::string text = format ? format : "";
-  if (text == "b") return Kind::kBool;
-  if (text == "c" || text == "C") return Kind::kInt8;
-  if (text == "s" || text == "S") return Kind::kInt16;
-  if (text == "i" || text == "I" || text == "tdD" || text == "tts" || text == "ttm") return Kind::kInt32;
-  if (text == "l") return Kind::kInt64;
-  if (text == "L" || text == "tdm" || text == "ttu" || text == "ttn") return Kind::kTime64;
-  if (text.rfind("ts", 0) == 0 || text.rfind("tD", 0) == 0) return Kind::kTime64;
-  if (text == "f") return Kind::kFloat;
-  if (text == "g") return Kind::kDouble;
-  if (text == "u" || text == "z") return Kind::kBytes;
-  if (text == "U" || text == "Z") return Kind::kLargeBytes;
-  if (text == "+l") return Kind::kList;
-  if (text == "+L") return Kind::kLargeList;
-  if (text.rfind("+w:", 0) == 0) return Kind::kFixedSizeList;
-  throw UnknownType(name);
-}
-
 IndexKind index_kind_of(const char* format, const std::string& name) {
   switch (format && format[0] && !format[1] ? format[0] : ' ') {
     case 'c': return IndexKind::kInt8;
@@ -125,6 +106,25 @@ Column read(const ArrowSchema& schema, const ArrowArray& array, const std::strin
 }
 
 }  // namespace
+
+Kind kind_of(const char* format, const std::string& name) {
+  const std::string text = format ? format : "";
+  if (text == "b") return Kind::kBool;
+  if (text == "c" || text == "C") return Kind::kInt8;
+  if (text == "s" || text == "S") return Kind::kInt16;
+  if (text == "i" || text == "I" || text == "tdD" || text == "tts" || text == "ttm") return Kind::kInt32;
+  if (text == "l") return Kind::kInt64;
+  if (text == "L" || text == "tdm" || text == "ttu" || text == "ttn") return Kind::kTime64;
+  if (text.rfind("ts", 0) == 0 || text.rfind("tD", 0) == 0) return Kind::kTime64;
+  if (text == "f") return Kind::kFloat;
+  if (text == "g") return Kind::kDouble;
+  if (text == "u" || text == "z") return Kind::kBytes;
+  if (text == "U" || text == "Z") return Kind::kLargeBytes;
+  if (text == "+l") return Kind::kList;
+  if (text == "+L") return Kind::kLargeList;
+  if (text.rfind("+w:", 0) == 0) return Kind::kFixedSizeList;
+  throw UnknownType(name);
+}
 
 Column read_column(const ArrowSchema& schema, const ArrowArray& array, const std::string& name, int64_t first, int64_t length) {
   return read(schema, array, name, first, length, 0);

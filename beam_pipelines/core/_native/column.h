@@ -104,6 +104,9 @@ struct Column {
   [[noreturn]] void bad_offsets(int64_t row, Range found) const;
 };
 
+// Returns the kind of a type without a dictionary, as the C data interface writes it. Throws UnknownType.
+Kind kind_of(const char* format, const std::string& name);
+
 // Reads an array that Arrow exported. Both structs have to outlive the column.
 // `name` is for errors; `first` is the offset of the struct around it.
 // Throws UnknownType, InvalidData.

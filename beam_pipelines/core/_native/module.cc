@@ -28,6 +28,7 @@
 #include "quotes.h"
 #include "resize.h"
 #include "shingles.h"
+#include "stripes.h"
 #include "take.h"
 #include "tfrecord.h"
 
@@ -589,6 +590,65 @@ PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
   return export_result(std::move(result));
 }
 
+PyObject* py_pack_stripes(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  long long rows_per_stripe;
+  Imported batch;
+  if (!PyArg_ParseTuple(arguments, "O!L", &PyTuple_Type, &pair, &rows_per_stripe) || !import_pair(pair, &batch)) return nullptr;
+  Packed packed;
+  const bool done = run([&] {
+    if (batch.array->null_count > 0) throw InvalidData("found an array with nulls, expected a record batch");
+    std::vector<Column> columns;
+    for (int64_t place = 0; place < batch.schema->n_children; ++place) {
+      columns.push_back(read_column(*batch.schema->children[place], *batch.array->children[place], batch.schema->children[place]->name,
+                                    batch.array->offset, batch.array->length));
+    }
+    packed = pack_stripes(columns, batch.array->length, rows_per_stripe);
+  });
+  if (!done) return nullptr;
+  PyObject* data = export_array("C", static_cast<int64_t>(packed.size), packed.data);
+  PyObject* ends = export_array("l", packed.count, packed.ends);
+  PyObject* both = data && ends ? PyTuple_Pack(2, data, ends) : nullptr;
+  Py_XDECREF(data);
+  Py_XDECREF(ends);
+  return both;
+}
+
+std::unique_ptr<Result> result_of(Unpacked array) {
+  auto result = std::make_unique<Result>(array.format.c_str(), array.length, std::exchange(array.buffers, {}), array.null_count);
+  result->name = array.name;
+  if (array.child) result->children.push_back(result_of(std::move(*array.child)));
+  return result;
+}
+
+PyObject* py_unpack_stripes(PyObject*, PyObject* arguments) {
+  PyObject *capsule, *list;
+  if (!PyArg_ParseTuple(arguments, "OO!", &capsule, &PyList_Type, &list)) return nullptr;
+  const auto* schema = static_cast<const ArrowSchema*>(PyCapsule_GetPointer(capsule, "arrow_schema"));
+  if (!schema) return nullptr;
+  std::vector<Piece> pieces;
+  int64_t rows = 0;
+  for (Py_ssize_t place = 0; place < PyList_Size(list); ++place) {
+    char* data;
+    Py_ssize_t size;
+    long long skip, count;
+    PyObject* bytes;
+    if (!PyArg_ParseTuple(PyList_GetItem(list, place), "O!LL", &PyBytes_Type, &bytes, &skip, &count) ||
+        PyBytes_AsStringAndSize(bytes, &data, &size) < 0) {
+      return nullptr;
+    }
+    pieces.push_back({reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), skip, count});
+    rows += count;
+  }
+  std::unique_ptr<Result> result;
+  const bool done = run([&] {
+    std::vector<Unpacked> columns = unpack_stripes(*schema, pieces);
+    result = std::make_unique<Result>("+s", rows, std::vector<Memory>(1));
+    for (Unpacked& column : columns) result->children.push_back(result_of(std::move(column)));
+  });
+  return done ? export_result(std::move(result)) : nullptr;
+}
+
 PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines.core._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
@@ -603,6 +663,8 @@ PyMethodDef methods[] = {
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
     {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(chunks, rows, features, lists, framed, is_closed) -> a batch, or None: see beam_pipelines.core._native."},
+    {"pack_stripes", py_pack_stripes, METH_VARARGS, "pack_stripes(batch, rows_per_stripe) -> bytes, ends: see beam_pipelines.core._native.stripes."},
+    {"unpack_stripes", py_unpack_stripes, METH_VARARGS, "unpack_stripes(schema, pieces) -> a batch: see beam_pipelines.core._native.stripes."},
     {"resize", py_resize, METH_VARARGS, "resize(pixels, height, width, channels, box, new_height, new_width) -> pixels: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"deflate", py_deflate, METH_VARARGS, "deflate(parts) -> an array: see beam_pipelines.core._native."},

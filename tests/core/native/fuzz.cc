@@ -21,6 +21,7 @@
 #include "../../../beam_pipelines/core/_native/hash.h"
 #include "../../../beam_pipelines/core/_native/inflate.h"
 #include "../../../beam_pipelines/core/_native/quotes.h"
+#include "../../../beam_pipelines/core/_native/stripes.h"
 #include "../../../beam_pipelines/core/_native/take.h"
 #include "../../../beam_pipelines/core/_native/tfrecord.h"
 
@@ -155,6 +156,43 @@ void take_rows(const Column& column, const native::Selection& rows) {
           "texts are those of the rows");
   }
   check(nulls == taken.null_count, "nulls are counted");
+}
+
+// Packs a column and unpacks some of its rows; then unpacks damaged stripes.
+void pack_and_unpack(const ArrowSchema& schema, Column column, int64_t rows, Decisions& decisions) {
+  std::vector<Column> columns;
+  columns.push_back(std::move(column));
+  const Column& packed_column = columns[0];
+  const int64_t rows_per_stripe = 1 + static_cast<int64_t>(decisions.next(5));
+  const native::Packed packed = native::pack_stripes(columns, rows, rows_per_stripe);
+  const std::unique_ptr<uint8_t[]> bytes(new uint8_t[packed.size]);
+  std::copy(packed.data.data, packed.data.data + packed.size, bytes.get());
+  native::give_back(packed.data);
+  native::give_back(packed.ends);
+  ArrowSchema* children[] = {const_cast<ArrowSchema*>(&schema)};
+  ArrowSchema batch{};
+  batch.format = "+s";
+  batch.n_children = 1;
+  batch.children = children;
+  const int64_t skip = static_cast<int64_t>(decisions.next(static_cast<uint64_t>(rows) + 1));
+  const native::Piece piece{bytes.get(), packed.size, skip, rows - skip};
+  const std::vector<native::Unpacked> found = native::unpack_stripes(batch, {piece, piece});
+  check(found[0].length == 2 * piece.count, "all rows are unpacked");
+  for (int64_t place = 0; place < found[0].length; ++place) {
+    const int64_t row = skip + place % piece.count;
+    const uint8_t* const validity = found[0].buffers[0].data;
+    check((!validity || (validity[place / 8] >> place % 8 & 1)) == packed_column.is_valid(row), "nulls are those of the rows");
+    if (packed_column.kind != native::Kind::kBytes || !packed_column.is_valid(row)) continue;
+    const native::Range range = packed_column.bytes_range(row);
+    const int32_t* offsets = reinterpret_cast<const int32_t*>(found[0].buffers[1].data) + place;
+    const uint8_t* texts = found[0].buffers[2].data;
+    check(std::equal(packed_column.data + range.begin, packed_column.data + range.end, texts + offsets[0], texts + offsets[1]),
+          "texts are those of the rows");
+  }
+  for (size_t change = packed.size ? 1 + decisions.next(3) : 0; change; --change) {
+    bytes[decisions.next(packed.size)] = static_cast<uint8_t>(decisions.next(256));
+  }
+  native::unpack_stripes(batch, {piece});
 }
 
 // Makes CSV text of pieces that mean something there, and of other bytes.
@@ -485,6 +523,7 @@ void run(Decisions decisions) {
       const native::Selection chosen{selected.data(), static_cast<int64_t>(selected.size())};
       native::check_rows(chosen, rows);
       take_rows(column, chosen);
+      pack_and_unpack(arrays.back()->schema, native::read_column(arrays.back()->schema, arrays.back()->array, name, unused, rows), rows, decisions);
       features.emplace_back(name, std::move(column), is_sequence && features.size() % 2);
       if (features.back().is_feature_list && !features.back().column.is_list()) features.back().is_feature_list = false;
     } catch (const native::UnknownType&) {
