@@ -39,7 +39,7 @@ from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
-from beam_pipelines.transforms.shuffle import pack_blocks, unpack_blocks
+from beam_pipelines.transforms.shuffle import pack_block, unpack_blocks
 
 ENCODE = "\n".join(
     [f"  I{number}: z_score" for number in range(1, 14)]
@@ -226,9 +226,7 @@ def block_secs(path: pathlib.Path, count: int = 500) -> float:
     best = math.inf
     for _ in range(5):
         start = time.process_time()
-        unpack_blocks(
-            pack_blocks({number: rows.slice(number, 1) for number in range(count)}, count)[:-1]
-        )
+        unpack_blocks([pack_block(rows.slice(number, 1)) for number in range(count)])
         best = min(best, time.process_time() - start)
     return best / count
 

@@ -299,7 +299,7 @@ def scatter(clicks: Clicks) -> Work:
 
 
 def stream_of(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:
-    """Returns rows as an Arrow stream, which ``shuffle.pack_blocks`` compresses as a whole."""
+    """Returns rows as an Arrow stream, which ``shuffle.pack_block`` compresses as a whole."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
         stream.write_batch(batch)

@@ -108,7 +108,8 @@ class Clicks:
         """The packed rows that each shard gets, as one block a chunk."""
         payloads = [message.payloads for message in self.scatter()]
         return [
-            [bytes(sent[shard][0]) for sent in payloads if shard in sent] for shard in range(SHARDS)
+            [bytes(sent[shard, 0][0]) for sent in payloads if (shard, 0) in sent]
+            for shard in range(SHARDS)
         ]
 
     @functools.cached_property
@@ -131,7 +132,7 @@ class Clicks:
             message
             for chunk, batch in addressed
             for message in shuffle.scatter(
-                self.shards, OUTPUT, "train", (chunk.range_number, chunk.part), batch
+                self.shards, OUTPUT, "train", (chunk.range_number, chunk.part), batch, 0
             )
         ]
 

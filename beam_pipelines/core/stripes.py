@@ -1,4 +1,4 @@
-"""Files of stripes: batches of which any consecutive rows can be read alone.
+"""Files of stripes: any consecutive rows of them can be read alone.
 
 A file has stripes, then its tail: where each stripe ends, the schema, and a description. Where the
 C++ kernels do not take the columns, or the file should be small, stripes are Arrow IPC streams.
@@ -60,7 +60,7 @@ class Tail(NamedTuple):
     source: str
 
     def span(self, first: int, rows: int) -> Span:
-        """Returns where rows are, from row ``first`` on; there is at least one."""
+        """Returns where one or more rows are, from row ``first`` on."""
         begin, end = first // self.rows_per_stripe, (first + rows - 1) // self.rows_per_stripe
         return Span(
             int(self.ends[begin - 1]) if begin else 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,27 @@ LONGEST_SHOWN = 201
 # Another stream of random numbers than that of samples and shuffles.
 _FOLD_SEED = 0x666F6C64  # "fold"
 
-Address = tuple[int, int]
+
+class ChunkRows(NamedTuple):
+    """Consecutive rows of a chunk of the first pass.
+
+    Attributes:
+      range_number, part: the chunk's address.
+      first: number of the first row in the chunk.
+      rows: how many they are.
+    """
+
+    range_number: int
+    part: int
+    first: int
+    rows: int
 
 
 def encode_batch(
-    plan: EncodePlan, batch: pa.RecordBatch, where: str, fitted_on: Address | None = None
+    plan: EncodePlan,
+    batch: pa.RecordBatch,
+    where: str,
+    fitted_on: Sequence[ChunkRows] | None = None,
 ) -> pa.RecordBatch:
     """Encodes the columns of a batch as features.
 
@@ -36,8 +53,8 @@ def encode_batch(
       plan: of encodings that are all fitted.
       batch: the selected columns.
       where: file of the batch; first part of an error's message.
-      fitted_on: (range number, part) of the chunk if the encodings were fitted on its rows, which
-        are then encoded out of fold.
+      fitted_on: where the rows come from if the encodings were fitted on them; they are then
+        encoded out of fold.
 
     Returns:
       A batch of ``plan.written``, in that order: int64, float32, string or binary, or lists of
@@ -134,7 +151,10 @@ def _try_convert(
 
 
 def run_chain(
-    chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None
+    chain: Chain,
+    arrays: tuple[pa.Array, ...],
+    where: str,
+    fitted_on: Sequence[ChunkRows] | None = None,
 ) -> pa.Array:
     """Applies the fitted steps of a chain; see ``encode_batch``."""
     for step in chain.steps:
@@ -143,26 +163,30 @@ def run_chain(
 
 
 def apply_step(
-    step: Step, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None
+    step: Step,
+    arrays: tuple[pa.Array, ...],
+    where: str,
+    fitted_on: Sequence[ChunkRows] | None = None,
 ) -> pa.Array:
     """Applies one fitted step to the arrays of n rows."""
     encoding = step.fitted
     if encoding.folds and fitted_on is not None:
-        return encoding.apply_out_of_fold(
-            arrays[0], row_folds(fitted_on, len(arrays[0]), encoding.folds)
-        )
+        return encoding.apply_out_of_fold(arrays[0], row_folds(fitted_on, encoding.folds))
     return apply_to(encoding.apply, arrays, where)
 
 
-def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
-    """Returns int64[rows]: the fold of each row of a chunk, from 0.
+def row_folds(chunk_rows: Sequence[ChunkRows], folds: int) -> npt.NDArray[np.int64]:
+    """Returns int64[rows]: the fold of each row, from 0.
 
     It is a hash of the row's identity, the same in every read.
     """
-    seed = mix_int(mix_int(address[0] * GOLDEN + address[1]) + _FOLD_SEED)
-    hashes = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
-    numbers: npt.NDArray[np.int64] = (hashes % np.uint64(folds)).astype(np.int64)
-    return numbers
+    hashes = [np.empty(0, np.uint64)]
+    for rows in chunk_rows:
+        seed = mix_int(mix_int(rows.range_number * GOLDEN + rows.part) + _FOLD_SEED)
+        numbers = np.arange(rows.first, rows.first + rows.rows, dtype=np.uint64)
+        hashes.append(mix(numbers * np.uint64(GOLDEN) + np.uint64(seed)))
+    found: npt.NDArray[np.int64] = (np.concatenate(hashes) % np.uint64(folds)).astype(np.int64)
+    return found
 
 
 def to_feature(array: pa.Array) -> pa.Array:

@@ -2,7 +2,7 @@
 
     first pass:  read ► join ► select ► group ► split ► spill, statistics, encodings, samples,
                  row counts ► result ► check
-    write:       load spilled chunks ► encode ► scatter ► exchange ► serialize, compress, write
+    write:       deal spilled chunks ► read their rows ► encode ► serialize, compress, write
                  ► commit
 
 The write waits for the result of the first pass (``pipeline/first_pass.py``) inside the job. So a
@@ -32,7 +32,7 @@ from beam_pipelines.pipeline.commit import (
     is_committed,
     write_description,
 )
-from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass, note_rows
+from beam_pipelines.pipeline.first_pass import FirstPass
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     build_graph,
@@ -58,6 +58,7 @@ from beam_pipelines.pipeline.resume import (
 )
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
+from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
@@ -66,12 +67,9 @@ from beam_pipelines.runners.options import check_options, is_engine
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.preprocessing_fn import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
-from beam_pipelines.transforms.shuffle import ScatterRows
-from beam_pipelines.transforms.spill import LoadChunks
-from beam_pipelines.transforms.write import ShardInfo, WriteShardFiles
+from beam_pipelines.transforms.write import ShardInfo
 
 
 @dataclasses.dataclass
@@ -90,7 +88,7 @@ class Conversion(beam.PTransform):
     started: float
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
-        plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
+        plan, folders, started = self.plan, self.folders, self.started
         result, spilled, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, folders.output)
@@ -120,26 +118,10 @@ class Conversion(beam.PTransform):
             *map(beam.pvalue.AsList, finished),
         )
 
-        exchange = folders.exchange_of("shards")
-        by_files = exchange is not None
+        note = functools.partial(_note_packed, ProgressLog(folders.progress))
         written = (
             spilled
-            | "LoadChunks" >> LoadChunks((planned,), folders.removes_spilled)
-            | "EncodeChunks" >> EncodeAndPreprocess(plan, folders, encoder)
-            | "NoteEncoded" >> beam.Map(note_rows, ProgressLog(folders.progress), "encoded")
-            | "ScatterRows"
-            >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
-            | "Exchange" >> Exchange(exchange)
-            | "WriteShards"
-            >> WriteShardFiles(
-                plan.shard_name,
-                recipe.output,
-                shard_plan,
-                temporary,
-                plan.encode.lists,
-                None if by_files else folders.scratch_of("parts"),
-                functools.partial(_note_packed, ProgressLog(folders.progress)),
-            )
+            | "WriteShards" >> WriteSpilled(plan, folders, encoder, planned, note)
             | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )

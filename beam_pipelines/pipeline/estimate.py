@@ -19,10 +19,10 @@ from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import Preview
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
+from beam_pipelines.transforms.deal import pack_rows
 from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
 from beam_pipelines.transforms.join.plan import plain_bytes
 from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
-from beam_pipelines.transforms.shuffle import pack_rows
 from beam_pipelines.transforms.size_sample import MOST_SAMPLED_BYTES, SAMPLE_BYTES
 
 GIB = 1024 * MIB
@@ -139,15 +139,11 @@ class Scale:
     def temporary_bytes(self) -> float:
         """Peak bytes of temporary files without shards, on one machine.
 
-        There, spilled chunks are removed as their rows are sent.
+        There, writers read spilled rows from the files in which they are.
         """
         sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
         # Samples are stored twice: before and after encoding.
-        return (
-            self.exchanged_bytes
-            + max(self.kept_bytes, self.shuffle_bytes)
-            + 2 * min(sampled, MOST_SAMPLED_BYTES)
-        )
+        return self.exchanged_bytes + self.kept_bytes + 2 * min(sampled, MOST_SAMPLED_BYTES)
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
@@ -194,7 +190,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         chunks=chunks,
         rows=rows,
         splits=splits,
-        kept_bytes=written * preview.kept_bytes,
+        kept_bytes=written * preview.spilled_bytes,
         shuffle_bytes=written * preview.packed_bytes + blocks * preview.block_bytes,
         exchanged_bytes=_exchanged(plan, rows * preview.kept_bytes),
         blocks=blocks,

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from beam_pipelines.core import stripes
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.ipc import batches_to_bytes
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.plan import Plan
@@ -24,7 +26,6 @@ from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.index import JoinIndex
 from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES
-from beam_pipelines.transforms.shuffle import pack_blocks
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
 
 _FILES = 8
@@ -42,7 +43,8 @@ class Preview:
       splits: split -> share of the written rows.
       columns: number of columns read of the base source.
       features: number of features written.
-      kept_bytes: of a row of columns as Arrow data, as spilled.
+      kept_bytes: of a row of columns as Arrow data.
+      spilled_bytes: of a row of columns in a file of stripes.
       packed_bytes: of a row of features on its way to its shard.
       block_bytes: of a block of one row, which is mostly overhead.
       framed_bytes, shard_bytes: of a record, before and after compression.
@@ -56,6 +58,7 @@ class Preview:
     columns: int
     features: int
     kept_bytes: float
+    spilled_bytes: float
     packed_bytes: float
     block_bytes: float
     framed_bytes: float
@@ -104,6 +107,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
         columns=len(plan.base.read_schema),
         features=len(encoded[0].batch.schema),
         kept_bytes=sum(chunk.batch.nbytes for chunk in split) / written,
+        spilled_bytes=sum(_spilled_bytes(chunk.batch) for chunk in split) / written,
         packed_bytes=sum(_packed_bytes(chunk.batch) for chunk in encoded) / sampled,
         block_bytes=float(_packed_bytes(encoded[0].batch.slice(0, 1))),
         framed_bytes=framed_bytes,
@@ -175,4 +179,8 @@ def fitted_on(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
 
 
 def _packed_bytes(batch: pa.RecordBatch) -> int:
-    return sum(map(len, pack_blocks({0: batch}, 1)))
+    return len(batches_to_bytes([batch]))
+
+
+def _spilled_bytes(batch: pa.RecordBatch) -> int:
+    return sum(map(len, stripes.pack(batch, "").buffers))

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import apache_beam as beam
 
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.transforms.encodings_store import load_fitted
+
+
+class LoadedEncodings:
+    """Encodings in a folder, which each worker loads once.
+
+    Args:
+      plan: of the encodings.
+      folder: of the fitted ones (``encodings_store``); empty: nothing is fitted.
+    """
+
+    def __init__(self, plan: EncodePlan, folder: str) -> None:
+        self._plan, self._folder = plan, folder
+        self._loaded: EncodePlan | None = None
+
+    def get(self) -> EncodePlan:
+        """Returns the plan with fitted encodings."""
+        if self._loaded is None:
+            self._loaded = load_fitted(self._plan, self._folder)
+        return self._loaded
 
 
 @dataclasses.dataclass
@@ -29,20 +47,11 @@ class EncodeChunks(beam.PTransform):
     fitted: str
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        return chunks | "Encode" >> beam.ParDo(_Encode(self.plan, self.fitted))
+        return chunks | "Encode" >> beam.Map(_encode_chunk, LoadedEncodings(self.plan, self.fitted))
 
 
-class _Encode(beam.DoFn):
-    """Encodes chunks; loads the fitted encodings with the first one."""
-
-    def __init__(self, plan: EncodePlan, fitted: str) -> None:
-        self._plan, self._folder = plan, fitted
-        self._loaded: EncodePlan | None = None
-
-    def process(self, chunk: Chunk) -> Iterator[Chunk]:
-        if self._loaded is None:
-            self._loaded = load_fitted(self._plan, self._folder)
-        fitted_on = (
-            (chunk.range_number, chunk.part) if chunk.split in self._loaded.fit.splits else None
-        )
-        yield chunk._replace(batch=encode_batch(self._loaded, chunk.batch, chunk.path, fitted_on))
+def _encode_chunk(chunk: Chunk, encodings: LoadedEncodings) -> Chunk:
+    plan = encodings.get()
+    rows = ChunkRows(chunk.range_number, chunk.part, 0, chunk.batch.num_rows)
+    fitted_on = (rows,) if chunk.split in plan.fit.splits else None
+    return chunk._replace(batch=encode_batch(plan, chunk.batch, chunk.path, fitted_on))

@@ -23,9 +23,9 @@ from beam_pipelines.core import slices
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
 
-# Addresses, of some hundred bytes each, that a sender collects.
+# Items, of some hundred bytes each, that a sender collects.
 _MOST_HELD = 50_000
-# Addresses in one element: at most 128 bytes each.
+# Items in one element.
 _MOST_IN_ELEMENT = slices.MAX_ELEMENT_BYTES // 128
 
 
@@ -224,39 +224,51 @@ class _SendSlices(beam.DoFn):
                 yield partition, [Sent(message.order, attempt, part)]
 
 
-class _Store(beam.DoFn):
-    """Stores payloads, and sends their addresses as ``(partition, [Sent])``.
+class CollectByPartition(beam.DoFn):
+    """Sends items as ``(partition, [item])``.
 
-    An element has the addresses of many messages: each element costs Beam's local runner several
+    The items of many elements are in one, because each element costs Beam's local runner several
     times 200 bytes.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def items_of(self, element: Any) -> Iterable[tuple[Any, Any]]:
+        """Returns (partition, item) pairs; an item has at most 128 bytes."""
+        raise NotImplementedError
 
     def start_bundle(self) -> None:
-        self._places: dict[Any, list[Sent]] = {}
+        self._items: dict[Any, list[Any]] = {}
         self._held = 0
 
-    def process(self, message: Message) -> Iterator[tuple[Any, list[Sent]]]:
-        for partition, address in store_message(self._folder, message).items():
-            attempt = address.path.rpartition("_")[2]
-            places = self._places.setdefault(partition, [])
-            places.append(Sent(message.order, attempt, (address.offset, address.length)))
+    def process(self, element: Any) -> Iterator[tuple[Any, list[Any]]]:
+        for partition, item in self.items_of(element):
+            items = self._items.setdefault(partition, [])
+            items.append(item)
             self._held += 1
-            if len(places) >= _MOST_IN_ELEMENT:
-                self._held -= len(places)
-                yield partition, self._places.pop(partition)
+            if len(items) >= _MOST_IN_ELEMENT:
+                self._held -= len(items)
+                yield partition, self._items.pop(partition)
         if self._held > _MOST_HELD:
             yield from self._flush()
 
     def finish_bundle(self) -> Iterator[Any]:
-        for sent in self._flush():
-            yield GlobalWindows.windowed_value(sent)
+        for items in self._flush():
+            yield GlobalWindows.windowed_value(items)
 
-    def _flush(self) -> Iterator[tuple[Any, list[Sent]]]:
-        yield from self._places.items()
-        self._places, self._held = {}, 0
+    def _flush(self) -> Iterator[tuple[Any, list[Any]]]:
+        yield from self._items.items()
+        self._items, self._held = {}, 0
+
+
+class _Store(CollectByPartition):
+    """Stores payloads, and sends their addresses as ``(partition, [Sent])``."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def items_of(self, element: Message) -> Iterator[tuple[Any, Sent]]:
+        for partition, address in store_message(self._folder, element).items():
+            attempt = address.path.rpartition("_")[2]
+            yield partition, Sent(element.order, attempt, (address.offset, address.length))
 
 
 def _receive_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | None) -> Received:

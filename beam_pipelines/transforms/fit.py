@@ -35,7 +35,7 @@ from beam_pipelines.encodings.analyzers import (
     numbers_from_bytes,
     numbers_to_bytes,
 )
-from beam_pipelines.encodings.apply import Address, apply_step, apply_to, row_folds, to_feature
+from beam_pipelines.encodings.apply import ChunkRows, apply_step, apply_to, row_folds, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.storage import files
@@ -62,7 +62,7 @@ Numbers: TypeAlias = Mapping[StepKey, Moments | Quantiles]
 
 
 def analyze_batch(
-    plan: EncodePlan, read: int, batch: pa.RecordBatch, where: str, address: Address
+    plan: EncodePlan, read: int, batch: pa.RecordBatch, where: str, address: tuple[int, int]
 ) -> dict[StepKey, Analysis]:
     """Returns one batch's analysis for each encoding that a pass fits.
 
@@ -80,6 +80,7 @@ def analyze_batch(
       DataError: an encoding cannot take a value, or a weight is null or negative.
     """
     weights = _weights(plan, batch, where)
+    rows = (ChunkRows(*address, 0, batch.num_rows),)
     numbers, names = _needed(plan, read)
     features = {
         name: apply_to(to_feature, (batch.column(name),), f"{where}, column '{name}'")
@@ -92,15 +93,13 @@ def analyze_batch(
         arrays = tuple(features[name] for name in chain.inputs)
         for index, step in enumerate(chain.steps):
             if not needs_fit(step):
-                arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", address),)
+                arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", rows),)
                 continue
             if step.read > read:
                 break
             encoding = step.declared
             target = features[encoding.target] if encoding.target else None
-            analyses[number, index] = _analyze(
-                encoding.analyzer, arrays[0], target, weights, address
-            )
+            analyses[number, index] = _analyze(encoding.analyzer, arrays[0], target, weights, rows)
             if not encoding.fills:
                 break
             arrays = (_unfilled(encoding, arrays[0]),)
@@ -114,12 +113,12 @@ def _analyze(
     array: pa.Array,
     target: pa.Array | None,
     weights: Weights | None,
-    address: Address,
+    rows: Sequence[ChunkRows],
 ) -> Analysis:
     if isinstance(analyzer, type):
         return analyzer.of(array, weights)
     sums = cast("KeyedSums", analyzer)
-    folds = row_folds(address, len(array), sums.folds) if sums.folds else None
+    folds = row_folds(rows, sums.folds) if sums.folds else None
     return sums.count(array, target, weights, folds)
 
 
@@ -332,7 +331,7 @@ class _AnalyzeChunks(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._waiting: dict[StepKey, list[pa.RecordBatch]] = {}
-        self._first: Address | None = None
+        self._first: tuple[int, int] | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Any]:
         if self._loaded is None:

@@ -9,7 +9,7 @@ import base64
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,10 @@ class ShardPlan:
     def num_shards(self) -> int:
         """Number of shards of all splits."""
         return sum(split.num_shards for split in self.splits.values())
+
+    def unfinished(self) -> Iterator[int]:
+        """Yields the numbers, among all shards, of those to write."""
+        return (number for number in range(self.num_shards) if number not in self.finished)
 
 
 def plan_shards(

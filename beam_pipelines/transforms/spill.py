@@ -1,8 +1,7 @@
-"""Spills the chunks of the first pass to Arrow files.
+"""Spills the chunks of the first pass to files of stripes (``core/stripes.py``).
 
 So the source is parsed, joined, selected and split once. Later steps (further fits, the write) wait
-for results of the first pass, and then load the chunks. Loading takes a quarter of a microsecond a
-row; parsing and splitting take two (docs/performance.md).
+for results of the first pass, and then load the chunks, or only the rows that they need.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_pipelines.core import stripes
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import file_changes, files
@@ -26,7 +26,8 @@ class SpilledChunk(NamedTuple):
     Attributes:
       range_number, part, start, path, split: as in ``Chunk``.
       rows: of its batch.
-      file: the Arrow stream with the rows.
+      file: with the rows.
+      tail: where the file's tail begins.
       counts: as in ``Chunk``.
     """
 
@@ -37,24 +38,23 @@ class SpilledChunk(NamedTuple):
     split: str
     rows: int
     file: str
+    tail: int
     counts: Mapping[str, int] = {}
 
 
-def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
-    """Writes a chunk's rows to a file named by address and split.
+def spilled_path(folder: str, address: tuple[int, int], start: int, split: str) -> str:
+    """Returns the file of a spilled chunk, named by address and split."""
+    return files.join(folder, "_".join(map(str, (*address, start, split))))
 
-    So a retry replaces the file.
-    """
-    path = files.join(folder, f"{chunk.range_number}_{chunk.part}_{chunk.start}_{chunk.split}")
+
+def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
+    """Writes a chunk's rows to its file, which a retry replaces."""
+    path = spilled_path(folder, chunk[:2], chunk.start, chunk.split)
     # A local file stays in the page cache, where lz4 would cost more than it saves.
-    options = pa.ipc.IpcWriteOptions(
-        compression=None if files.is_local(path) else "lz4", use_threads=False
-    )
-    with (
-        files.replace(path) as file,
-        pa.ipc.new_stream(file, chunk.batch.schema, options=options) as stream,
-    ):
-        stream.write_batch(chunk.batch)
+    packed = stripes.pack(chunk.batch, chunk.path, compress=not files.is_local(path))
+    with files.replace(path) as file:
+        for buffer in packed.buffers:
+            file.write(buffer)
     return SpilledChunk(
         chunk.range_number,
         chunk.part,
@@ -63,6 +63,7 @@ def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
         chunk.split,
         chunk.batch.num_rows,
         path,
+        packed.tail,
         chunk.counts,
     )
 
@@ -73,13 +74,13 @@ def load_chunk(spilled: SpilledChunk) -> Chunk:
     Raises:
       DataError: the file does not hold its rows.
     """
+    data = files.read_bytes(spilled.file)
     try:
-        with pa.ipc.open_stream(files.read_bytes(spilled.file)) as stream:
-            batch = stream.read_next_batch()
-    except (pa.ArrowException, StopIteration, OSError) as error:
-        raise DataError(_changed(spilled.file, str(error))) from error
-    if batch.num_rows != spilled.rows:
-        raise DataError(_changed(spilled.file, f"{batch.num_rows} rows, expected {spilled.rows}"))
+        tail = checked_tail(data[spilled.tail :], spilled.file, spilled.rows)
+        span = tail.span(0, tail.rows)
+        batch = stripes.unpack(tail.schema, [(data[span.begin : span.end], span)])
+    except (ValueError, pa.ArrowException) as error:
+        raise DataError(changed(spilled.file, str(error))) from error
     return Chunk(
         spilled.range_number,
         spilled.part,
@@ -89,6 +90,21 @@ def load_chunk(spilled: SpilledChunk) -> Chunk:
         split=spilled.split,
         start=spilled.start,
     )
+
+
+def checked_tail(data: bytes, path: str, rows: int) -> stripes.Tail:
+    """Parses the tail of a spilled chunk's file.
+
+    Raises:
+      DataError: it is damaged, or of another number of rows.
+    """
+    try:
+        tail = stripes.read_tail(data)
+    except ValueError as error:
+        raise DataError(changed(path, str(error))) from error
+    if tail.rows != rows:
+        raise DataError(changed(path, f"{tail.rows} rows, expected {rows}"))
+    return tail
 
 
 def load_and_delete(spilled: SpilledChunk) -> Iterator[Chunk]:
@@ -101,7 +117,8 @@ def load_and_delete(spilled: SpilledChunk) -> Iterator[Chunk]:
         file_changes.delete(spilled.file)
 
 
-def _changed(path: str, found: str) -> str:
+def changed(path: str, found: str) -> str:
+    """Returns the message for a file that was changed."""
     return (
         f"{path}: found {found}. A temporary file was changed or removed during the run: run again."
     )

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import BinaryIO, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import BinaryIO, NamedTuple, cast
 
 import apache_beam as beam
 import google_crc32c
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.compression import part_compression_of
@@ -24,39 +19,11 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
-from beam_pipelines.transforms.exchange import (
-    Address,
-    Received,
-    load_payload,
-    new_attempt,
-    payload_size,
-)
+from beam_pipelines.transforms.exchange import Received, new_attempt
 from beam_pipelines.transforms.shard_index import write_own_index
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path
-from beam_pipelines.transforms.shuffle import (
-    block_bounds,
-    index_bytes,
-    unpack_blocks,
-    written_order,
-)
+from beam_pipelines.transforms.shuffle import unpack_blocks, written_order
 
-T = TypeVar("T")
-
-# Threads for one shard. A worker writes one shard at a time; more threads need more memory.
-_THREADS = 2
-
-
-class _Threads(threading.local):
-    """The threads of a worker process, shared by all its shards.
-
-    An allocator keeps the memory that a thread has freed; a new thread could not reuse it.
-    """
-
-    def __init__(self) -> None:
-        self.executor = ThreadPoolExecutor(_THREADS)
-
-
-_threads = _Threads()
 # Called with a number of rows, to show progress.
 Note = Callable[[int], None]
 
@@ -114,43 +81,32 @@ class ShardInfo(NamedTuple):
 Prepared = Mapping[str, pa.RecordBatch]
 
 
-def write_shard(
-    received: Received,
-    plan: ShardPlan,
-    name: str,
-    output: Output,
-    folder: str,
-    lists: tuple[str, ...] = (),
-    note: Note | None = None,
-) -> ShardInfo:
-    """Writes a shard in all its formats, and its index.
-
-    A retry is safe: the same payloads give the same bytes, an existing file is replaced, and the
-    new file appears only when it is complete.
-
-    Raises:
-      DataError: the file read back differs from the bytes written, or another reader finds other
-        rows.
-    """
-    split, _ = plan.locate(received.partition)
-    settings = Settings(output, lists, plan.columns)
-    partitions = _prefetched(_partitions(received, split.partitions_per_shard, settings))
-    return _write_partitions(partitions, plan, received.partition, name, settings, folder, note)
-
-
-def _write_partitions(
+def write_partitions(
     partitions: Iterable[Prepared],
     plan: ShardPlan,
     shard: int,
     name: str,
     settings: Settings,
     folder: str,
-    note: Note | None,
+    note: Note | None = None,
 ) -> ShardInfo:
-    """Writes a shard and its index from prepared partitions, in order.
+    """Writes a shard in all its formats, and its index.
 
-    ``note`` is called with the rows of each. Other arguments and errors are those of
-    ``write_shard``.
+    A retry is safe: the same rows give the same bytes, an existing file is replaced, and the
+    new file appears only when it is complete.
+
+    Args:
+      partitions: prepared, in order.
+      plan: of all shards.
+      shard: its number among all shards.
+      name: the dataset's.
+      settings: of the dataset.
+      folder: of the shards.
+      note: is called with the rows of each partition that is in its file.
+
+    Raises:
+      DataError: the file read back differs from the bytes written, or another reader finds other
+        rows.
     """
     give_back_memory()
     split, number = plan.locate(shard)
@@ -215,8 +171,8 @@ def store_parts(
       The shard's number, and where its partition is.
     """
     shard, partition = received.partition
-    blocks = [_Block(content, 0, payload_size(content)) for content in received.contents]
-    prepared = _prepare(blocks, Settings(output, lists, plan.columns), shard, partition)
+    batch = unpack_blocks([block for block in received.payloads() if block])
+    prepared = prepare(batch, Settings(output, lists, plan.columns), shard, partition)
     path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
     for format_, batch in prepared.items():
         with files.replace(f"{path}.{format_}") as file:
@@ -233,10 +189,7 @@ def assemble_shard(
     lists: tuple[str, ...] = (),
     note: Note | None = None,
 ) -> ShardInfo:
-    """Writes one shard from its stored parts.
-
-    Bytes, arguments and errors are those of ``write_shard``.
-    """
+    """Writes one shard from its stored parts; errors are those of ``write_partitions``."""
     shard, stored = group
     partitions = (
         {
@@ -246,57 +199,25 @@ def assemble_shard(
         for own in sorted(stored)
     )
     settings = Settings(output, lists, plan.columns)
-    return _write_partitions(partitions, plan, shard, name, settings, folder, note)
+    return write_partitions(partitions, plan, shard, name, settings, folder, note)
 
 
-class _Block(NamedTuple):
-    """One chunk's rows for one partition, as bytes of a payload."""
+def prepare(
+    batch: pa.RecordBatch | None, settings: Settings, shard: int, partition: int
+) -> Prepared:
+    """Returns a partition in each format.
 
-    content: bytes | Address
-    start: int
-    end: int
-
-
-def _partitions(
-    received: Received, partitions: int, settings: Settings
-) -> Iterator[Callable[[], Prepared]]:
-    """Yields for each partition, in order, a function that prepares it."""
-    bounds = [
-        (content, _block_bounds(content, partitions))
-        for content in received.contents
-        if payload_size(content)
-    ]
-    for partition in range(partitions):
-        blocks = [
-            _Block(content, int(found[partition]), int(found[partition + 1]))
-            for content, found in bounds
-        ]
-        yield partial(_prepare, blocks, settings, received.partition, partition)
-
-
-def _block_bounds(content: bytes | Address, partitions: int) -> npt.NDArray[np.int64]:
-    return block_bounds(load_payload(content, payload_size(content) - index_bytes(partitions)))
-
-
-def _prepare(blocks: list[_Block], settings: Settings, shard: int, partition: int) -> Prepared:
-    """Returns a partition in each format."""
-    batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
+    Args:
+      batch: encoded rows in order of addresses; ``None``: there are none.
+      settings: of the dataset.
+      shard: its number among all shards.
+      partition: of the shard.
+    """
     if batch is None:
         batch = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
     order = written_order(settings.output, shard, partition, batch.num_rows)
     sinks = {format_: sink_of(format_) for format_ in formats_of(settings.output)}
     return {format_: sink.prepare(batch, order, settings) for format_, sink in sinks.items()}
-
-
-def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yields the results of functions in order; threads compute the next ones."""
-    waiting: list[Future[T]] = []
-    for step in steps:
-        waiting.append(_threads.executor.submit(step))
-        if len(waiting) > _THREADS:
-            yield waiting.pop(0).result()
-    for future in waiting:
-        yield future.result()
 
 
 def _read_back(path: str, size: int, crc: int) -> None:
@@ -311,18 +232,18 @@ def _read_back(path: str, size: int, crc: int) -> None:
 
 @dataclasses.dataclass
 class WriteShardFiles(beam.PTransform):
-    """Writes one file for each shard.
+    """Writes one file for each shard, from exchanged partitions.
 
-    Input: one ``Received`` for each shard, or for each partition of one, from an exchange of
-    ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
+    Input: one ``Received`` for each partition of a shard, from an exchange of ``ScatterRows``.
+    Output: one ``ShardInfo`` for each shard.
 
     Attributes:
       name: the dataset's name.
       output: the recipe's output.
       plan: path of the shard plan's file, complete when the first ``Received`` arrives.
       folder: of the shards.
+      parts: folder for the parts of shards.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
-      parts: folder for the parts of shards, if each partition arrives separately; else ``None``.
       note: is called with the rows of each partition that is in its file; ``None``: nothing is.
     """
 
@@ -330,40 +251,31 @@ class WriteShardFiles(beam.PTransform):
     output: Output
     plan: str
     folder: str
+    parts: str
     lists: tuple[str, ...] = ()
-    parts: str | None = None
     note: Note | None = None
 
     def expand(self, all_received: beam.PCollection[Received]) -> beam.PCollection[ShardInfo]:
-        if self.parts is not None:
-            return (
-                all_received
-                | "StoreParts"
-                >> beam.Map(
-                    lambda received, plan, *own: store_parts(received, plan.get(), *own),
-                    LoadedShardPlan(self.plan),
-                    self.output,
-                    self.parts,
-                    self.lists,
-                )
-                | "PartsOfShard" >> beam.GroupByKey()
-                | "Assemble"
-                >> beam.Map(
-                    lambda group, plan, *own: assemble_shard(group, plan.get(), *own),
-                    LoadedShardPlan(self.plan),
-                    self.name,
-                    self.output,
-                    self.folder,
-                    self.lists,
-                    self.note,
-                )
+        plan = LoadedShardPlan(self.plan)
+        return (
+            all_received
+            | "StoreParts"
+            >> beam.Map(
+                lambda received, plan, *own: store_parts(received, plan.get(), *own),
+                plan,
+                self.output,
+                self.parts,
+                self.lists,
             )
-        return all_received | "Write" >> beam.Map(
-            lambda received, plan, *own: write_shard(received, plan.get(), *own),
-            LoadedShardPlan(self.plan),
-            self.name,
-            self.output,
-            self.folder,
-            self.lists,
-            self.note,
+            | "PartsOfShard" >> beam.GroupByKey()
+            | "Assemble"
+            >> beam.Map(
+                lambda group, plan, *own: assemble_shard(group, plan.get(), *own),
+                plan,
+                self.name,
+                self.output,
+                self.folder,
+                self.lists,
+                self.note,
+            )
         )

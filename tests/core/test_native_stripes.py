@@ -1,4 +1,4 @@
-"""Stripes give back the rows that were packed, whichever are asked for, and refuse damage."""
+"""Stripes give back the rows that were packed, and refuse damage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OTHERS = [
 
 
 def texts(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
-    """Returns columns as types and texts: NaN equals itself, and 0.0 differs from -0.0."""
+    """Returns columns as texts: NaN equals itself, 0.0 is not -0.0."""
     return [(column.type, str(column.to_pylist())) for column in batch.columns]
 
 
@@ -124,7 +124,7 @@ def test_other_types_are_declined(column: pa.Array) -> None:
 
 
 def test_integers_and_lengths_are_narrow() -> None:
-    """Numbers of a small range take a byte each, texts of one length no more than their bytes."""
+    """Small numbers take a byte each, texts of one length their bytes."""
     from beam_pipelines.core._native.stripes import pack_stripes
 
     rows = 4096

@@ -1,4 +1,4 @@
-"""core/stripes.py packs batches into files, of which any rows can be read."""
+"""core/stripes.py packs batches into files, and reads any rows of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMS = ["kernels", "arrow", "compressed"]
 
 @pytest.fixture(params=FORMS)
 def content(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, int]:
-    """Packs the batch in each form, and returns the file and where its tail begins."""
+    """Returns the batch packed in each form, and where its tail begins."""
     if request.param == "kernels" and not _native.KERNELS_AVAILABLE:
         pytest.skip("the extension is not built: there is no compiler")
     if request.param == "arrow":
@@ -43,7 +43,7 @@ def test_any_rows_come_back(content: tuple[bytes, int], first: int, rows: int) -
 
 
 def test_a_span_is_small() -> None:
-    """A few rows do not need the whole file, with kernels and without."""
+    """A few rows need a few stripes, with kernels and without."""
     for column in (BATCH.column("number"), BATCH.column("text").dictionary_encode()):
         packed = stripes.pack(pa.RecordBatch.from_arrays([column], ["c"]), "")
         data = b"".join(bytes(buffer) for buffer in packed.buffers)

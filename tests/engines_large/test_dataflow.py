@@ -23,7 +23,7 @@ from beam_pipelines.pipeline.estimate import GRAPH_BYTES
 from tests.engines import conversions
 from tests.engines.engines import Engine
 from tests.engines_large import cases
-from tests.support.crossings import STEPS
+from tests.support.crossings import STEPS, WAITS
 
 pytestmark = pytest.mark.engines_large
 
@@ -65,7 +65,7 @@ def test_the_staged_job_at_its_size(
     graph = read_url(cloud.storage, url)
     assert len(graph) + len(body) < GRAPH_BYTES / 20
     pipeline = beam_runner_api_pb2.Pipeline.FromString(graph)
-    assert _steps_with_side_inputs(pipeline) == STEPS
+    assert _steps_with_side_inputs(pipeline) == {*STEPS, WAITS["engine"]}
     for environment in pipeline.components.environments.values():
         environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON_LOOPBACK, b""
         del environment.dependencies[:]

@@ -28,9 +28,13 @@ STEPS = {
     "Convert/FirstPass/MakeResult",
     "Convert/BuildGraph",
     "Convert/SaveShardPlan",
-    "Convert/LoadChunks/Await",
     "Convert/NoteFinished",
     "Convert/Commit",
+}
+# The step that waits for the shard plan, by the exchange.
+WAITS = {
+    "files": "Convert/WriteShards/DealChunks/Await",
+    "engine": "Convert/WriteShards/LoadChunks/Await",
 }
 _BREAKS = ("GroupByKey", "Flatten", "Reshuffle")
 

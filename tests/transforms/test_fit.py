@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.apply import encode_batch, row_folds
+from beam_pipelines.encodings.apply import ChunkRows, encode_batch, row_folds
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.model import Fit
@@ -177,9 +177,10 @@ def test_folds_are_even_and_stay() -> None:
 
     Folds are about equally large.
     """
-    folds = row_folds((3, 1), 50_000, 5)
-    assert np.array_equal(folds, row_folds((3, 1), 60_000, 5)[:50_000])
-    assert not np.array_equal(folds, row_folds((3, 2), 50_000, 5))
+    folds = row_folds([ChunkRows(3, 1, 0, 50_000)], 5)
+    pieces = [ChunkRows(3, 1, 20_000, 30_000), ChunkRows(3, 1, 0, 20_000)]
+    assert np.array_equal(row_folds(pieces, 5), np.roll(folds, 30_000))
+    assert not np.array_equal(folds, row_folds([ChunkRows(3, 2, 0, 50_000)], 5))
     assert np.bincount(folds, minlength=5).min() > 9_500
 
 

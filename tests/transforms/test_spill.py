@@ -63,7 +63,7 @@ def test_a_retry_replaces_the_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("damage", [b"", b"short", None])
+@pytest.mark.parametrize("damage", [b"", b"short", b"x" * 5000, None])
 def test_a_damaged_file_is_an_error(tmp_path: Path, damage: bytes | None) -> None:
     """A changed or removed temporary file is named."""
     kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
@@ -77,10 +77,9 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, damage: bytes | None) -> Non
 
 def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
     """The number of rows is checked."""
-    first = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
-    spill_chunk(chunk_of([{"number": 1}, {"number": 2}]), str(tmp_path))
+    spilled = spill_chunk(chunk_of([{"number": 1}, {"number": 2}]), str(tmp_path))
     with pytest.raises(DataError, match=r"found 2 rows, expected 1\. A temporary file was changed"):
-        load_chunk(first)
+        load_chunk(spilled._replace(rows=1))
 
 
 def test_load_and_delete_leaves_no_file(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""C++ kernels for stripes: consecutive rows of a batch, which can be read without the others."""
+"""C++ kernels for stripes.
+
+A stripe has consecutive rows of a batch, which can be read without the others.
+"""
 
 from __future__ import annotations
 

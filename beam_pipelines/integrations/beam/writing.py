@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
-from beam_pipelines.core.dataset_layout import TEMPORARY
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.encodings.plan import plan_encode
@@ -25,6 +24,7 @@ from beam_pipelines.integrations.beam.batches import (
     schema_of_splits,
 )
 from beam_pipelines.pipeline.commit import commit
+from beam_pipelines.pipeline.first_pass import Encoder
 from beam_pipelines.pipeline.first_pass_result import (
     FirstPassResult,
     FittedFolders,
@@ -33,18 +33,18 @@ from beam_pipelines.pipeline.first_pass_result import (
 )
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.run_options import RunOptions, make_folders
+from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import EncodeChunks
-from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
-from beam_pipelines.transforms.shuffle import ScatterRows, shuffle_chunk
+from beam_pipelines.transforms.shuffle import shuffle_chunk
 from beam_pipelines.transforms.size_sample import sample_chunk
 from beam_pipelines.transforms.spill import (
     LoadChunks,
@@ -55,6 +55,7 @@ from beam_pipelines.transforms.spill import (
 )
 from beam_pipelines.transforms.split import SplitPlan
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
+from beam_pipelines.transforms.write import ShardInfo
 
 # Sampled chunks of a split, to estimate the size of a compressed row, and rows of each.
 _SAMPLED_CHUNKS = 64
@@ -112,32 +113,18 @@ class WriteShards(beam.PTransform):
         chunks: beam.PCollection[Chunk] = (
             splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
         )
-        kept = chunks | "SpillChunks" >> SpillChunks(self._temporary("kept"))
-        result = chunks | "FirstPass" >> _SummarizeChunks(plan, self._temporary())
+        folders = make_folders(RunOptions(self._folder))
+        kept = chunks | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
+        result = chunks | "FirstPass" >> _SummarizeChunks(plan, folders.scratch_of())
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, self._folder)
         )
-        shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
-        by_files = files.is_local(exchange)
+        shard_plan = folders.scratch_of("shard_plan")
         planned = result | "SaveShardPlan" >> beam.Map(
             lambda result: save_shard_plan(result.shards, shard_plan)
         )
-        shards = (
-            kept
-            | "LoadChunks" >> LoadChunks((planned,))
-            | "ToFeatures" >> EncodeChunks(plan.encode, fitted="")
-            | "ScatterRows"
-            >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
-            | "Exchange" >> Exchange(exchange if by_files else None)
-            | "Write"
-            >> write.WriteShardFiles(
-                plan.recipe.name,
-                output,
-                shard_plan,
-                self._temporary(),
-                parts=None if by_files else self._temporary("parts"),
-            )
-        )
+        encoder = Encoder("", None, "", ())
+        shards = kept | "Write" >> WriteSpilled(plan, folders, encoder, planned)
         slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         return planned | "Commit" >> beam.Map(
             lambda _, slices, *own: _commit(slices_to_value(slices), *own),
@@ -147,9 +134,6 @@ class WriteShards(beam.PTransform):
             self._folder,
             time.time(),
         )
-
-    def _temporary(self, *names: str) -> str:
-        return files.join(self._folder, TEMPORARY, *names)
 
     def _plan(self, columns: pa.Schema, names: tuple[str, ...]) -> Plan:
         """Returns the plan of a conversion, for its last stages."""
@@ -286,7 +270,7 @@ def _with_ranges(plan: Plan, count: int) -> Plan:
 
 def _commit(
     result: FirstPassResult,
-    shards: Sequence[write.ShardInfo],
+    shards: Sequence[ShardInfo],
     plan: Plan,
     folder: str,
     started: float,

@@ -1,0 +1,253 @@
+"""Writes dealt shards: reads their rows, encodes and writes them.
+
+The rows are in the files of spilled chunks, and those of one place are next to each other. So
+spilled rows are not exchanged: each partition of a shard takes its rows from these files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_pipelines.core import stripes
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.apply import ChunkRows, encode_batch
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.recipe.output import Output
+from beam_pipelines.sinks import Settings
+from beam_pipelines.storage import files
+from beam_pipelines.transforms.deal import DealtShard, deal, places_of
+from beam_pipelines.transforms.encode import LoadedEncodings
+from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan
+from beam_pipelines.transforms.spill import changed, checked_tail, spilled_path
+from beam_pipelines.transforms.write import Note, Prepared, ShardInfo, prepare, write_partitions
+
+T = TypeVar("T")
+
+# Threads for one shard. A worker writes one shard at a time; more threads need more memory.
+_THREADS = 2
+
+
+class _Threads(threading.local):
+    """The threads of a worker process, shared by all its shards.
+
+    An allocator keeps the memory that a thread has freed; a new thread could not reuse it.
+    """
+
+    def __init__(self) -> None:
+        self.executor = ThreadPoolExecutor(_THREADS)
+
+
+_threads = _Threads()
+
+
+class PlacedRows(NamedTuple):
+    """Rows of a spilled chunk for one partition.
+
+    Attributes:
+      path: the chunk's file.
+      span: where they are in it.
+      source: the file that they come from.
+      rows: where they are in the chunk.
+    """
+
+    path: str
+    span: stripes.Span
+    source: str
+    rows: ChunkRows
+
+
+def place_rows(
+    dealt: DealtShard, plan: ShardPlan, output: Output, folder: str
+) -> tuple[pa.Schema, list[list[PlacedRows]]]:
+    """Returns the schema of a shard's rows, and where they are.
+
+    The rows of each partition are in order.
+
+    Args:
+      dealt: the shard.
+      plan: of all shards.
+      output: the recipe's output.
+      folder: of the spilled chunks.
+
+    Raises:
+      DataError: a file is not as it was written.
+    """
+    shards, number = plan.locate(dealt.shard)
+    places = places_of(shards, output, number)
+    placed: list[list[PlacedRows]] = [[] for _ in places]
+    schema = pa.schema([])
+    for chunk in dealt.chunks:
+        path = spilled_path(folder, chunk[:2], chunk.start, shards.name)
+        tail = checked_tail(_read(path, chunk.tail), path, chunk.rows)
+        schema = tail.schema
+        first = shards.offsets[chunk[:2]] + chunk.start
+        starts = deal(shards, output, first, chunk.rows)
+        for place, own in zip(places, placed, strict=True):
+            begin, count = int(starts[place]), int(starts[place + 1] - starts[place])
+            if count:
+                rows = ChunkRows(chunk.range_number, chunk.part, chunk.start + begin, count)
+                own.append(PlacedRows(path, tail.span(begin, count), tail.source, rows))
+    return schema, placed
+
+
+def _read(path: str, begin: int, size: int = -1) -> bytes:
+    with files.open_read(path) as file:
+        file.seek(begin)
+        data = file.read(size)
+    if size not in (-1, len(data)):
+        raise DataError(changed(path, f"{len(data)} bytes at {begin}, expected {size}"))
+    return data
+
+
+def load_rows(schema: pa.Schema, placed: Sequence[PlacedRows]) -> pa.RecordBatch:
+    """Returns the rows of a partition, in order of addresses.
+
+    Raises:
+      DataError: a file is not as it was written.
+    """
+    pieces = [
+        (_read(own.path, own.span.begin, own.span.end - own.span.begin), own.span) for own in placed
+    ]
+    try:
+        return stripes.unpack(schema, pieces)
+    except (ValueError, pa.ArrowException) as error:
+        raise DataError(changed(placed[0].path, str(error))) from error
+
+
+def encode_rows(
+    encode: EncodePlan, split: str, batch: pa.RecordBatch, placed: Sequence[PlacedRows]
+) -> pa.RecordBatch:
+    """Encodes the rows of a partition.
+
+    Raises:
+      DataError: a value cannot be encoded; the message names the file of its row.
+    """
+    fitted_on = [own.rows for own in placed] if split in encode.fit.splits else None
+    try:
+        return encode_batch(encode, batch, placed[0].source, fitted_on)
+    except DataError:
+        start = 0
+        for own in placed:  # finds the rows that fail, and their file
+            rows = batch.slice(start, own.rows.rows)
+            encode_batch(encode, rows, own.source, fitted_on and [own.rows])
+            start += own.rows.rows
+        raise
+
+
+def write_dealt(
+    dealt: DealtShard,
+    plan: ShardPlan,
+    encode: EncodePlan | None,
+    name: str,
+    settings: Settings,
+    spilled: str,
+    folder: str,
+    note: Note | None = None,
+) -> ShardInfo:
+    """Writes a dealt shard.
+
+    Args:
+      dealt: the shard.
+      plan: of all shards.
+      encode: fitted encodings; ``None``: the spilled rows are encoded.
+      name: the dataset's.
+      settings: of the dataset.
+      spilled: folder of the spilled chunks.
+      folder: of the shards.
+      note: as in ``write_partitions``.
+
+    Raises:
+      DataError: as ``write_partitions``, ``load_rows`` and ``encode_rows`` raise it.
+    """
+    schema, placed = place_rows(dealt, plan, settings.output, spilled)
+    split = plan.locate(dealt.shard)[0].name
+
+    def prepared(partition: int) -> Prepared:
+        if not placed[partition]:
+            return prepare(None, settings, dealt.shard, partition)
+        batch = load_rows(schema, placed[partition])
+        if encode is not None:
+            batch = encode_rows(encode, split, batch, placed[partition])
+        return prepare(batch, settings, dealt.shard, partition)
+
+    steps = (partial(prepared, partition) for partition in range(len(placed)))
+    return write_partitions(_prefetched(steps), plan, dealt.shard, name, settings, folder, note)
+
+
+def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yields the results of functions in order; threads compute the next ones."""
+    waiting: list[Future[T]] = []
+    for step in steps:
+        waiting.append(_threads.executor.submit(step))
+        if len(waiting) > _THREADS:
+            yield waiting.pop(0).result()
+    for future in waiting:
+        yield future.result()
+
+
+@dataclasses.dataclass
+class WriteDealtShards(beam.PTransform):
+    """Writes one file for each shard, from the files of spilled chunks.
+
+    Input: ``DealtShard`` elements. Output: one ``ShardInfo`` for each.
+
+    Attributes:
+      name: the dataset's name.
+      output: the recipe's output.
+      plan: path of the shard plan's file, complete when the first element arrives.
+      spilled: folder of the spilled chunks.
+      folder: of the shards.
+      encode: the encodings; ``None``: the spilled rows are encoded.
+      fitted: folder of the fitted encodings, complete when the first element arrives.
+      lists: names of the features that are feature lists; empty: records are tf.Examples.
+      note: is called with the rows of each partition that is in its file; ``None``: nothing is.
+    """
+
+    name: str
+    output: Output
+    plan: str
+    spilled: str
+    folder: str
+    encode: EncodePlan | None
+    fitted: str = ""
+    lists: tuple[str, ...] = ()
+    note: Note | None = None
+
+    def expand(self, dealt: beam.PCollection[DealtShard]) -> beam.PCollection[ShardInfo]:
+        encodings = None if self.encode is None else LoadedEncodings(self.encode, self.fitted)
+        return dealt | "Write" >> beam.Map(
+            _write,
+            LoadedShardPlan(self.plan),
+            encodings,
+            self.output,
+            self.lists,
+            self.name,
+            self.spilled,
+            self.folder,
+            self.note,
+        )
+
+
+def _write(
+    dealt: DealtShard,
+    loaded: LoadedShardPlan,
+    encodings: LoadedEncodings | None,
+    output: Output,
+    lists: tuple[str, ...],
+    name: str,
+    spilled: str,
+    folder: str,
+    note: Note | None,
+) -> ShardInfo:
+    plan = loaded.get()
+    settings = Settings(output, lists, plan.columns)
+    encode = None if encodings is None else encodings.get()
+    return write_dealt(dealt, plan, encode, name, settings, spilled, folder, note)

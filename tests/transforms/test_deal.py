@@ -1,0 +1,242 @@
+"""transforms/deal.py deals every row to one place, evenly."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import tempfile
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.output import Output
+from beam_pipelines.transforms import deal, shuffle, write_dealt
+from beam_pipelines.transforms.deal import DealtChunk, DealtShard
+from beam_pipelines.transforms.shards import ShardPlan, SplitShards
+from beam_pipelines.transforms.spill import SpilledChunk, spill_chunk
+
+SCHEMA = pa.schema({"row": pa.binary()})
+SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
+By = Literal["files", "engine"]
+
+
+def plan_of(sizes: list[int], num_shards: int, partitions: int) -> ShardPlan:
+    """Plans the shards of one split."""
+    starts = itertools.accumulate(sizes, initial=0)
+    offsets = {(number, 0): start for number, start in zip(range(len(sizes)), starts, strict=False)}
+    return ShardPlan(
+        {"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)}
+    )
+
+
+def chunks_of(plan: ShardPlan, sizes: list[int], output: Output) -> list[Chunk]:
+    """Makes shuffled chunks of numbered rows."""
+    chunks = []
+    for number, size in enumerate(sizes):
+        start = plan.splits["train"].offsets[number, 0]
+        batch = pa.RecordBatch.from_pydict(
+            {"row": [str(row).encode() for row in range(start, start + size)]}, SCHEMA
+        )
+        chunks.append(shuffle.shuffle_chunk(Chunk(number, 0, batch, {}, split="train"), output))
+    return chunks
+
+
+def partitions_by_engine(
+    plan: ShardPlan, chunks: list[Chunk], output: Output, shard: int
+) -> list[pa.RecordBatch | None]:
+    """Returns the rows of a shard's partitions from messages."""
+    messages = [
+        message
+        for chunk in chunks
+        for message in shuffle.scatter(plan, output, "train", chunk[:2], chunk.batch, 0)
+    ]
+    return [
+        shuffle.unpack_blocks(
+            [
+                message.payloads[shard, partition][0]
+                for message in messages
+                if (shard, partition) in message.payloads
+            ]
+        )
+        for partition in range(plan.splits["train"].partitions_per_shard)
+    ]
+
+
+def partitions_by_files(
+    plan: ShardPlan, spilled: list[SpilledChunk], output: Output, shard: int, folder: str
+) -> list[pa.RecordBatch | None]:
+    """Returns the rows of a shard's partitions from spilled chunks."""
+    dealt = tuple(
+        DealtChunk(chunk.range_number, chunk.part, chunk.start, chunk.rows, chunk.tail)
+        for chunk in spilled
+        if shard in deal.shards_of(plan, output, chunk)
+    )
+    schema, placed = write_dealt.place_rows(DealtShard(shard, dealt), plan, output, folder)
+    return [write_dealt.load_rows(schema, own) if own else None for own in placed]
+
+
+def deal_rows(
+    sizes: list[int], num_shards: int, partitions: int, output: Output, by: By = "files"
+) -> list[list[bytes]]:
+    """Deals chunks of given sizes, and returns the shards as positions."""
+    plan = plan_of(sizes, num_shards, partitions)
+    chunks = [chunk for chunk in chunks_of(plan, sizes, output) if chunk.batch.num_rows]
+    shards = []
+    with tempfile.TemporaryDirectory() as folder:
+        spilled = [spill_chunk(chunk, folder) for chunk in chunks] if by == "files" else []
+        for shard in range(num_shards):
+            found = (
+                partitions_by_files(plan, spilled, output, shard, folder)
+                if by == "files"
+                else partitions_by_engine(plan, chunks, output, shard)
+            )
+            written: list[bytes] = []
+            for partition, batch in enumerate(found):
+                records = np.array(batch["row"] if batch else [], object)
+                order = shuffle.written_order(output, shard, partition, len(records))
+                written += list(records if order is None else records[order])
+            shards.append(written)
+    return shards
+
+
+@given(SIZES, st.integers(1, 5), st.integers(1, 3), st.booleans(), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_every_row_once_and_evenly(
+    sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
+) -> None:
+    """Files and the engine give each row to the same shard.
+
+    Shards differ by one row at most.
+    """
+    output = Output(shuffle=by_seed, shuffle_seed=seed)
+    shards = deal_rows(sizes, num_shards, partitions, output)
+    assert shards == deal_rows(sizes, num_shards, partitions, output, "engine")
+    rows = [int(record) for shard in shards for record in shard]
+    assert sorted(rows) == list(range(sum(sizes)))
+    lengths = [len(shard) for shard in shards]
+    assert max(lengths) - min(lengths) <= 1
+
+
+@given(SIZES, st.integers(1, 9), st.integers(1, 4), st.booleans(), st.integers(1, 4))
+@settings(max_examples=200, deadline=None)
+def test_places_are_those_of_single_cards(
+    sizes: list[int], num_shards: int, partitions: int, by_seed: bool, most: int
+) -> None:
+    """A chunk's rows get the places of their positions."""
+    shards = plan_of(sizes, num_shards, partitions).splits["train"]
+    output, count = Output(shuffle=by_seed), num_shards * partitions
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deal, "MOST_PLACES", most)
+        pack = deal.pack_rows(shards.rows, count, len(shards.offsets))
+        for number, rows in enumerate(sizes):
+            first = shards.offsets[number, 0]
+            places = [
+                position // pack % count
+                if by_seed
+                else ((position + 1) * count - 1) // max(shards.rows, 1)
+                for position in range(first, first + rows)
+            ]
+            starts = deal.deal(shards, output, first, rows)
+            assert np.diff(starts).tolist() == [places.count(place) for place in range(count)]
+            assert starts[0] == 0
+
+
+def test_many_shards_get_rows_of_few_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk goes to few of many places, and shards stay even.
+
+    With more places than a limit, rows are dealt in packs.
+    """
+    monkeypatch.setattr(deal, "MOST_PLACES", 16)
+    shards = deal_rows([640] * 100, 20, 2, Output())
+    assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
+    assert [len(shard) for shard in shards] == pytest.approx([3200] * 20, rel=0.03)
+    split = plan_of([640] * 100, 20, 2).splits["train"]
+    assert 16 <= np.count_nonzero(np.diff(deal.deal(split, Output(), 7 * 640, 640))) <= 17
+
+
+@pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
+def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
+    """A given number of shards differ by one row.
+
+    This holds for any number of rows.
+    """
+    lengths = [len(shard) for shard in deal_rows([rows], num_shards, 1, Output())]
+    assert max(lengths) - min(lengths) <= 1
+
+
+@given(SIZES, st.integers(1, 5), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_without_shuffle_shards_follow_the_source(
+    sizes: list[int], num_shards: int, partitions: int
+) -> None:
+    """Shard after shard, the rows are in source order."""
+    shards = deal_rows(sizes, num_shards, partitions, Output(shuffle=False))
+    assert [int(record) for shard in shards for record in shard] == list(range(sum(sizes)))
+
+
+def test_seed_decides_the_order() -> None:
+    """The same seed gives the same order, another seed another."""
+    first = deal_rows([1000], 3, 2, Output(shuffle_seed=1))
+    assert first == deal_rows([1000], 3, 2, Output(shuffle_seed=1))
+    assert first != deal_rows([1000], 3, 2, Output(shuffle_seed=2))
+
+
+def test_shuffle_is_global_and_looks_random() -> None:
+    """A row's output place hardly depends on its source place."""
+    shards = deal_rows([20_000, 20_000, 10_000], 4, 2, Output())
+    places = np.array([int(record) for shard in shards for record in shard])
+    assert abs(np.corrcoef(places, np.arange(len(places)))[0, 1]) < 0.02
+    neighbours = np.mean(np.abs(np.diff(places)) == 1)
+    assert neighbours < 0.001
+    for shard in shards:  # every shard has its share of every third of the source
+        thirds = np.bincount(np.array(shard).astype(int) * 3 // 50_000, minlength=3) / len(shard)
+        assert thirds == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 0.5, -1])
+def test_a_damaged_file_is_an_error(tmp_path: pathlib.Path, keep: float) -> None:
+    """A temporary file that was cut during the run is named."""
+    output, sizes = Output(shuffle=False), [20_000]
+    plan = plan_of(sizes, 2, 3)
+    (chunk,) = chunks_of(plan, sizes, output)
+    spilled = spill_chunk(chunk, str(tmp_path))
+    file = pathlib.Path(spilled.file)
+    data = file.read_bytes()
+    file.write_bytes(data[: int(keep * len(data)) if 0 < keep < 1 else int(keep)])
+    with pytest.raises(DataError, match=r"0_0_0_train: found .*run again"):
+        partitions_by_files(plan, [spilled], output, 1, str(tmp_path))
+
+
+def test_the_error_of_an_encoding_names_the_file_of_its_row(tmp_path: pathlib.Path) -> None:
+    """A partition has rows of many files; the error names one."""
+    from beam_pipelines.encodings.plan import plan_encode
+    from tests.encodings.test_apply import cast, recipe
+
+    columns = pa.schema({"x": pa.string()})
+    encode = plan_encode(recipe(encode={"x": cast("int64")}), columns)
+    plan, output = plan_of([3, 3], 1, 1), Output(shuffle=False)
+    spilled = [
+        spill_chunk(
+            Chunk(
+                number,
+                0,
+                pa.RecordBatch.from_pydict({"x": cells}, columns),
+                {},
+                path=f"{number}.csv",
+                split="train",
+            ),
+            str(tmp_path),
+        )
+        for number, cells in enumerate((["1", "2", "3"], ["4", "five", "6"]))
+    ]
+    dealt = tuple(DealtChunk(s.range_number, s.part, s.start, s.rows, s.tail) for s in spilled)
+    schema, (placed,) = write_dealt.place_rows(DealtShard(0, dealt), plan, output, str(tmp_path))
+    rows = write_dealt.load_rows(schema, placed)
+    with pytest.raises(DataError, match=r"^1\.csv, feature 'x': found 'five'"):
+        write_dealt.encode_rows(encode, "train", rows, placed)
