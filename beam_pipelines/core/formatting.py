@@ -64,11 +64,17 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
         return "true" if value else "false"
     if not pa.types.is_temporal(kind) or not math.isfinite(value):
         return show_number(value)
-    stored = pa.scalar(round(value), pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    from beam_pipelines.core.python_values import python_values
+
     try:
-        return str(stored.cast(kind).as_py())[:16]
-    except (ValueError, OverflowError):  # beyond what Python's dates can hold
+        stored = pa.array([round(value)], pa.int32() if pa.types.is_date32(kind) else pa.int64())
+        (found,) = python_values(stored.cast(kind))
+    except (pa.ArrowInvalid, OverflowError):  # a bound that no time has
         return show_number(value)
+    if not isinstance(found, str):
+        return str(found)[:16]
+    whole = found.partition(".")[0]
+    return whole[:-3] if pa.types.is_timestamp(kind) else whole
 
 
 def show_spread(value: float, kind: pa.DataType) -> str:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.private import HIDDEN
+from beam_pipelines.core.python_values import python_rows
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.labels import vocabulary_labels
 from beam_pipelines.encodings.plan import EncodePlan
@@ -193,7 +194,7 @@ def _rows(
 
 
 def _values(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
-    (row,) = batch.slice(place, 1).to_pylist()
+    (row,) = python_rows(batch.slice(place, 1))
     return {name: _json(value) for name, value in row.items()}
 
 

@@ -94,7 +94,7 @@ def _time_leaks(plan: Plan, rule: Leaks, times: SplitTimes, reader: RangeReader)
         last, first = times.last.get(split), times.first.get(later)
         if last is not None and first is not None and last.time > first.time:
             pairs = reader.pairs_of([(first.place, last.place)])
-            yield TimeLeak(rule, names[split], names[later], str(last.time), str(first.time), pairs)
+            yield TimeLeak(rule, names[split], names[later], last.shown, first.shown, pairs)
 
 
 def _fit_leaks(plan: Plan, rule: Leaks) -> Iterator[Leak]:

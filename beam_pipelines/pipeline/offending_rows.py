@@ -29,6 +29,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.private import HIDDEN
+from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
@@ -261,7 +262,7 @@ class RangeReader:
             for place in places:
                 if place.part == chunk.part:
                     row = chunk.batch.slice(place.row, 1)
-                    shown = row.select(columns).to_pylist()[0]
+                    shown = python_rows(row.select(columns))[0]
                     values[place] = row.column(ROW)[0].as_py(), shown
         rows = sorted({row for row, _ in values.values()})
         positions = dict(zip(rows, self.positions.find(number, rows), strict=True))
@@ -289,7 +290,7 @@ class RangeReader:
                     for place in np.flatnonzero(
                         offending_rows(column, key.type, features[key.feature], domains)
                     ):
-                        value, row = column[int(place)].as_py(), int(rows[place])
+                        value, row = python_value(column, int(place)), int(rows[place])
                         expected = "a value" if value is None else reasons[key].expected
                         is_private = key.feature in self._plan.recipe.private
                         shown = HIDDEN if is_private else show_found(value)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import python_rows
 
 T = TypeVar("T")
 
@@ -103,10 +104,10 @@ def reject_or_raise(bad: Rejected, rejected: list[Rejected], reject: bool) -> No
 def shown_row(row: pa.RecordBatch) -> str:
     """Returns the values of a batch of one row, for messages.
 
-    They are ``""`` if Python has no equal of one, such as a date after year 9999.
+    They are ``""`` if Python has no equal of one, such as a nanosecond.
     """
     try:
-        return shorten(str(row.to_pylist()[0]))
+        return shorten(str(python_rows(row)[0]))
     except UnicodeDecodeError:
         texts = pa.RecordBatch.from_arrays(
             [as_bytes(column) for column in row.columns], row.schema.names

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import python_value
 from beam_pipelines.sources import bad_rows, list_nulls, nested, shapes, sparse_structs
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.plan import SourcePlan
@@ -123,15 +124,8 @@ def _value(array: pa.Array) -> object:
     if array.type == pa.time64("ns"):  # Python's times end at microseconds
         return str(array.cast(pa.string())[0])
     try:
-        return array[0].as_py()
+        return python_value(array, 0)
     except UnicodeDecodeError:
         return bad_rows.as_bytes(array)[0].as_py()
-    except (ValueError, OverflowError):
-        return _beyond_python(array)
-
-
-def _beyond_python(array: pa.Array) -> str:
-    """Returns a date beyond Python's, from its count of units."""
-    if pa.types.is_timestamp(array.type):
-        return f"{array.cast(pa.int64())[0]} {array.type.unit} from 1970-01-01"
-    return str(array.cast(pa.string())[0])
+    except ValueError:  # a time below 0, or nanoseconds in a timestamp
+        return str(array.cast(pa.string())[0])

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.columns import column_type, normalise, type_name
 from beam_pipelines.core.equal_floats import nearest_floats
+from beam_pipelines.core.python_values import texts_of
 from beam_pipelines.sources import nested, shapes
 from beam_pipelines.sources.list_nulls import settle
 from beam_pipelines.sources.plan import SourcePlan
@@ -50,7 +51,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         floats, is_equal = nearest_floats(array, type_)
         _need(pa.array(is_equal), f"an integer that no {type_name(type_)} equals")
         return floats
-    result = pc.cast(array, type_)
+    result = texts_of(array) if pa.types.is_string(type_) else pc.cast(array, type_)
     if pa.types.is_boolean(type_) and _is_number(array.type):
         _need(pc.equal(result.cast(pa.int8()), array), "a number other than 0 and 1")
     elif pa.types.is_date(type_) and pa.types.is_timestamp(array.type):

@@ -185,7 +185,8 @@ def _query(sql: Sequence[str]) -> str:
 
 def plain_value(value: Any) -> Any:
     """Returns a value of DuckDB or Arrow as JSON data."""
-    if value is None or isinstance(value, (bool, int, float)):
+    # DuckDB gives texts for dates that Python has not.
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value) if isinstance(value, decimal.Decimal) else value.isoformat()
 

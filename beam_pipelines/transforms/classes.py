@@ -13,6 +13,7 @@ import pyarrow as pa
 from beam_pipelines.core import hashing
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import python_values
 
 # Their counts and names are one element, of at most 1 MiB.
 MOST_CLASSES = 4096
@@ -64,7 +65,7 @@ def code_classes(batch: pa.RecordBatch, columns: tuple[str, ...], key: str) -> C
 def name_classes(batch: pa.RecordBatch, columns: tuple[str, ...], coded: Coded) -> dict[int, str]:
     """Returns class -> its values, as text."""
     rows = batch.select(list(columns)).take(pa.array(coded.firsts))
-    values = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+    values = zip(*(python_values(rows.column(name)) for name in columns), strict=True)
     shown = (", ".join(map(show_value, of_class)) for of_class in values)
     return dict(zip(coded.classes.tolist(), shown, strict=True))
 

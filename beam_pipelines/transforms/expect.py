@@ -141,8 +141,11 @@ def _steps(argument: Expression, batch: pa.RecordBatch) -> Piece:
     values = array.take(pa.array(rows))
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
+    if pa.types.is_temporal(values.type):
+        # Numbers have the order of times, and no limits of Python's.
+        values = values.cast(f"int{values.type.bit_width}")
     falls = np.flatnonzero(pc.less(values[1:], values[:-1]).to_numpy(zero_copy_only=False))
-    first, last = (plain_value(array[int(row)].as_py()) for row in (rows[0], rows[-1]))
+    first, last = (plain_value(values[place].as_py()) for place in (0, len(values) - 1))
     return first, last, int(rows[0]), int(rows[falls[0] + 1]) if len(falls) else -1
 
 

@@ -22,6 +22,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.key_index import index_keys
+from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.group_plan import GroupPlan
 from beam_pipelines.transforms.join.hash_join import (
@@ -66,7 +67,7 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
     column = chunk.batch.column(name)
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        shown = str(chunk.batch.slice(row, 1).to_pylist()[0])[:_SHOWN_CHARACTERS]
+        shown = str(python_rows(chunk.batch.slice(row, 1))[0])[:_SHOWN_CHARACTERS]
         raise DataError(
             f"{chunk.path}, column '{name}': found null in {column.null_count:,} rows of a chunk, "
             f"the first one {shown}, expected a "
@@ -185,8 +186,8 @@ def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: Gro
     wrong = np.flatnonzero(hashes != hashes[firsts])
     if len(wrong):
         row = int(wrong[0])
-        key = ", ".join(f"{by}={ordered.column(by)[row].as_py()!r}" for by in plan.by)
-        values = f"{column[int(firsts[row])].as_py()!r} and {column[row].as_py()!r}"
+        key = ", ".join(f"{by}={python_value(ordered.column(by), row)!r}" for by in plan.by)
+        values = " and ".join(repr(python_value(column, each)) for each in (int(firsts[row]), row))
         raise DataError(
             f"source '{plan.source}', column '{name}': found {values} in the rows of {key}, "
             "expected one value, because the "

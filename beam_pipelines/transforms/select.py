@@ -24,6 +24,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sources.images.columns import first_damage, image_columns
@@ -356,7 +357,7 @@ def explained(path: str) -> Iterator[None]:
         columns = expression.columns
         row = find_row(error.batch, expression) if columns else None
         values = [
-            f"{name}: {error.batch.column(name)[row].as_py()!r}"
+            f"{name}: {python_value(error.batch.column(name), row)!r}"
             for name in (() if row is None else columns)
         ]
         shown = ", ".join(value[:_SHOWN_CHARACTERS] for value in values)

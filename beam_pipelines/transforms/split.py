@@ -24,6 +24,7 @@ from beam_pipelines.core import columns, hashing
 from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
@@ -347,7 +348,7 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
         assignment[_is_between(column, *bounds)] = index
     outside = np.flatnonzero(assignment == MAX_SPLITS)
     if len(outside):
-        value = column[int(outside[0])].as_py()
+        value = python_value(column, int(outside[0]))
         found = "null" if value is None else f"'{value}'"
         intervals = "; ".join(
             f"{name}:{'' if start is None else f' from {start}'}"

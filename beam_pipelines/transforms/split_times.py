@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,22 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.expectations import Place
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.python_values import python_values
 from beam_pipelines.transforms.equal_rows import PLACE, TIME
 from beam_pipelines.transforms.split import SplitPlan, assign_split
 
 
 class Moment(NamedTuple):
-    """A date, timestamp, time or number, and its first row."""
+    """A date, timestamp, time or number, and its first row.
 
-    time: Any
+    Attributes:
+      time: the value; the number of units since 1970, or since midnight.
+      shown: the same for people.
+      place: of the row.
+    """
+
+    time: float
+    shown: str
     place: Place
 
 
@@ -57,8 +65,18 @@ def find_times(chunk: Chunk, split: SplitPlan) -> SplitTimes:
             row = int(rows[pc.index(own, time).as_py()])
             if PLACE in names:
                 row = chunk.batch.column(PLACE)[row].as_py()
-            moments[number] = Moment(time.as_py(), Place(chunk.range_number, chunk.part, row))
+            place = Place(chunk.range_number, chunk.part, row)
+            (shown,) = python_values(pa.array([time]))
+            moments[number] = Moment(_number(time), str(shown), place)
     return found
+
+
+def _number(time: pa.Scalar) -> float:
+    """Returns a time as a number, whose order is that of the times."""
+    if pa.types.is_temporal(time.type):
+        time = time.cast(f"int{time.type.bit_width}")
+    number: float = time.as_py()
+    return number
 
 
 def merge_times(found: Iterable[SplitTimes]) -> SplitTimes:

@@ -38,7 +38,10 @@ def test_numbers(value: float, shown: str) -> None:
     [
         (None, pa.date32(), "–"),
         (0, pa.timestamp("us"), "1970-01-01 00:00"),
-        (2**62, pa.timestamp("us"), "4.6117e+18"),  # beyond what Python's dates can hold
+        (2**62, pa.timestamp("us"), "148108-07-06 14:00"),
+        (2**63, pa.timestamp("us"), "9.2234e+18"),  # that no timestamp has
+        (-2_440_550, pa.date32(), "-4712-01-01"),
+        (86_400_000_000, pa.time64("us"), "24:00:00"),
         (15_000, pa.date32(), "2011-01-26"),
         (45_000_000_000, pa.time64("us"), "12:30:00"),
         (1, pa.bool_(), "true"),

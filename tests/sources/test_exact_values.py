@@ -47,6 +47,7 @@ DAY = 86_400_000_000
         ([decimal.Decimal("0.5")], pa.decimal128(38, 20), "float64", [0.5]),
         ([decimal.Decimal("0.10")], pa.decimal128(38, 2), "text", ["0.10"]),
         ([2**64 - 1], pa.uint64(), "text", ["18446744073709551615"]),
+        ([2**31 - 1, None], pa.date32(), "text", ["5881580-07-11", None]),
         ([2**53], pa.int64(), "float64", [2.0**53]),
         ([2**53 + 2, -(2**63)], pa.int64(), "float64", [2.0**53 + 2, -(2.0**63)]),
         ([2**63, None], pa.uint64(), "float32", [2.0**63, None]),
@@ -118,13 +119,13 @@ def test_declared_types_are_cast(
             2**62,
             pa.timestamp("s"),
             None,
-            "found '4611686018427387904 s from 1970-01-01', expected a timestamp",
+            "found '146138514283-06-19 07:45:04', expected a timestamp",
         ),
         (
             2**62,
             pa.timestamp("s", "UTC"),
             None,
-            "found '4611686018427387904 s from 1970-01-01', expected a timestamp",
+            "found '146138514283-06-19 07:45:04Z', expected a timestamp",
         ),
         (
             decimal.Decimal("0.5"),

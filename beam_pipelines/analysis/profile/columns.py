@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.python_values import python_values
+
 # Fewer rows than this say nothing about uniqueness.
 _FEW_ROWS = 20
 # Fewer values than this, in less than a twentieth of the rows, are no values to fit on.
@@ -129,13 +131,14 @@ class ColumnProfile:
     @property
     def range(self) -> tuple[Any, Any]:
         """The least and the greatest value, as Python's."""
-        found = pc.min_max(self.values).as_py()
-        return found["min"], found["max"]
+        found = pc.min_max(self.values)
+        low, high = (python_values(pa.array([found[end]]))[0] for end in ("min", "max"))
+        return low, high
 
     @property
     def top(self) -> list[tuple[Any, float]]:
         """The most frequent values, each with its share of all values."""
-        shown = self.values[:_TOP].to_pylist()
+        shown = python_values(self.values[:_TOP])
         return [
             (value, int(count) / self.present)
             for value, count in zip(shown, self.counts, strict=False)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_pipelines.analysis.profile.columns import ColumnProfile, id_like
+from beam_pipelines.core.python_values import python_value
 
 _TRAIN = 0.8
 _FEW_MOMENTS = 5
@@ -87,14 +88,15 @@ def _by_time(column: ColumnProfile) -> SplitProposal:
     order = np.argsort(column.values.cast("timestamp[us]").cast("int64").to_numpy())
     below = np.cumsum(column.counts[order])
     place = int(np.searchsorted(below, _TRAIN * column.present)) + 1
-    moment = column.values[int(order[min(place, len(order) - 1)])].as_py()
+    moment = python_value(column.values, int(order[min(place, len(order) - 1)]))
     return SplitProposal(
         column.name, _iso(moment), "the model predicts later rows from earlier ones"
     )
 
 
 def _iso(moment: Any) -> str:
+    if isinstance(moment, str):  # no value of Python
+        return moment.replace(" ", "T")
     if isinstance(moment, datetime.datetime):
         moment = moment.replace(tzinfo=None)
-        return str(moment.isoformat())
     return str(moment.isoformat())

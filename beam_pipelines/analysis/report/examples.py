@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import python_rows
 
 # Columns and features of an example, characters of a text, and values of a list.
 _MOST_NAMES, _CHARACTERS, _MOST_VALUES = 200, 80, 8
@@ -42,7 +43,7 @@ def show_examples(
     if encoded is not None:
         names += [name for name in encoded.schema.names if name not in names]
     features = [{}] * raw.num_rows if encoded is None else encoded.to_pylist()
-    for row, feature in zip(raw.to_pylist(), features, strict=True):
+    for row, feature in zip(python_rows(raw), features, strict=True):
         lines = tuple(
             (name, _value(row, name), _value(feature, name)) for name in names[:_MOST_NAMES]
         )

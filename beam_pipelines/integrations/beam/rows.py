@@ -18,6 +18,7 @@ from apache_beam.typehints.schemas import typing_to_runner_api
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.python_values import texts_of
 from beam_pipelines.integrations.beam.batches import BatchesOf, schema_of
 
 BATCH_ROWS = 4096
@@ -134,5 +135,5 @@ def _as_text(array: pa.Array) -> pa.Array:
     """
     if not pa.types.is_temporal(array.type):
         return array
-    texts = array.cast(pa.string())
+    texts = texts_of(array)
     return pc.replace_substring(texts, " ", "T") if pa.types.is_timestamp(array.type) else texts

@@ -16,6 +16,7 @@ import pyarrow as pa
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.key_index import NO_KEY, KeyIndex, Rows, find_keys, index_keys
+from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import JoinHow
 
 
@@ -157,7 +158,7 @@ def check_unique(
     if len(repeated):
         worst = repeated[np.argmin(index.rows[index.starts[repeated]])]
         row = int(index.rows[index.starts[worst]])
-        shown = ", ".join(f"{name}={table[name][row].as_py()!r}" for name in key)
+        shown = ", ".join(f"{name}={python_value(table[name], row)!r}" for name in key)
         others = (
             f" (and {len(repeated) - 1} more keys occur more than once)"
             if len(repeated) > 1
