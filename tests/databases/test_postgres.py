@@ -147,6 +147,9 @@ def test_declared_types_keep_digits(shop: Server, server: Server) -> None:
         ("'infinity'::date", "found infinity, which no date of a dataset equals"),
         ("'-infinity'::timestamp", "found infinity"),
         ("'infinity'::timestamptz", "found infinity"),
+        ("'294247-01-10 04:00:54.775808'::timestamp", "or a time after 294247-01-10"),
+        ("'294276-12-31 23:59:59.999999'::timestamptz", "or a time after 294247-01-10"),
+        ("ARRAY[NULL, '294276-01-01'::timestamp]", "or a time after 294247-01-10"),
         ("ARRAY['infinity'::date]", "or infinity"),
         ("ARRAY[[1, 2], [3, 4]]", "an array of several dimensions"),
         ("'[5:6]={1,2}'::int4[]", "does not begin at 1"),
@@ -170,6 +173,14 @@ def test_values_without_an_equal_are_errors(
     with pytest.raises(DataError, match=r"#query, row 2, column 'x': ") as raised:
         rows_of(kept({"rows": plan}, tmp_path)["rows"] if is_kept else plan)
     assert said in str(raised.value)
+
+
+def test_the_last_time(server: Server) -> None:
+    """The largest number of microseconds is read as it is."""
+    last = "'294247-01-10 04:00:54.775807'"
+    table = rows_of(planned(server, query=f"SELECT {last}::timestamp AS x, {last}::timestamptz y"))
+    for column in table.columns:
+        assert column.cast(pa.int64())[0].as_py() == (1 << 63) - 1
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ _PLAIN: dict[str, pa.DataType] = {
 # Read as their texts: fixed lengths lose their padding, as everywhere in PostgreSQL.
 _AS_TEXT = ("bpchar", "name", "char", "uuid", "json", "jsonb")
 _INFINITE = ("date", "timestamp", "timestamptz")
+# The last time in microseconds from 1970. The driver turns later ones into times before it.
+_STAMPS, _LAST = ("timestamp", "timestamptz"), "294247-01-10 04:00:54.775807"
 # Digits of a numeric that every int64 holds.
 _INT64_DIGITS = 18
 # A numeric without precision may have any digits; the plan says that they are rounded.
@@ -53,6 +55,8 @@ def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | No
     guard, guarded = "", ""
     if kind in _INFINITE:
         guard, guarded = f"NOT isfinite({column})", "infinity"
+    if kind in _STAMPS:
+        guard, guarded = f"({guard} OR {column} > '{_LAST}')", f"infinity, or a time after {_LAST}"
     if stored == pa.int64() and kind == "numeric":
         guard, guarded = f"{column} = 'NaN'", "NaN"
     # A guarded value is not converted, as the server would refuse it without a row.
@@ -77,6 +81,9 @@ def _array(
         endless = "'infinity', '-infinity'"
         guards += [f"{column} && ARRAY[{endless}]::{item}[]"]
         guarded += ", or infinity"
+    if item in _STAMPS:
+        guards += [f"'{_LAST}' < ANY ({column})"]
+        guarded += f", or a time after {_LAST}"
     guard = " OR ".join(guards)
     value = f"{column}{cast}[]" if cast else column
     expression = f"CASE WHEN {guard} THEN NULL ELSE {value} END"
