@@ -247,6 +247,28 @@ def test_parts_have_each_row_once(
     assert keys.to_pylist() == sorted(keys.to_pylist())
 
 
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        ("4713-12-31 BC", "2024-01-01"),
+        ("9000-01-01", "11000-01-01"),
+        ("0500-01-01 BC", "0200-01-01 BC"),
+        ("4713-12-31 BC", "294246-01-01"),
+        ("250000-01-01", "294246-01-01"),
+    ],
+)
+def test_parts_of_far_dates(
+    server: Server, tmp_path: pathlib.Path, kind: str, low: str, high: str
+) -> None:
+    """Parts of dates before Christ and after 9999 do not overlap."""
+    day = f"date '{low}' + ((date '{high}' - date '{low}') * (i / 3000.0))::int"
+    query = f"SELECT i, ({day})::{kind} AS x FROM generate_series(0, 3000) AS i"
+    plan = planned(server, query=query, partition="x")
+    found = rows_of(kept({"rows": plan}, tmp_path)["rows"])
+    assert found.column("i").to_pylist() == list(range(3001))
+
+
 @contextlib.contextmanager
 def writing(server: Server) -> Iterator[None]:
     """Moves amounts between accounts, adds and removes some, until the body ends."""

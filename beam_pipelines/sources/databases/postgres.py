@@ -31,8 +31,11 @@ _INTEGERS = ("int2", "int4", "int8")
 _CUTS = {
     **dict.fromkeys(_INTEGERS, "low + floor((high::numeric - low) * {share})::int8"),
     "date": "low + floor((high - low) * {share})::int4",
-    "timestamp": "low + (high - low) * ({share})::float8",
-    "timestamptz": "low + (high - low) * ({share})::float8",
+    **dict.fromkeys(
+        ("timestamp", "timestamptz"),
+        # A longer interval than 292,000 years would overflow.
+        "low + (least(high, '200000-01-01') - low) * ({share})::float8",
+    ),
 }
 _SETTINGS = (
     "SET client_encoding TO 'UTF8'",
@@ -138,13 +141,12 @@ class _Session(Session):
             condition = f" WHERE isfinite({key})"
         cut = _CUTS[column.kind].format(share=f"i / {number}::numeric")
         select = (
-            f"SELECT DISTINCT ({cut})::text AS cut FROM (SELECT min({key}) AS low, max({key}) AS "
-            f"high FROM {Postgres().rows_of(request)}{condition}) AS r, "
-            f"generate_series(1, {number - 1}) AS i WHERE low < high"
+            f"SELECT cut::text AS text FROM (SELECT DISTINCT {cut} AS cut FROM (SELECT min({key}) "
+            f"AS low, max({key}) AS high FROM {Postgres().rows_of(request)}{condition}) AS r, "
+            f"generate_series(1, {number - 1}) AS i WHERE low < high) AS c ORDER BY cut"
         )
-        rows = [row["cut"] for batch in self.read(select) for row in batch.to_pylist()]
-        ordered = sorted(rows, key=int) if column.kind in _INTEGERS else sorted(rows)
-        return [f"'{text}'::{column.kind}" for text in ordered]
+        rows = [row["text"] for batch in self.read(select) for row in batch.to_pylist()]
+        return [f"'{text}'::{column.kind}" for text in rows]
 
     def read(self, select: str) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a SELECT, in batches of about 16 MiB."""
