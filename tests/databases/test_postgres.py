@@ -175,6 +175,30 @@ def test_values_without_an_equal_are_errors(
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("expression", "declared", "text"),
+    [
+        ("ARRAY[1, 2]", "text", "{1,2}"),
+        ("ARRAY[[1, 2], [3, 4]]", "text", "{{1,2},{3,4}}"),
+        ("'[5:6]={1,2}'::int4[]", "text", "[5:6]={1,2}"),
+        ("ARRAY['infinity'::date, NULL]", "text", "{infinity,NULL}"),
+        ("ARRAY[interval '1 day']", "text", "{P1D}"),
+        ("ARRAY['infinity'::date]", "list<text>", ["infinity"]),
+        ("ARRAY['294276-01-01'::timestamp]", "list<text>", ["294276-01-01 00:00:00"]),
+        ("ARRAY[interval '1 day']", "list<text>", ["P1D"]),
+        ("ARRAY[1.50::numeric]", "list<text>", ["1.50"]),
+    ],
+)
+def test_arrays_are_read_as_texts(
+    server: Server, expression: str, declared: str, text: object
+) -> None:
+    """``types`` reads the server's text of an array, or of its items."""
+    table = rows_of(
+        planned(server, query=f"SELECT {expression} AS x", types={"x": declared}),
+    )
+    assert table.column("x").to_pylist() == [text]
+
+
 def test_the_last_time(server: Server) -> None:
     """The largest number of microseconds is read as it is."""
     last = "'294247-01-10 04:00:54.775807'"

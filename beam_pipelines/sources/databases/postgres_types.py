@@ -45,12 +45,10 @@ def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | No
     """
     column = f"q.{quoted}"
     item = _item_of(kind)
+    if declared == "text" and (item is not None or _is_text_of_server(kind)):
+        return Column(name, kind, f"{column}::text", pa.string())
     if item is not None:
         return _array(name, column, kind, item, typmod, declared)
-    if declared == "text" and kind not in _PLAIN:
-        return Column(name, kind, f"{column}::text", pa.string())
-    if declared == "text" and kind in _INFINITE:
-        return Column(name, kind, f"{column}::text", pa.string())
     cast, stored, found = _scalar(kind, typmod, declared)
     guard, guarded = "", ""
     if kind in _INFINITE:
@@ -66,10 +64,18 @@ def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | No
     return Column(name, kind, expression, stored, found, guard, guarded)
 
 
+def _is_text_of_server(kind: str) -> bool:
+    """Whether the server, not Arrow, makes a declared text of a type."""
+    return kind not in _PLAIN or kind in _INFINITE
+
+
 def _array(
     name: str, column: str, kind: str, item: str, typmod: int, declared: str | None
 ) -> Column:
-    cast, stored, found = _scalar(item, typmod, _item_of_list(declared))
+    declared_item = _item_of_list(declared)
+    cast, stored, found = _scalar(item, typmod, declared_item)
+    if declared_item == "text" and _is_text_of_server(item):
+        cast, stored, found, item = "::text", pa.string(), None, "text"
     if stored is None:
         return Column(name, kind, column, None)
     # 'NaN'::numeric::int8 would be refused without a row.
