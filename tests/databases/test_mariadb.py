@@ -424,6 +424,9 @@ def test_a_count_of_other_rows_fails(
     [
         {"query": "SELECT seq AS i, RAND() AS x FROM seq_1_to_5000 WHERE RAND() < 0.5"},
         {"query": "SELECT dice() AS i"},
+        {"query": r"SELECT 'it\'s' AS t, RAND() AS i, 'it\'s' AS u FROM users"},
+        {"query": "SELECT 'a\\'' AS t, RAND() AS i -- it's\n FROM users -- '"},
+        {"query": "SELECT /*! RAND() */ AS i FROM users"},
         {"query": "SELECT user_id AS i FROM users WHERE day < CURRENT_DATE"},
         {"table": "drawn"},
     ],
@@ -443,7 +446,7 @@ def test_words_in_names_and_texts_are_not_functions(
     shop: Server, mariadb: Server, tmp_path: pathlib.Path
 ) -> None:
     """Names and texts do not make a query volatile."""
-    query = "SELECT 'rand() @x' AS `now()`, user_id FROM users WHERE user_id < 9"
+    query = "SELECT 'rand() @x' AS `now()`, user_id /* now() */ FROM users WHERE user_id < 9"
     found = kept({"rows": planned(mariadb, query=query)}, tmp_path)["rows"]
     assert found.snapshot is not None
     assert found.snapshot.rows == 8

@@ -46,8 +46,10 @@ _SETTINGS = (
     "SET net_write_timeout = 3600",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
 )
-# Names and texts, in which words mean nothing.
-_LITERALS = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
+# Names, texts and comments, in which words mean nothing; but the server runs /*! … */.
+_COMMENTS = r"/\*(?!M?!).*?\*/|--\s[^\n]*|#[^\n]*"
+_PLAIN = re.compile(rf"`[^`]*`|'[^']*'|\"[^\"]*\"|{_COMMENTS}", re.DOTALL)
+_ESCAPED = re.compile(rf"`[^`]*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|{_COMMENTS}", re.DOTALL)
 # Other values each time, or for each statement.
 _VOLATILE = re.compile(
     r"\b(rand|uuid|uuid_short|sysdate|sleep|now|curdate|curtime|current_timestamp|current_date|"
@@ -127,7 +129,7 @@ class _Session(Session):
             column_of(field, _quoted(field.name), request.types.get(field.name)) for field in fields
         )
         count, text = self._explained(f"SELECT * FROM {rows}")
-        text, named = self._with_views(request, f"{text} {request.query or ''}")
+        text, named = self._with_views(request, f"{text}\n{request.query or ''}")
         without_snapshots = tuple(self._without_snapshots(named))
         return Description(
             columns,
@@ -232,11 +234,12 @@ class _Session(Session):
                 return 1, ""
             raise _server_error(error) from error
         joined = [int(step[places["rows"]] or 1) for step in steps if step[places["id"]] == b"1"]
-        return max(1, math.prod(joined)), " ".join(notes)
+        return max(1, math.prod(joined)), "\n".join(notes)
 
     def _is_repeatable(self, text: str) -> bool:
         """Whether a query names no volatile function."""
-        if _VOLATILE.search(_LITERALS.sub(" ", text)):
+        # Both ways to read a backslash: it depends on the server's mode.
+        if any(_VOLATILE.search(literals.sub(" ", text)) for literals in (_PLAIN, _ESCAPED)):
             return False
         names = {name.lower() for name in re.findall(r"([A-Za-z_$][\w$]*)`?\s*\(", text)}
         rows = self._rows(
@@ -260,8 +263,8 @@ class _Session(Session):
                 "SELECT view_definition FROM information_schema.views "
                 f"WHERE (table_schema, table_name) IN ({_literals(new)})"
             )
-            found = " ".join(definition.decode() for (definition,) in rows)
-            text, new = f"{text} {found}", _tables_in(found)
+            found = "\n".join(definition.decode() for (definition,) in rows)
+            text, new = f"{text}\n{found}", _tables_in(found)
         return text, named
 
     def _without_snapshots(self, named: set[tuple[str, str]]) -> Iterator[str]:
