@@ -39,6 +39,7 @@ SPLIT_PREFIX = "Split-"
 FEATURE_STATS = "FeatureStats.pb"
 ACCUMULATORS_SUFFIX = ".arrow"
 INDEX_SUFFIX = ".arrow"
+DALI, DALI_SUFFIX = "dali", ".idx"
 
 
 def split_folder(part: str, split: str) -> str:
@@ -77,6 +78,11 @@ def index_path(split: str, generation: int) -> str:
     The split ``*`` gives a pattern that matches all splits.
     """
     return f"{split_folder(generation_folder(INDEX, generation), split)}{INDEX_SUFFIX}"
+
+
+def dali_path(shard: str) -> str:
+    """Returns the path of DALI's index of a dataset's shard."""
+    return f"{INDEX}/{DALI}/{shard.partition('/')[2]}{DALI_SUFFIX}"
 
 
 def file_index_path(path: str, suffix: str = INDEX_SUFFIX) -> str:

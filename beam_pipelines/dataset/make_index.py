@@ -13,7 +13,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from beam_pipelines.core.compression import PartCompression, compression_of
-from beam_pipelines.core.dataset_layout import MANIFEST, file_index_path, index_path
+from beam_pipelines.core.dataset_layout import (
+    DALI_SUFFIX,
+    MANIFEST,
+    SPLIT_PREFIX,
+    dali_path,
+    file_index_path,
+    index_path,
+)
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -28,8 +35,6 @@ from beam_pipelines.tfrecord.part_index import (
     make_index,
     write_index,
 )
-
-DALI_SUFFIX = ".idx"
 
 
 class Indexed(NamedTuple):
@@ -54,8 +59,8 @@ def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
 
     Args:
       path: of a dataset's folder, of a file, or a pattern.
-      dali: also writes NVIDIA DALI's index of each uncompressed file to ``_index/``: a line for
-        each record, with its offset and size.
+      dali: also writes NVIDIA DALI's index of each uncompressed file, a line for each record with
+        its offset and size: to ``_index/``, of a dataset's shard to ``index/dali/``.
 
     Raises:
       DataError: there is no such file, one is damaged, or the shards are not the manifest's.
@@ -97,7 +102,8 @@ def _scan_shard(
     folder: str, compression: PartCompression, dali: bool, shard: Mapping[str, Any]
 ) -> Scanned:
     path = files.within(folder, shard["path"])
-    scanned, checked = _scan(path, compression, dali)
+    dali_index = files.within(folder, dali_path(shard["path"])) if dali else ""
+    scanned, checked = _scan(path, compression, dali_index)
     if checked != (shard["rows"], shard["bytes"], shard["crc32c"]):
         rows, size, crc32c = checked
         raise DataError(
@@ -114,22 +120,32 @@ def _of_file(path: str, dali: bool) -> Indexed:
             f"{path}: found a Parquet file, whose footer is its index, expected TFRecords or the "
             "folder of a dataset."
         )
+    split = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(os.path.dirname(split))
+    if files.name_of(split).startswith(SPLIT_PREFIX) and files.exists(files.join(folder, MANIFEST)):
+        raise DataError(
+            f"{path}: found a shard of a dataset, where nothing is added to the folders of splits, "
+            f"expected a file of another writer. Name the dataset: {folder}."
+        )
     compression = compression_of(path)
-    scanned, checked = _scan(path, compression, dali)
+    scanned, checked = _scan(path, compression, file_index_path(path, DALI_SUFFIX) if dali else "")
     shard = IndexedShard(files.name_of(path), *checked)
     return _write(file_index_path(path), compression, [shard], [scanned])
 
 
 def _scan(
-    path: str, compression: PartCompression, dali: bool
+    path: str, compression: PartCompression, dali_index: str
 ) -> tuple[Scanned, tuple[int, int, str]]:
-    """Returns a file's parts; and its rows, bytes and CRC-32C."""
+    """Returns a file's parts; and its rows, bytes and CRC-32C.
+
+    It writes DALI's index of an uncompressed file, unless its path is "".
+    """
     if not files.exists(path):
         raise DataError(f"{path}: the file is missing. Check the path.")
     scanned = scan_parquet(path) if compression == "zstd" else scan_file(path, compression)
     size, crc = file_checksums.size_and_crc32c(path)
-    if dali and scanned.sizes is not None:
-        _write_dali(file_index_path(path, DALI_SUFFIX), scanned.sizes)
+    if dali_index and scanned.sizes is not None:
+        _write_dali(dali_index, scanned.sizes)
     return scanned, (scanned.rows, size, f"{crc:08x}")
 
 

@@ -112,18 +112,40 @@ def test_files_get_indexes_beside_them(
     ]
 
 
+def dali_lines(data: bytes) -> str:
+    """The index of a file's records as ``tfrecord2idx`` writes it."""
+    lines, start = [], 0
+    while start < len(data):
+        size = 16 + struct.unpack_from("<Q", data, start)[0]
+        lines.append(f"{start} {size}\n")
+        start += size
+    return "".join(lines)
+
+
 def test_dalis_index(dataset: Path, tmp_path: Path) -> None:
     """The text of ``--dali`` is that of a loop like ``tfrecord2idx``."""
     shard = min((dataset / "examples" / "Split-train").iterdir())
     path = tmp_path / "plain.tfrecord"
     path.write_bytes(whole(shard))
     assert run(["index", str(path), "--dali"]) == 0
-    data, lines, start = path.read_bytes(), [], 0
-    while start < len(data):
-        size = 16 + struct.unpack_from("<Q", data, start)[0]
-        lines.append(f"{start} {size}\n")
-        start += size
-    assert (tmp_path / "_index" / "plain.tfrecord.idx").read_text() == "".join(lines)
+    assert (tmp_path / "_index" / "plain.tfrecord.idx").read_text() == dali_lines(whole(shard))
+
+
+def test_dalis_index_of_a_dataset(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in ``index/dali/``, and nothing is added to the folders of splits."""
+    copy = Path(shutil.copytree(dataset, tmp_path / "copy"))
+    before = sorted((copy / "examples").rglob("*"))
+    assert run(["index", str(copy), "--dali"]) == 0
+    shard = min((copy / "examples" / "Split-train").iterdir())
+    made = copy / "index" / "dali" / "Split-train" / f"{shard.name}.idx"
+    assert made.exists() == (compression_of(shard.name) == "none")
+    assert not made.exists() or made.read_text() == dali_lines(whole(shard))
+    assert run(["index", str(shard), "--dali"]) == 1
+    assert f"Name the dataset: {copy}." in capsys.readouterr().err
+    assert sorted((copy / "examples").rglob("*")) == before
+    assert verify_dataset(str(copy)).rows == ROWS
 
 
 @pytest.mark.parametrize(
