@@ -83,7 +83,17 @@ def test_tensorflow_datasets_decodes_images(tfds, images):
         assert row["image/encoded"].shape == (row["image/height"], row["image/width"], 3)
 
 
-@pytest.mark.parametrize("name", ["table", "images"])
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """A dataset whose columns have names that are no IRIs."""
+    folder = tmp_path_factory.mktemp("named")
+    lines = ("\t".join(str(row + column) for column in range(8)) for row in range(9))
+    names = ["x", "x/mean", "x mean", "x%20mean", "größe", "c#d?", "split", "<i> {j}|^`"]
+    (folder / "rows.tsv").write_text("\n".join(["\t".join(names), *lines]) + "\n")
+    return converted(folder, "rows.tsv")
+
+
+@pytest.mark.parametrize("name", ["table", "images", "named"])
 def test_croissant_validates_without_warnings(name, request):
     """MLCommons' own package finds nothing wrong."""
     mlcroissant = pytest.importorskip("mlcroissant")
@@ -97,7 +107,7 @@ def test_croissant_validates_without_warnings(name, request):
     } <= fields
 
 
-@pytest.mark.parametrize("name", ["table", "images"])
+@pytest.mark.parametrize("name", ["table", "images", "named"])
 def test_hugging_face_reads_the_card(name, request):
     """The card has the features and splits of the dataset."""
     info = pytest.importorskip("datasets.info").DatasetInfosDict

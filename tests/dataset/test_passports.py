@@ -71,6 +71,25 @@ def test_croissant(dataset, capsys):
     assert "isArray" not in fields["id"]
 
 
+def test_croissant_identifiers(tmp_path):
+    """Each is one IRI without blanks, whatever the columns' names."""
+    (tmp_path / "a.csv").write_text("x,x/mean,x mean,x~2Fmean,größe,split\n1,2,3,4,5,6\n")
+    bp.convert(tmp_path / "a.csv", tmp_path / "out")
+    assert passport(tmp_path, "--for", "croissant") == 0
+    fields = json.loads((tmp_path / "out/croissant.json").read_text())["recordSet"][1]["field"]
+    found = {field["name"]: field["@id"] for field in fields[1:]}
+    assert found == {
+        "x": "examples/features/x",
+        "x/mean": "examples/features/x~2Fmean",
+        "x mean": "examples/features/x~20mean",
+        "x~2Fmean": "examples/features/x~7E2Fmean",
+        "größe": "examples/features/größe",
+        "split": "examples/features/split",
+    }
+    every = [each["@id"] for field in fields for each in (field, *field.get("annotation", ()))]
+    assert len(set(every)) == len(every)
+
+
 def test_recommended_keys_that_lack_are_named(dataset, capsys):
     """A warning names the keys that Croissant recommends."""
     assert passport(dataset, "--for", "croissant", "--overwrite") == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ _DATA_TYPES = {"int64": "sc:Integer", "float32": "cr:Float32"}
 _TFRECORD = "application/x-tfrecord"
 # Croissant's own example has this one; more programs read it than TFRecords.
 _PARQUET = "application/x-parquet"
+_NOT_IN_IRIS = re.compile(r"[^\w.-]")
 _COUNT = "http://www.wikidata.org/entity/Q4049983"
 _MEAN, _MAXIMUM = "ddi-stats:7975ed0", "ddi-stats:8321e79"
 
@@ -131,7 +133,7 @@ def _examples(facts: DatasetFacts) -> dict[str, Any]:
 
 def _field(feature: Feature) -> dict[str, Any]:
     # The field of the split has the plain identifier.
-    path = f"examples/features/{feature.name}"
+    path = f"examples/features/{_identifier(feature.name)}"
     field: dict[str, Any] = {
         "@type": "cr:Field",
         "@id": path,
@@ -145,6 +147,16 @@ def _field(feature: Feature) -> dict[str, Any]:
     if annotations := list(_annotations(path, feature)):
         field["annotation"] = annotations
     return field
+
+
+def _identifier(name: str) -> str:
+    """Returns a name as a part of an IRI: ``~2F`` for a slash.
+
+    mlcroissant takes no ``%20``.
+    """
+    return _NOT_IN_IRIS.sub(
+        lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()), name
+    )
 
 
 def _data_type(feature: Feature) -> str:
