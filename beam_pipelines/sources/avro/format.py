@@ -151,10 +151,7 @@ def _opened(path: str) -> Iterator[_Opened]:
             parsed = fastavro.schema.parse_schema(header.schema, named)
             schema = columns_of(parsed, named)
         except SchemaError as error:
-            raise DataError(
-                f"{path}: {error}. Write the file with another schema: a union of several types is "
-                "no column."
-            ) from error
+            raise DataError(f"{path}: {error}. {error.cure}") from error
         except (
             *_DAMAGED,
             fastavro.schema.SchemaParseException,

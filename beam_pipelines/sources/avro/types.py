@@ -38,7 +38,15 @@ _MOST_LEVELS = 200
 
 
 class SchemaError(ValueError):
-    """A schema that is no table's."""
+    """A schema that is no table's.
+
+    Attributes:
+      cure: what the writer of the file can do.
+    """
+
+    def __init__(self, found: str, cure: str) -> None:
+        super().__init__(found)
+        self.cure = cure
 
 
 def columns_of(schema: Any, named: Mapping[str, Any]) -> pa.Schema:
@@ -53,7 +61,11 @@ def columns_of(schema: Any, named: Mapping[str, Any]) -> pa.Schema:
     """
     type_ = _type_of(schema, named, "", ())
     if not pa.types.is_struct(type_):
-        raise SchemaError(f"found values of {type_}, expected records with fields")
+        raise SchemaError(
+            f"found values of {type_}, expected records with fields",
+            "Write each value as the field of a record: {type: record, name: Row, fields: [{name: "
+            "value, type: …}]}.",
+        )
     return pa.schema(list(type_))
 
 
@@ -61,7 +73,10 @@ def _type_of(
     schema: Any, named: Mapping[str, Any], where: str, within: tuple[str, ...]
 ) -> pa.DataType:
     if len(within) > _MOST_LEVELS:
-        raise SchemaError(f"{where}: found more than {_MOST_LEVELS} levels")
+        raise SchemaError(
+            f"{where}: found more than {_MOST_LEVELS} levels",
+            "Write the file with flatter records.",
+        )
     if isinstance(schema, list):
         return _union(schema, named, where, within)
     if isinstance(schema, str):
@@ -81,14 +96,21 @@ def _of_name(
     name: str, named: Mapping[str, Any], where: str, within: tuple[str, ...]
 ) -> pa.DataType:
     if name not in named:
-        raise SchemaError(f"{where}: found the unknown type '{name}'")
+        raise SchemaError(
+            f"{where}: found the unknown type '{name}'", "Write the file with its definition."
+        )
     _refuse_cycle(name, where, within)
     return _type_of(named[name], named, where, within)
 
 
 def _refuse_cycle(name: str, where: str, within: tuple[str, ...]) -> None:
     if name in within:
-        raise SchemaError(f"{where}: found the record '{name}' within itself")
+        raise SchemaError(
+            f"{where}: found the record '{name}' within itself, whose values may be nested to any "
+            "depth, expected a column",
+            "Write the field as a text of JSON, or its records as rows with the key of the outer "
+            "one.",
+        )
 
 
 def _record(
@@ -125,7 +147,10 @@ def _union(
     raise SchemaError(
         f"{where}: found a union of {shown}, expected one type, or one and null"
         if kinds or not schema
-        else f"{where}: found a union of null alone"
+        else f"{where}: found a union of null alone",
+        "Write the file with another schema: a field for each type, each a union of it and null."
+        if kinds
+        else "Write the file without the field.",
     )
 
 
@@ -139,7 +164,8 @@ def _bytes(schema: Mapping[str, Any], where: str) -> pa.DataType:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not 0 < precision <= _DECIMAL_256:
         raise SchemaError(
-            f"{where}: found a decimal of {precision} digits, expected 1 to {_DECIMAL_256}"
+            f"{where}: found a decimal of {precision} digits, expected 1 to {_DECIMAL_256}",
+            "Write the file with fewer digits, or with texts.",
         )
     kind = pa.decimal128 if precision <= _DECIMAL_128 else pa.decimal256
     return kind(precision, scale)
