@@ -36,6 +36,12 @@ _WHY = {
     "V": "records with fields",
     "c": "complex numbers",
 }
+# What makes a type that Arrow has of another one of the same kind.
+_CASTS = {
+    "f": "array.astype('float64'), if the nearest values will do",
+    "M": "array.astype('datetime64[us]')",
+    "m": "array.astype('int64'), or another unit",
+}
 _DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
@@ -154,6 +160,11 @@ def _check_arrays(source: Source, path: str, arrays: list[_Array]) -> None:
                 f"{where}: found {what}, expected numbers, bools, texts, bytes or times. Save it "
                 "in another form."
             )
+        if not _has_type(one.dtype):
+            raise DataError(
+                f"{where}: found values of type {one.dtype}, which no column type equals. Save "
+                f"{_CASTS[one.dtype.kind]}."
+            )
         if not one.shape:
             raise DataError(
                 f"{where}: found a single value, expected an array whose first axis are the rows. "
@@ -177,6 +188,15 @@ def _check_arrays(source: Source, path: str, arrays: list[_Array]) -> None:
                 f"{where}: found an array in Fortran order of more than {MOST_BYTES:,} bytes, "
                 "which has to be held in memory. Save numpy.ascontiguousarray(array)."
             )
+
+
+def _has_type(dtype: np.dtype[Any]) -> bool:
+    """Whether Arrow has a type for values of NumPy's."""
+    try:
+        to_arrow(np.empty(0, dtype))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def _batches(arrays: list[_Array], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
