@@ -340,12 +340,30 @@ def test_a_limit_comes_before_the_filter(tmp_path: pathlib.Path) -> None:
         assert (counts["read"], counts["filtered"], counts["written"]) == expected
 
 
-def test_a_filter_that_takes_nothing(tmp_path: pathlib.Path) -> None:
-    """The error names the condition that the database got."""
-    duckdb_file(tmp_path, "CREATE TABLE rows AS SELECT range AS id FROM range(100)")
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_a_filter_that_takes_nothing(make: Any, tmp_path: pathlib.Path) -> None:
+    """It gives a dataset without rows, as with a file."""
+    path = make(tmp_path, "CREATE TABLE rows AS SELECT 1 AS id UNION ALL SELECT 2")
+    (tmp_path / "rows.csv").write_text("id\n1\n2\n")
+    found = []
+    for name in (f"{path}#rows", "rows.csv"):
+        recipe = tmp_path / "recipe.yaml"
+        recipe.write_text(f"name: a\nsources: {{rows: '{name}'}}\nfilter: id > 1000\n")
+        bp.convert(str(recipe), str(tmp_path / "out"), overwrite=True)
+        manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
+        found.append((manifest["counts"], manifest["splits"]["train"]["rows"]))
+    assert found[0] == found[1]
+    assert found[0][0]["filtered"] == 2
+    assert found[0][1] == 0
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_a_table_without_rows(make: Any, tmp_path: pathlib.Path) -> None:
+    """It is an error, also with a filter."""
+    path = make(tmp_path, "CREATE TABLE rows (id INTEGER)")
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("name: a\nsources: {rows: shop.duckdb}\nfilter: id > 1000\n")
-    with pytest.raises(DataError, match=r'no row for which q\."id" > 1000, expected some'):
+    recipe.write_text(f"name: a\nsources: {{rows: '{path}#rows'}}\nfilter: id > 1000\n")
+    with pytest.raises(DataError, match="found no rows, expected data"):
         bp.convert(str(recipe), str(tmp_path / "out"))
 
 

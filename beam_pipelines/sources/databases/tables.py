@@ -68,7 +68,7 @@ class Table(Format):
       partition: column that orders the rows, or ``None``.
       is_repeatable, takes_filter: as in ``Description``.
       decisions: what the dataset tells of columns and query.
-      kept: files with the rows, in order; empty: they are on the server.
+      kept: files with the rows, in order; ``None``: they are on the server.
     """
 
     request: Request
@@ -79,7 +79,7 @@ class Table(Format):
     is_repeatable: bool
     takes_filter: bool
     decisions: tuple[str, ...] = ()
-    kept: tuple[KeptFile, ...] = ()
+    kept: tuple[KeptFile, ...] | None = None
 
     suffixes = ()
     has_arrays = True
@@ -94,7 +94,7 @@ class Table(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         row, crc32c = byte_range.number_in_file * self.range_rows + 1, 0
-        batches = self._kept(byte_range) if self.kept else self._live(plan, byte_range)
+        batches = self._live(plan, byte_range) if self.kept is None else self._kept(byte_range)
         for batch in batches:
             for rows in tables.rows_of(batch, plan, byte_range.file, row, True):
                 rejected = tuple(self._with_key(bad, batch, row) for bad in rows.rejected)
@@ -140,6 +140,8 @@ class Table(Format):
 
     def _kept(self, byte_range: ByteRange) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a range from files, as one batch."""
+        if not self.kept:
+            return
         start = byte_range.number_in_file * self.range_rows
         ends = np.cumsum([kept.rows for kept in self.kept]).tolist()
         end = min(start + self.range_rows, ends[-1])
