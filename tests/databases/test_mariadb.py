@@ -442,6 +442,16 @@ def test_a_volatile_query_is_read_once(
     assert any("read once" in decision for decision in found.decisions)
 
 
+def test_names_with_dots(shop: Server, mariadb: Server) -> None:
+    """A name with dots is in quotation marks, also in hints."""
+    mariadb.run("CREATE OR REPLACE TABLE `my.table` AS SELECT DATE '2024-01-01' AS `#guard`")
+    for table in ('"my.table"', 'shop."my.table"'):
+        assert rows_of(planned(mariadb, table=table)).column_names == ["#guard"]
+    with pytest.raises(RecipeProblems) as raised:
+        planned(mariadb, table="my.table")
+    assert "Did you mean '\"my.table\"'?" in raised.value.problems[0].message
+
+
 def test_words_in_names_and_texts_are_not_functions(
     shop: Server, mariadb: Server, tmp_path: pathlib.Path
 ) -> None:

@@ -479,6 +479,22 @@ filter: price > 0.1 AND (i > 1 OR t = 'a')
     assert counts["written"] + counts["filtered"] == 50
 
 
+def test_names_with_dots(server: Server) -> None:
+    """A name with dots is in quotation marks, also in hints."""
+    server.run(
+        'CREATE TABLE "my.table" AS SELECT date \'2024-01-01\' AS "#guard"',
+        'CREATE SCHEMA "a.b"',
+        'CREATE TABLE "a.b"."c.d" AS SELECT 2 AS x',
+    )
+    assert rows_of(planned(server, table='"my.table"')).column_names == ["#guard"]
+    assert rows_of(planned(server, table='public."my.table"')).num_rows == 1
+    assert rows_of(planned(server, table='"a.b"."c.d"')).num_rows == 1
+    for table, hint in (("my.table", '"my.table"'), ("a.b.c.d", '"a.b"."c.d"')):
+        with pytest.raises(RecipeProblems) as raised:
+            planned(server, table=table)
+        assert f"Did you mean '{hint}'?" in raised.value.problems[0].message
+
+
 def test_no_rows(server: Server, tmp_path: pathlib.Path) -> None:
     """A table without rows is an error."""
     plan = planned(server, query="SELECT 1 AS x WHERE false")

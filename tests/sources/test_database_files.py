@@ -261,6 +261,30 @@ def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
     assert rows.num_rows == 40_000
 
 
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+@pytest.mark.parametrize("name", ["my.table", '"', 'a"b.c'])
+def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str) -> None:
+    """Such a name is in quotation marks; the only table needs none."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    path = make(tmp_path, f"CREATE TABLE {quoted} AS SELECT 'a' AS \"#guard\", 2 AS x")
+    assert both(path, tmp_path, table=quoted)[0]["x"] == 2
+    found = planned(path).source.table
+    assert both(path, tmp_path, table=found)[0]["x"] == 2
+    with pytest.raises(RecipeProblems) as raised:
+        planned(path, table="my.tabel")
+    assert name != "my.table" or "Did you mean '\"my.table\"'?" in raised.value.problems[0].message
+
+
+def test_a_column_named_as_the_guard(tmp_path: pathlib.Path) -> None:
+    """Values that cannot be read are found beside it."""
+    query = 'SELECT i AS "#GUARD", \'{}\'::DATE AS "#guard1" FROM range(2) AS t(i)'
+    path = duckdb_file(tmp_path)
+    rows = both(path, tmp_path, query=query.format("2024-01-01"))
+    assert [row["#GUARD"] for row in rows] == [0, 1]
+    with pytest.raises(DataError, match=r"row 1, column '#guard1': found infinity"):
+        both(path, tmp_path, query=query.format("infinity"))
+
+
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [

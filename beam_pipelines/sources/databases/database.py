@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
 import os
 import re
 import urllib.parse
@@ -18,9 +19,8 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.databases.names import name_parts
 
-# Name of the column that has the number of the first bad value's column; null: a good row.
-GUARD = "#guard"
 # More rows than any table has: some databases take an offset with a limit only.
 _ALL = (1 << 63) - 1
 
@@ -205,7 +205,7 @@ class Database(abc.ABC):
         """Returns the SQL of a request's rows after FROM."""
         if request.query is not None:
             return f"({request.query.strip().rstrip(';')}\n) AS q"
-        parts = (request.table or "").split(".")
+        parts = name_parts(request.table or "")
         return f"{'.'.join(map(self.quoted, parts))} AS q"
 
     def compared_column(self, column: Column) -> str:
@@ -285,7 +285,7 @@ def select_of(
 ) -> str:
     """Returns the SELECT of a request's columns.
 
-    The last column is ``GUARD``, if a column may have values that cannot be read.
+    The last column is that of ``guard_name``, if a column may have values that cannot be read.
     """
     quoted = database.quoted
     listed = [f"{column.expression} AS {quoted(column.name)}" for column in columns]
@@ -295,7 +295,7 @@ def select_of(
         if column.guard
     ]
     if cases:
-        listed.append(f"CASE {' '.join(cases)} END AS {quoted(GUARD)}")
+        listed.append(f"CASE {' '.join(cases)} END AS {quoted(guard_name(columns))}")
     limit = "" if request.limit is None else f" LIMIT {request.limit}"
     if request.offset:
         limit = f"{limit or f' LIMIT {_ALL}'} OFFSET {request.offset}"
@@ -303,6 +303,16 @@ def select_of(
         f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}"
         f"{where_of(request.where, where)}{database.order_of(request)}{limit}"
     )
+
+
+def guard_name(columns: Sequence[Column]) -> str:
+    """Returns the name of a column beyond those of a table.
+
+    It has the number of the first bad value's column; null: a good row.
+    """
+    taken = {column.name.lower() for column in columns}
+    names = (f"#guard{number or ''}" for number in itertools.count())
+    return next(name for name in names if name not in taken)
 
 
 def where_of(*conditions: str) -> str:

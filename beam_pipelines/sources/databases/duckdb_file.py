@@ -18,6 +18,7 @@ from beam_pipelines.sources.databases.database import (
     Session,
     file_snapshot,
 )
+from beam_pipelines.sources.databases.names import table_name
 
 # A view in the file, or a query, reaches no other file and no network.
 _LOCKED = {
@@ -92,10 +93,10 @@ class _Session(Session):
     def tables(self) -> list[str]:
         """Returns the names of tables and views."""
         select = (
-            "SELECT CASE table_schema WHEN 'main' THEN table_name ELSE table_schema || '.' || "
-            "table_name END FROM information_schema.tables ORDER BY 1"
+            "SELECT CASE WHEN table_schema <> 'main' THEN table_schema END, table_name "
+            "FROM information_schema.tables ORDER BY 1 NULLS FIRST, 2"
         )
-        return [name for (name,) in self._rows(select)]
+        return [table_name(*filter(None, row)) for row in self._rows(select)]
 
     def begin(self, snapshot: str | None = None) -> str:
         """Begins a transaction; see ``Session``."""

@@ -30,6 +30,7 @@ from beam_pipelines.sources.databases.mysql_types import (
     fields_of,
     received,
 )
+from beam_pipelines.sources.databases.names import name_parts, table_name
 
 _FIRST_ROWS, _MOST_ROWS, _BATCH_BYTES = 256, 65_536, 16 * MIB
 # Connections that are refused, closed or killed, and a server that stops or is full.
@@ -143,12 +144,12 @@ class _Session(Session):
     def tables(self) -> list[str]:
         """Returns the names of tables and views that the user may read."""
         rows = self._rows(
-            "SELECT CASE WHEN table_schema = DATABASE() THEN table_name "
-            "ELSE CONCAT(table_schema, '.', table_name) END FROM information_schema.tables "
+            "SELECT CASE WHEN table_schema = DATABASE() THEN '' ELSE table_schema END, table_name "
+            "FROM information_schema.tables "
             "WHERE (DATABASE() IS NULL OR table_schema = DATABASE()) AND table_schema NOT IN "
-            "('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1"
+            "('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
         )
-        return [name.decode() for (name,) in rows]
+        return [table_name(*(part.decode() for part in row if part)) for row in rows]
 
     def begin(self, snapshot: str | None = None) -> str:
         """Begins at a new snapshot; see ``Session``.
@@ -254,7 +255,7 @@ class _Session(Session):
         Tables are pairs of schema and name. A view whose text the user may not see is a table.
         """
         ((own,),) = self._rows("SELECT DATABASE()")
-        *schema, table = (request.table or "").split(".")
+        *schema, table = name_parts(request.table or "") or [""]
         new = {(schema[0] if schema else (own or b"").decode(), table)} | _tables_in(text)
         named: set[tuple[str, str]] = set()
         while new := new - named:

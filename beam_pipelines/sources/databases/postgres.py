@@ -22,6 +22,7 @@ from beam_pipelines.sources.databases.database import (
     ServerError,
     Session,
 )
+from beam_pipelines.sources.databases.names import table_name
 from beam_pipelines.sources.databases.postgres_types import column_of
 
 # Classes of SQLSTATE: connections, and a server that shuts down or has too many of them.
@@ -115,15 +116,16 @@ class _Session(Session):
     def tables(self) -> list[str]:
         """Returns the names of tables and views that the user may read."""
         select = (
-            "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text "
-            "ELSE n.nspname || '.' || c.relname END AS name FROM pg_class c "
+            "SELECT CASE WHEN NOT pg_table_is_visible(c.oid) THEN n.nspname::text END AS schema, "
+            "c.relname::text AS name FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN "
             "('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition "
             "AND n.nspname NOT IN ('pg_catalog', 'information_schema') "
             "AND n.nspname NOT LIKE 'pg_toast%' AND has_table_privilege(c.oid, 'SELECT') "
-            "ORDER BY 1"
+            "ORDER BY 1 NULLS FIRST, 2"
         )
-        return [row["name"] for batch in self.read(select) for row in batch.to_pylist()]
+        rows = [row for batch in self.read(select) for row in batch.to_pylist()]
+        return [table_name(*filter(None, (row["schema"], row["name"]))) for row in rows]
 
     def begin(self, snapshot: str | None = None) -> str:
         """Begins at a snapshot; see ``Session``."""

@@ -24,6 +24,7 @@ from beam_pipelines.sources.databases.database import (
     Session,
     file_snapshot,
 )
+from beam_pipelines.sources.databases.names import name_parts, table_name
 
 _BATCH_ROWS, _SAMPLE_ROWS = 16_384, 10_000
 _STORED = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string(), "blob": pa.binary()}
@@ -105,7 +106,7 @@ class _Session(Session):
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1"
         )
-        return [name for (name,) in self._rows(select)]
+        return [table_name(name) for (name,) in self._rows(select)]
 
     def begin(self, snapshot: str | None = None) -> str:
         """Begins a transaction, by its first read; see ``Session``."""
@@ -144,7 +145,7 @@ class _Session(Session):
         """Returns column -> declared type of a table."""
         if request.table is None:
             return {}
-        table = SqliteFile().quoted(request.table.split(".")[-1])
+        table = SqliteFile().quoted(name_parts(request.table)[-1])
         return {name: kind for _, name, kind, *_ in self._rows(f"PRAGMA table_info({table})")}
 
 

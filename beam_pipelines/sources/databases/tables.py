@@ -23,11 +23,11 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.databases import database_of
 from beam_pipelines.sources.databases.database import (
-    GUARD,
     Column,
     Request,
     ServerError,
     failure,
+    guard_name,
 )
 from beam_pipelines.sources.format import (
     Contents,
@@ -190,8 +190,9 @@ def readable(batch: pa.RecordBatch, table: Table, row: int | None) -> pa.RecordB
     Raises:
       DataError: a value that no column type equals, with its row.
     """
-    if GUARD in batch.schema.names:
-        guard = batch.column(GUARD)
+    name = guard_name(table.columns)
+    if name in batch.schema.names:
+        guard = batch.column(name)
         if guard.null_count < len(guard):
             place = int(np.flatnonzero(guard.is_valid().to_numpy(zero_copy_only=False))[0])
             column = table.columns[guard[place].as_py()]
