@@ -26,7 +26,7 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sql.expressions import parse_expression
 from beam_pipelines.transforms import read
 from tests.support.filtered_tables import check_filters, table_rows
-from tests.support.mariadb_server import PASSWORD, Server
+from tests.support.mariadb_server import PASSWORD, USER, Server
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
 
@@ -440,6 +440,19 @@ def test_a_volatile_query_is_read_once(
     assert found.snapshot is not None
     assert found.snapshot.rows is None
     assert any("read once" in decision for decision in found.decisions)
+
+
+def test_no_error_names_the_user(mariadb: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's own refusals come without it."""
+    for database, password, said in (
+        ("mysql", None, r"Access denied for user \*\*\* to database 'mysql'"),
+        ("mysql", "wrong", r"Access denied for user \*\*\* \(using password"),
+    ):
+        if password is not None:
+            monkeypatch.setenv("MYSQL_PWD", password)
+        with pytest.raises(DataError, match=said) as raised:
+            plan_source(Source("rows", url=mariadb.url(database), table="user"), "")
+        assert USER not in str(raised.value)
 
 
 def test_names_with_dots(shop: Server, mariadb: Server) -> None:

@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import HIDDEN, DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.databases.names import name_parts
 
+# user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
+_QUOTED = r"(?:\"[^\"]*\"|'[^']*')"
+_USER = re.compile(rf"(\b(?:user|role) )(?:{_QUOTED})(?:@{_QUOTED})?|{_QUOTED}@{_QUOTED}")
 # More rows than any table has: some databases take an offset with a limit only.
 _ALL = (1 << 63) - 1
 
@@ -101,14 +104,14 @@ class Description(NamedTuple):
 
 
 class ServerError(Exception):
-    """An error of a server or driver.
+    """An error of a server or driver, without the name of the user.
 
     Attributes:
       is_transient: whether another connection may succeed.
     """
 
     def __init__(self, message: str, is_transient: bool) -> None:
-        super().__init__(message)
+        super().__init__(_USER.sub(rf"\g<1>{HIDDEN}", message))
         self.is_transient = is_transient
 
 
