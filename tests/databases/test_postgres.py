@@ -585,6 +585,13 @@ def test_commands_take_a_table(
     assert described["sources"]["users"]["read"] == 200_001
 
 
+def test_a_dataset_is_replaced(shop: Server, server: Server, tmp_path: pathlib.Path) -> None:
+    """A table converts into a folder with a dataset."""
+    for options in ([], ["--overwrite"]):
+        given = ["convert", f"{server.url()}#kinds", "-q", "-o", str(tmp_path / "out"), *options]
+        assert main_module.run(given) == 0
+
+
 def test_new_rows_of_a_dataset(shop: Server, server: Server, tmp_path: pathlib.Path) -> None:
     """``transform`` takes another table, or a file with the same columns."""
     query = "SELECT user_id, city, age FROM users WHERE user_id <= 50 ORDER BY user_id"
