@@ -216,6 +216,23 @@ def test_duckdb_reaches_no_other_file(tmp_path: pathlib.Path) -> None:
         planned(duckdb_file(tmp_path), query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
 
 
+@pytest.mark.end_to_end
+def test_sqlite_texts_that_are_no_utf8(tmp_path: pathlib.Path) -> None:
+    """They are bad rows with their places."""
+    script = "CREATE TABLE t (i INTEGER, s TEXT); "
+    script += "INSERT INTO t VALUES (1, 'é'), (2, CAST(x'ff41' AS TEXT)), (3, NULL)"
+    path = sqlite_file(tmp_path, script)
+    said = r"shop.sqlite#t, i 2, row 2, column 's': found b'\\xffA', expected text in UTF-8"
+    with pytest.raises(DataError, match=said):
+        both(path, tmp_path, table="t", partition="i")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("name: a\nsources: {t: shop.sqlite}\non_error: {reject: 1}\n")
+    bp.convert(str(recipe), str(tmp_path / "out"))
+    assert "row 2" in (tmp_path / "out" / "rejected" / "t.jsonl").read_text()
+    counts = json.loads((tmp_path / "out" / "dataset.json").read_text())["counts"]
+    assert (counts["rejected"], counts["written"]) == (1, 2)
+
+
 @pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
 def test_ranges_are_read_live(make: Any, tmp_path: pathlib.Path) -> None:
     """Rows of several ranges come once each, the last ones too."""

@@ -42,6 +42,8 @@ _AFFINITIES = (
     ("DEC", "real"),
 )
 _VOLATILE = re.compile(r"\b(random|randomblob|last_insert_rowid|changes)\s*\(", re.IGNORECASE)
+# The module decodes names and SQLite's own messages, which may be damaged.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 # SQLite casts larger floats to the largest integer.
 _LARGEST = 9.2e18
 
@@ -73,7 +75,7 @@ class _Session(Session):
                 address, uri=True, isolation_level=None, check_same_thread=False
             )
             self._rows("SELECT count(*) FROM sqlite_master")
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise ServerError(str(error), False) from error
 
     def describe(self, request: Request) -> Description:
@@ -115,15 +117,18 @@ class _Session(Session):
         return file_snapshot(self._path)
 
     def read(self, select: str) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a SELECT."""
+        """Yields the rows of a SELECT; texts as bytes, which may be no UTF-8."""
+        self._connection.text_factory = bytes
         try:
             cursor = self._connection.execute(select)
             names = [column[0] for column in cursor.description]
             while rows := cursor.fetchmany(_BATCH_ROWS):
                 columns = map(pa.array, zip(*rows, strict=True))
                 yield pa.RecordBatch.from_arrays(list(columns), names=names)
-        except (sqlite3.Error, pa.ArrowException, OverflowError) as error:
+        except (*_ERRORS, pa.ArrowException) as error:
             raise ServerError(str(error), False) from error
+        finally:
+            self._connection.text_factory = str
 
     def close(self) -> None:
         """Closes the file."""
@@ -132,13 +137,13 @@ class _Session(Session):
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(statement).fetchall()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise ServerError(str(error), False) from error
 
     def _names(self, select: str) -> list[str]:
         try:
             return [column[0] for column in self._connection.execute(select).description]
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise ServerError(str(error), False) from error
 
     def _declared(self, request: Request) -> dict[str, str]:

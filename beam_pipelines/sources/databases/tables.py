@@ -211,7 +211,9 @@ def readable(batch: pa.RecordBatch, table: Table, row: int | None) -> pa.RecordB
 
 def _stored(array: pa.Array, type_: pa.DataType) -> pa.Array:
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
-    return array if array.type == type_ else pc.cast(array, type_)
+    # Bytes that are no UTF-8 are found when rows are converted, with their places.
+    is_text = type_ == pa.string() and array.type == pa.binary()
+    return array if array.type == type_ else pc.cast(array, type_, safe=not is_text)
 
 
 def value_bytes(array: pa.Array) -> int:
