@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import gzip
+import importlib
 import json
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines.core import manifest_reader
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import DataError, PipelineError, RecipeProblems
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
@@ -33,6 +35,7 @@ from tests.sources import support
 from tests.support.manifests import small_manifest
 
 MARK = b"\xef\xbb\xbf"
+CORPUS = Path(__file__).parent / "corpus"
 
 
 def rows_cut_at(path: str, place: int, **options: Any) -> list[dict[str, Any]]:
@@ -396,3 +399,28 @@ def tf_example(features: dict[str, list[int]]) -> bytes:
     for name, values in features.items():
         example.features.feature[name].int64_list.value.extend(values)
     return bytes(example.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("name", "finding", "said"),
+    [
+        ("iceberg_log", "finding-deletes-among-data", "of deleted rows among the files of data"),
+        ("sqlite_files", "finding-size-of-a-value", "SQLite answered: MemoryError"),
+    ],
+)
+def test_damaged_tables_are_explained(
+    monkeypatch: pytest.MonkeyPatch, name: str, finding: str, said: str
+) -> None:
+    """Odd manifests of Iceberg and sizes in SQLite's pages are errors."""
+    module = importlib.import_module(f"tests.fuzz.targets.{name}")
+    found = []
+
+    def noted(call: Callable[[], Any]) -> tuple[None, str]:
+        with pytest.raises(PipelineError) as raised:
+            call()
+        found.append(str(raised.value))
+        return None, ""
+
+    monkeypatch.setattr(module, "explained", noted)
+    module.TARGET.run((CORPUS / name / finding).read_bytes())
+    assert said in found[0]

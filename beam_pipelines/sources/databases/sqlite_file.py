@@ -42,8 +42,8 @@ _AFFINITIES = (
     ("DEC", "real"),
 )
 _VOLATILE = re.compile(r"\b(random|randomblob|last_insert_rowid|changes)\s*\(", re.IGNORECASE)
-# The module decodes names and SQLite's own messages, which may be damaged.
-_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+# The module decodes names and messages, and makes room for sizes; a file may be damaged.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 # SQLite casts larger floats to the largest integer.
 _LARGEST = 9.2e18
 
@@ -76,7 +76,7 @@ class _Session(Session):
             )
             self._rows("SELECT count(*) FROM sqlite_master")
         except _ERRORS as error:
-            raise ServerError(str(error), False) from error
+            raise ServerError(str(error) or type(error).__name__, False) from error
 
     def describe(self, request: Request) -> Description:
         """Returns columns and size; see ``Session``."""
@@ -126,7 +126,7 @@ class _Session(Session):
                 columns = map(pa.array, zip(*rows, strict=True))
                 yield pa.RecordBatch.from_arrays(list(columns), names=names)
         except (*_ERRORS, pa.ArrowException) as error:
-            raise ServerError(str(error), False) from error
+            raise ServerError(str(error) or type(error).__name__, False) from error
         finally:
             self._connection.text_factory = str
 
@@ -138,13 +138,13 @@ class _Session(Session):
         try:
             return self._connection.execute(statement).fetchall()
         except _ERRORS as error:
-            raise ServerError(str(error), False) from error
+            raise ServerError(str(error) or type(error).__name__, False) from error
 
     def _names(self, select: str) -> list[str]:
         try:
             return [column[0] for column in self._connection.execute(select).description]
         except _ERRORS as error:
-            raise ServerError(str(error), False) from error
+            raise ServerError(str(error) or type(error).__name__, False) from error
 
     def _declared(self, request: Request) -> dict[str, str]:
         """Returns column -> declared type of a table."""

@@ -242,15 +242,21 @@ def _entries(
     """Yields the entries of data files in manifests.
 
     Raises:
-      DataError: a file is no Parquet file.
+      DataError: a file is no Parquet file, or has deleted rows.
     """
-    from pyiceberg.manifest import FileFormat, ManifestContent
+    from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
     for manifest in manifests:
         if manifest.content != ManifestContent.DATA:
             continue
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             file = entry.data_file
+            if file.content != DataFileContent.DATA:
+                raise DataError(
+                    f"{title}: found {file.file_path} of deleted rows among the files of data, "
+                    "expected them in a manifest of their own. Have the engine that writes the "
+                    "table rewrite its manifests."
+                )
             if file.file_format != FileFormat.PARQUET:
                 raise DataError(
                     f"{title}: found the file {file.file_path} of {file.file_format.value}, "
