@@ -356,10 +356,11 @@ def explained(path: str) -> Iterator[None]:
         expression = error.expression
         columns = expression.columns
         row = find_row(error.batch, expression) if columns else None
-        values = [
-            f"{name}: {python_value(error.batch.column(name), row)!r}"
-            for name in (() if row is None else columns)
-        ]
+        values = []
+        if row is not None:
+            values = [
+                f"{name}: {python_value(error.batch.column(name), row)!r}" for name in columns
+            ]
         shown = ", ".join(value[:_SHOWN_CHARACTERS] for value in values)
         place = f" in the row {{{shown}}}" if shown else ""
         raise DataError(
