@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError, Problem, nearest
+from beam_pipelines.recipe.databases import is_database
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives import zip as zip_module
 from beam_pipelines.sources.archives.archives import is_archive
@@ -166,6 +167,13 @@ class _Lister:
         if not of_format:
             if unknown:
                 check_readable(unknown[0].path)
+                if is_database(name := files.name_of(unknown[0].path)):
+                    is_zip = zip_members.is_zip(folder)
+                    raise ValueError(
+                        f"found the database {name} in {folder}, expected files of data. "
+                        f"{'Unpack it, and name' if is_zip else 'Name'} its path and a table: "
+                        f"'{name}#table'."
+                    )
             there = f"{unknown[0].path}, whose suffix is of no format" if unknown else "no file"
             raise ValueError(f"found {there} in {folder}, expected files of data. Set 'format'.")
         return next(iter(of_format.values()))

@@ -211,6 +211,18 @@ def test_archives_without_clear_data(tmp_path: Path) -> None:
     assert message.endswith("matches 'd/orders 1.csv'. Did you mean 'd/orders_1.csv'?")
 
 
+def test_databases_are_unpacked_first(tmp_path: Path) -> None:
+    """A database in an archive or a folder is an error that says how."""
+    (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3")
+    with zipfile.ZipFile(tmp_path / "shop.zip", "w") as archive:
+        archive.write(tmp_path / "shop.sqlite", "shop.sqlite")
+    (message,) = problems_of(tmp_path / "shop.zip").values()
+    assert "Unpack it, and name its path and a table: 'shop.sqlite#table'." in message
+    (tmp_path / "shop.zip").unlink()
+    (message,) = problems_of(tmp_path).values()
+    assert "expected files of data. Name its path and a table" in message
+
+
 def test_encrypted_and_damaged_archives(tmp_path: Path) -> None:
     """They are refused at planning, or when the damage is read."""
     path = Path(zipped(tmp_path / "d.zip", {"a.csv": csv_of(rows_of(0, 5000))}))
