@@ -26,7 +26,6 @@ from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import parse_value
-from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
@@ -165,10 +164,10 @@ def sample_source(plan: SourcePlan) -> Side:
 
 def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, bytes]:
     """Returns path -> state before each of the first ranges."""
-    if format_of(plan).quoting(plan.source) is None:
-        return {}
     scanned: dict[str, list[tuple[int, int, int]]] = {}
     for byte_range in ranges:
+        if not read.has_quotes(plan, byte_range):
+            continue
         transition = read.scan_range(plan, byte_range)
         scanned.setdefault(byte_range.file.path, []).append(transition)
     return {path: fold(transitions) for path, transitions in scanned.items()}

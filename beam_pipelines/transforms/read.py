@@ -336,7 +336,8 @@ def has_quotes(plan: SourcePlan, byte_range: ByteRange) -> bool:
     """Whether a range is read after a scan for quotes."""
     if isinstance(plan.reader, UnionFormat):
         plan, _ = plan.reader.member_of(byte_range)
-    return format_of(plan).quoting(plan.source) is not None
+    format_, path = format_of(plan), byte_range.file.path
+    return format_.quoting(plan.source) is not None and format_.splittable(plan.source, path)
 
 
 def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:

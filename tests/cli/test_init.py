@@ -236,3 +236,11 @@ def test_any_names_and_values(names: list[str], value: str) -> None:
     recipe = recipes.parse_recipe(text, "r.yaml")
     assert recipe.base == "a"
     assert recipe.encode.keys() <= set(names)
+
+
+def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
+    """A file in UTF-16 gets a recipe, as every file that ``convert`` reads."""
+    (tmp_path / "names.csv").write_text("name\tage\nZoë\t20\nEva\t30\n", encoding="utf-16")
+    write_recipe([str(tmp_path / "names.csv")], str(tmp_path / "recipe.yaml"))
+    plan = plan_module.make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
+    assert plan.base.schema.names == ["name", "age"]

@@ -127,3 +127,14 @@ def test_a_preview_loads_nothing_that_runs_a_job(tmp_path: pathlib.Path) -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp1252"])
+def test_text_of_other_encodings(tmp_path: pathlib.Path, encoding: str) -> None:
+    """Text that is not UTF-8 is shown as a conversion reads it."""
+    path = tmp_path / "names.csv"
+    path.write_bytes("name;age\nZoë;20\nJürgen;30\n".encode(encoding))
+    assert [row.raw for row in previewed(str(path)).rows] == [
+        {"name": "Zoë", "age": 20},
+        {"name": "Jürgen", "age": 30},
+    ]
