@@ -439,8 +439,7 @@ def read_encoding(value: Value) -> str | None:
     """The name of a codec of Python between bytes and text."""
     name = value.tree.text if isinstance(value.tree, Scalar) else ""
     try:
-        b"a".decode(name)
-        "a".encode(name)
+        "a".encode(name).decode(name)
     except (LookupError, ValueError):
         value.expected("an encoding, such as utf-8, utf-16, latin-1, cp1252 or shift_jis")
         return None

@@ -614,6 +614,13 @@ def test_hostile_yaml(text: str) -> None:
     assert "expected" in problems(text)[0] or "than" in problems(text)[0]
 
 
+@pytest.mark.parametrize("name", ["utf-8", "utf-16", "utf-16-le", "utf-32", "cp1252", "latin-1"])
+def test_encodings_of_text(name: str) -> None:
+    """Codecs of text are encodings, also those that begin with a mark."""
+    recipe = parse(f"name: a\nsources: {{a: {{path: a.csv, encoding: {name}}}}}\nfrom: a\n")
+    assert recipe.sources["a"].encoding == name
+
+
 def test_later_problems_find_their_lines() -> None:
     """A problem of planning has the line of its path.
 
