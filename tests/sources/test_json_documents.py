@@ -61,6 +61,7 @@ FLAT = [{"id": 1, "a.b": "x, {y}"}, {"id": 2, "a.b": 'é"\n'}]
         json.dumps(ROWS, indent=2),
         "\ufeff" + json.dumps(ROWS, indent=2),
         "\n".join(json.dumps(row, indent=2) for row in ROWS),
+        "".join(json.dumps(row) for row in ROWS),
     ],
 )
 def test_documents_are_found(tmp_path: Path, text: str) -> None:
@@ -68,7 +69,7 @@ def test_documents_are_found(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "a.json", text)
     plan = plan_of(path, range_bytes=10)
     assert (plan.format, len(plan.ranges)) == ("json", 1)
-    assert plan.decisions == ("format: json  # an array, or objects over several lines",)
+    assert plan.decisions == ("format: json  # an array, or objects without a line each",)
     assert read_rows(path) == FLAT
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(text.encode()))
     assert read_rows(tmp_path / "a.json.gz") == FLAT

@@ -84,7 +84,7 @@ class JsonLines(TextFormat):
         if source.format is None and _is_document(source, files[0]):
             source = dataclasses.replace(source, format=DOCUMENTS)
             contents = self.infer(source, files)
-            decision = f"format: {DOCUMENTS}  # an array, or objects over several lines"
+            decision = f"format: {DOCUMENTS}  # an array, or objects without a line each"
             return contents._replace(source=source, decisions=(decision,))
         types = JsonTypes(source)
         for sampled in inference.sample_rounds(source, files):

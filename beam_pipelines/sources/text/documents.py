@@ -23,11 +23,13 @@ DOCUMENTS = "json"
 _COMMA, _NEWLINE, _RETURN, _BLANK = b",\n\r "
 _OPENS, _CLOSES = b"{[", b"}]"
 _STRUCTURE = np.isin(np.arange(256), list(b"{[}],\n\r"))
+_LINE_END = re.compile(r"[\r\n]")
+_OPENING = re.compile(r"[ \t]*\{")
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
 
 
 def is_document(head: bytes) -> bool:
-    """Whether a text is an array or objects over several lines.
+    """Whether a text is an array, or objects that do not have a line each.
 
     Args:
       head: beginning of the text; of an object that is longer it is not known.
@@ -37,13 +39,36 @@ def is_document(head: bytes) -> bool:
         return False
     is_array = match[1] == b"["
     text = head[match.start(1) :].decode("utf-8", errors="replace")
-    try:
-        _, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
+    end = _end_of_value(text)
+    if not end:
         return is_array
     # A list on a line above others is a bad line of JSON Lines.
     after = text[end:].lstrip(" \t\r")
-    return not after.strip() if is_array else "\n" in text[:end] and after[:1] in ("", "\n")
+    if is_array:
+        return not after.strip()
+    if "\n" in text[:end]:
+        return after[:1] in ("", "\n")
+    return after.startswith("{") and _are_objects(after)
+
+
+def _are_objects(text: str) -> bool:
+    """Whether the first line has whole objects only, but for one that the end of the text cuts."""
+    newline = _LINE_END.search(text)
+    line = text[: newline.start()] if newline else text
+    position = 0
+    while opening := _OPENING.match(line, position):
+        position = _end_of_value(line, opening.end() - 1)
+        if not position:
+            return newline is None
+    return not line[position:].strip()
+
+
+def _end_of_value(text: str, start: int = 0) -> int:
+    """Returns where the first JSON value ends; 0 if there is no whole one."""
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return 0
 
 
 def as_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
