@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import shlex
 import traceback
 
 import click
@@ -9,6 +12,9 @@ import click
 from beam_pipelines.cli.output import say
 from beam_pipelines.core import signals
 from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_memory
+
+# A key that a message proposes, with a value or without: 'encoding: cp1252', "formats: {'a': …}".
+_PROPOSED = re.compile(r"""(['"])(\w+): (\S.*?)\1(?=[ ,.;:)]|$)|[Ss]et '(\w+)'""")
 
 
 def say_interrupted() -> int:
@@ -40,10 +46,34 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
             _complain(line)
             if excerpt := "".join(excerpts[index : index + 1]):
                 say(excerpt, err=True)
+        if error.hint:
+            say(mask(error.hint), err=True)
         return error.exit_code
     hint = "" if is_verbose else " Run again with --verbose for the traceback."
     _complain(f"{type(error).__name__}: {_last_line(error)}".rstrip(".") + "." + hint)
     return 1
+
+
+def hint_without_recipe(message: str, data: str) -> str:
+    """Returns how to give data without a recipe the key that a message proposes; or "".
+
+    Args:
+      message: of an error.
+      data: the command's argument.
+    """
+    # Only errors need these.
+    from beam_pipelines.pipeline.recipes import is_recipe
+    from beam_pipelines.recipe.model import Source
+    from beam_pipelines.recipe.reader import bare_name
+
+    if is_recipe(data):
+        return ""
+    known = {field.name for field in dataclasses.fields(Source)}
+    for _, key, value, alone in _PROPOSED.findall(message):
+        if (key or alone) in known:
+            setting = shlex.quote(f"sources.{bare_name(data)}.{key or alone}={value or '…'}")
+            return f"Without a recipe, convert, describe and preview take --set {setting}"
+    return ""
 
 
 def is_interruption(error: BaseException) -> bool:

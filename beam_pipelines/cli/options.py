@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
+from beam_pipelines.cli.errors import hint_without_recipe
 from beam_pipelines.core import memory
-from beam_pipelines.core.errors import nearest
+from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
@@ -95,6 +96,16 @@ class BeamCommand(click.Command):
 
         A command needs a fork server if it takes all of Beam's options.
         """
+        try:
+            return self._invoke(ctx)
+        except PipelineError as error:
+            data = ctx.params.get("recipe_or_data") or ctx.params.get("data")
+            paths = [data] if isinstance(data, str) else list(data or ())
+            if len(paths) == 1:
+                error.hint = hint_without_recipe(str(error), paths[0])
+            raise
+
+    def _invoke(self, ctx: click.Context) -> Any:
         if self.classes:
             memory.resume_garbage_collection()
             return super().invoke(ctx)

@@ -61,9 +61,14 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class PipelineError(Exception):
-    """A failure that is shown without a traceback. Its message is masked."""
+    """A failure that is shown without a traceback. Its message is masked.
+
+    Attributes:
+      hint: how to do what the message says, on this command line; or "".
+    """
 
     exit_code = 1
+    hint = ""
 
     def __init__(self, message: str) -> None:
         super().__init__(mask(message))

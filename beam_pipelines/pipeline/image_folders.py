@@ -108,9 +108,9 @@ def image_folder(path: str) -> dict[str, Tree] | None:
 
 def _of_classes(path: str, images: Sequence[str]) -> dict[str, Tree]:
     name = bare_name(path)
-    has_classes = any(posixpath.dirname(file) != posixpath.dirname(images[0]) for file in images)
-    in_folder = "/" in files.relative(images[0], path.rstrip("/"))
-    label: dict[str, Tree] = {"label": _scalar(LABEL)} if has_classes or in_folder else {}
+    # Deeper folders are an error, unless the user says that folders are no classes.
+    depth = max(files.relative(file, path.rstrip("/")).count("/") for file in images)
+    label: dict[str, Tree] = {"label": _scalar(LABEL)} if depth == 1 else {}
     source: Tree = {"path": _scalar(path), "format": _scalar("images")}
     return {"name": _scalar(name), "sources": {name: source}, **label}
 

@@ -6,6 +6,7 @@ import io
 import logging
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
+from beam_pipelines.cli import errors, options, summary
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.cli import options, summary
 from beam_pipelines.cli.options import Flag, split_arguments
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 
@@ -438,3 +439,43 @@ def test_options_of_beam_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> 
     given = ["--direct_num_workers=2", "--direct_running_mode", "multi_threading"]
     assert split_arguments(given, OWN) == ([], given)
     assert built == [()]
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "setting"),
+    [
+        ("a.csv: text. Set 'encoding: cp1252' of the source.", "d/a.csv", "encoding=cp1252"),
+        ("Set 'formats: {x: 1.5}' or 'y'.", "a.csv", "formats={x: 1.5}"),
+        ("""Set 'nulls: ["", NA]' if so.""", "a.csv", 'nulls=["", NA]'),
+        ("""or "list_nulls: {t: {fill: ''}}".""", "a.csv", "list_nulls={t: {fill: ''}}"),
+        ("Quote cells, or set 'delimiter' and 'quote'.", "a.csv", "delimiter=…"),
+        ("Set 'format': csv, tsv.", "a.log", "format=…"),
+    ],
+)
+def test_a_key_for_data_without_a_recipe(message: str, data: str, setting: str) -> None:
+    """The hint has the option that gives the source the key of the message."""
+    hint = errors.hint_without_recipe(message, data)
+    option = hint.partition(" take --set ")[2]
+    assert shlex.split(option) == [f"sources.a.{setting}"]
+    assert errors.hint_without_recipe(message, "recipe.yaml") == ""
+
+
+def test_no_key_for_data_without_a_recipe() -> None:
+    """Messages that propose no key of a source have no hint."""
+    assert errors.hint_without_recipe("found 'a: b', expected 'output: x'.", "a.csv") == ""
+
+
+@pytest.mark.end_to_end
+def test_the_hint_is_printed_and_works(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The option of the hint settles a question about a file."""
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("a.csv").write_text("day\n04/03/2024\n05/03/2024\n")
+    assert main_module.run(["describe", "a.csv"]) == 2
+    *_, hint = capsys.readouterr().err.splitlines()
+    option = shlex.split(hint.partition(" take ")[2])
+    assert main_module.run(["describe", "a.csv", *option]) == 0
+    assert "2024-03-04" in capsys.readouterr().out
+    assert main_module.run(["init", "a.csv", "-o", "r.yaml"]) == 0
+    assert main_module.run(["describe", "a.csv", "--label", "x"]) == 2

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from beam_pipelines.cli.init import write_recipe
-from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.recipe.settings import read_setting
 from beam_pipelines.transforms import read
 from tests.support.image_files import encode
 
@@ -128,3 +129,16 @@ def test_labels_of_a_table_are_in_the_examples(tmp_path: Path) -> None:
         found[name.decode()] = breed.decode()
         assert tf.io.decode_image(features["image/encoded"].bytes_list.value[0]).shape[-1] == 3
     assert found == {f"{n}.png": BREEDS[n % 2] for n in range(6)}
+
+
+def test_folders_within_class_folders(tmp_path: Path) -> None:
+    """The remedies of the error work: the inner folder is the class, or none is."""
+    write_images(tmp_path / "pics", [f"{split}/{name}/1.png" for split in "ab" for name in BREEDS])
+    with pytest.raises(RecipeProblems, match=r"pattern: '.*/\*/\*/\*'.*'columns: \[.*\]'"):
+        make_plan(recipes.load(str(tmp_path / "pics")))
+    inner = make_plan(recipes.load(f"{tmp_path}/pics/*/*/*"))
+    assert inner.base.labels == {"image/class/label": ("lab", "pug")}
+    columns = read_setting("sources.pics.columns=[image/encoded, image/filename]")
+    recipe, problems = recipes.read(str(tmp_path / "pics"), [columns])
+    assert (recipe.label, problems) == (None, [])
+    assert make_plan(recipe).base.schema.names == ["image/encoded", "image/filename"]
