@@ -81,13 +81,18 @@ def check_readable(path: str) -> None:
     for suffix in COMPRESSION_FOR_SUFFIX:
         name = name.removesuffix(suffix)
     if name.endswith(".xml"):
-        own = path.rpartition("/")[2]
-        raise DataError(
-            f"{path}: found XML, which is not read, because it has no rows and columns of its own. "
-            "Make JSON Lines of it, for example with pandas, and read these: "
-            f"pandas.read_xml({own!r}, parser='etree').to_json('rows.jsonl', orient='records', "
-            "lines=True)"
-        )
+        raise is_xml(path)
+
+
+def is_xml(path: str) -> DataError:
+    """Returns the error for an XML file."""
+    own = path.rpartition("/")[2]
+    return DataError(
+        f"{path}: found XML, which is not read, because it has no rows and columns of its own. "
+        "Make JSON Lines of it, for example with pandas, and read these: "
+        f"pandas.read_xml({own!r}, parser='etree').to_json('rows.jsonl', orient='records', "
+        "lines=True)"
+    )
 
 
 def name_of_start(data: bytes) -> str:

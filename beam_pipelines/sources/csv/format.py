@@ -27,6 +27,7 @@ from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.other_content import check_is_no_json, check_is_text
 from beam_pipelines.sources.text.quotes import (
     NEWLINE,
     OUTSIDE,
@@ -105,8 +106,7 @@ class Csv(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds dialect, columns and types; see ``Format``."""
-        if source.format is None and source.header is not False:
-            _check_not_sparse(source, files[0])
+        _check_content(source, files[0])
         return infer(source, files, self.delimiter)
 
     def read_body(
@@ -227,10 +227,19 @@ def _read_body(
     return combine(good, plan.schema), tuple(rejected)
 
 
-def _check_not_sparse(source: Source, file: FileInfo) -> None:
-    """Raises ``RecipeProblems`` for libsvm text that only a suffix calls CSV."""
-    compression = compression_of(source, file.path)
-    found, line = sparse_format(read_head(file.path, compression, HEAD_BYTES, source.limits))
+def _check_content(source: Source, file: FileInfo) -> None:
+    """Raises for a file that only its suffix calls CSV.
+
+    Raises:
+      RecipeProblems: it is libsvm text or JSON, or compressed.
+      DataError: it is another binary file, or a page of markup.
+    """
+    head = read_head(file.path, compression_of(source, file.path), HEAD_BYTES, source.limits)
+    check_is_text(source, file.path, head)
+    if source.format is not None or source.header is False:
+        return
+    check_is_no_json(source, file.path, head)
+    found, line = sparse_format(head)
     if found:
         others = " ('libfm' if indices count from 0)" if found == "libsvm" else ""
         message = (

@@ -34,6 +34,7 @@ from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
 from beam_pipelines.sources.text.encodings import start_of_text
 from beam_pipelines.sources.text.format import TextFormat, digits_type
+from beam_pipelines.sources.text.other_content import check_is_text
 from beam_pipelines.sources.text.quotes import Positions
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
@@ -81,7 +82,9 @@ class JsonLines(TextFormat):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        if source.format is None and _is_document(source, files[0]):
+        head = _head(source, files[0])
+        check_is_text(source, files[0].path, head)
+        if source.format is None and _is_document(source, head):
             source = dataclasses.replace(source, format=DOCUMENTS)
             contents = self.infer(source, files)
             decision = f"format: {DOCUMENTS}  # an array, or objects without a line each"
@@ -446,6 +449,9 @@ def _judge(
     yield from sorted(found, key=itemgetter(0))
 
 
-def _is_document(source: Source, file: FileInfo) -> bool:
-    head = read_head(file.path, compression_of(source, file.path), _HEAD_BYTES, source.limits)
+def _head(source: Source, file: FileInfo) -> bytes:
+    return read_head(file.path, compression_of(source, file.path), _HEAD_BYTES, source.limits)
+
+
+def _is_document(source: Source, head: bytes) -> bool:
     return is_document(start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source))
