@@ -284,3 +284,34 @@ def test_backslashes_before_quotes_are_refused(tmp_path: Path) -> None:
         plan_of(path)
     path = write(tmp_path / "b.csv", 'a,b\n1,"C:\\"\n2,"x ""y"""\n')
     assert read_rows(path)[0] == {"a": 1, "b": "C:\\"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "encoding"),
+    [("5,50 €", "cp1252"), ("21°", "latin-1"), ("£3", "latin-1"), ("“7” – §8", "cp1252")],
+)
+def test_signs_of_western_text(tmp_path: Path, cell: str, encoding: str) -> None:
+    """A table whose only characters beyond ASCII are signs is read, with a note."""
+    lines = "".join(f"{n};{cell}\n" for n in range(50))
+    path = write(tmp_path / "a.csv", f"id;a\n{lines}".encode(encoding))
+    assert plan_of(path).decisions[0].startswith(f"encoding: {encoding}  # a guess: check")
+    assert read_rows(path, types={"a": "text"})[7] == {"id": 7, "a": cell}
+
+
+@pytest.mark.parametrize(
+    ("cell", "encoding"),
+    [
+        ("台北", "big5"),
+        ("Москва", "cp1251"),
+        ("Łódź", "cp1250"),
+        ("서울", "euc_kr"),
+        ("ｱｲ", "shift_jis"),
+    ],
+)
+def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str) -> None:
+    """Other text is asked about, and the right encoding settles it."""
+    lines = "".join(f"{n},{cell}\n" for n in range(50))
+    path = write(tmp_path / "a.csv", f"id,a\n{lines}".encode(encoding))
+    with pytest.raises(DataError, match="Set 'encoding: "):
+        plan_of(path)
+    assert read_rows(path, encoding=encoding)[7] == {"id": 7, "a": cell}

@@ -35,6 +35,8 @@ _ONLY_CP1252 = re.compile(rb"[\x80-\x9f]")
 _ODD_NEIGHBOURS = re.compile(
     r"[^\W\d_][\x80-\x9f\xa1-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\xd7\xf7][^\W\d_]"
 )
+# Characters beyond ASCII, but for the signs of Western text, which tell nothing about letters.
+_FOREIGN = re.compile("[^\x00-\x7f€£°“”‘’„–—…•§™®©±½¼¾²³¹«»\xa0]")
 _WORD = re.compile(r"\S*[^\x00-\x7f]\S*")
 
 
@@ -126,11 +128,12 @@ def _western(head: bytes) -> Encoding:
         name = "cp1252"
     text = head.decode(name, errors="replace")
     found = len(_NOT_ASCII.findall(head))
-    letters = found + len(_LETTER.findall(head))
+    foreign = len(_FOREIGN.findall(text))
+    letters = foreign + len(_LETTER.findall(head))
     in_runs = sum(map(len, _RUN.findall(head)))
     is_certain = (
         "\ufffd" not in text
-        and found <= max(3, _MOST_NOT_ASCII * letters)
+        and foreign <= max(3, _MOST_NOT_ASCII * letters)
         and in_runs <= _MOST_IN_RUNS * max(found, 10)
         and not _ODD_NEIGHBOURS.search(text)
     )
