@@ -7,6 +7,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
@@ -315,3 +316,28 @@ def test_text_of_other_languages(tmp_path: Path, cell: str, encoding: str) -> No
     with pytest.raises(DataError, match="Set 'encoding: "):
         plan_of(path)
     assert read_rows(path, encoding=encoding)[7] == {"id": 7, "a": cell}
+
+
+@pytest.mark.parametrize(
+    "text", ['id, name, v\n0, "n, x", 2\n1, "m", 3\n', 'a; "b"\n1; "x"\n2; "y"\n']
+)
+def test_blanks_before_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Quotes behind a blank are an error, whose remedy works."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.csv", text)
+    with pytest.raises(DataError, match="found a blank before the quote") as caught:
+        read_rows("a.csv")
+    exec(str(caught.value).partition("for example: ")[2], {"pandas": pd})  # noqa: S102 - the remedy
+    assert list(read_rows("new.csv")[0].values()) in ([0, "n, x", 2], [1, "x"])
+
+
+def test_a_blank_before_a_quote_in_text(tmp_path: Path) -> None:
+    """One such cell is a text like others."""
+    path = write(tmp_path / "a.csv", 'a,b\n1,x\n2, "y"\n3,z\n')
+    assert read_rows(path)[1]["b"] == ' "y"'
+
+
+def test_single_quotes_of_one_column(tmp_path: Path) -> None:
+    """Single quotes are found where they enclose a cell of each row, but no name."""
+    path = write(tmp_path / "a.csv", "id,a,b\n" + "".join(f"{n},'x, {n}',1.5\n" for n in range(20)))
+    assert read_rows(path)[3] == {"id": 3, "a": "x, 3", "b": 1.5}

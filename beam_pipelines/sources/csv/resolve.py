@@ -7,8 +7,10 @@ import json
 import re
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.sources.csv.cells import split_text, whole_records
 from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
 from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
@@ -16,7 +18,7 @@ from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, encodings
 
-_LOOKED_AT = 1 << 17
+_LOOKED_AT, _ROWS = 1 << 17, 200
 
 
 def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple[str, ...], bytes]:
@@ -62,6 +64,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         default=default,
     )
     _check_backslashes(text, dialect, file.path, source.skip_lines or 0)
+    _check_blanks(text, dialect, file.path)
     if "delimiter" in dialect.reasons:
         source = dataclasses.replace(source, delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)
@@ -96,6 +99,23 @@ def _check_backslashes(text: bytes, dialect: FileDialect, path: str, skipped: in
             f"{path}, line {line}: found a backslash before a quote inside a cell, expected a "
             "doubled quote, as CSV has it. Write the file so: Spark does with the option 'escape' "
             """'"', MySQL with ESCAPED BY '"'."""
+        )
+
+
+def _check_blanks(text: bytes, dialect: FileDialect, path: str) -> None:
+    """Raises ``DataError`` for quotes behind a blank, which open no cell."""
+    if dialect.quote != '"' or b' "' not in text[:_LOOKED_AT]:
+        return
+    some = whole_records(text)[:_LOOKED_AT].decode("utf-8", errors="replace")
+    rows = split_text(some, dialect.delimiter, dialect.quote)[:_ROWS]
+    quoted = [next((cell for cell in row if cell.lstrip(" ")[:1] == '"'), "") for row in rows]
+    if 2 * sum(map(bool, quoted)) > len(rows):
+        example, name = next(filter(None, quoted)), path.rpartition("/")[2]
+        raise DataError(
+            f"{path}: found a blank before the quote of {shorten(example, 40)!r} and other cells, "
+            "expected the quote first. Write the file without these blanks, for example: "
+            f"pandas.read_csv({name!r}, sep={dialect.delimiter!r}, skipinitialspace=True)"
+            ".to_csv('new.csv', index=False)"
         )
 
 

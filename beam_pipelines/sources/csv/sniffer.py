@@ -209,7 +209,7 @@ def _is_quoted(reading: _Reading) -> bool:
     cells = [cell for row in reading.rows for cell in row]
     return (
         reading.quoted > 0
-        and 2 * reading.quoted >= min(len(cells), 2 * len(reading.rows))
+        and 2 * reading.quoted >= min(len(cells), 2 * max(len(reading.rows) - 1, 1))
         and not any("'" in cell[:1] or cell.endswith("'") for cell in cells)
     )
 
