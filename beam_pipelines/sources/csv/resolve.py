@@ -12,6 +12,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.cells import split_text, whole_records
 from beam_pipelines.sources.csv.header import INDEX
+from beam_pipelines.sources.csv.odd_delimiters import check_delimiter
 from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
 from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
 from beam_pipelines.sources.inference import SAMPLE_BYTES
@@ -65,6 +66,8 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     )
     _check_backslashes(text, dialect, file.path, source.skip_lines or 0)
     _check_blanks(text, dialect, file.path)
+    if source.delimiter is None and len(dialect.cells) == 1:
+        check_delimiter(whole_records(text), file.path)
     if "delimiter" in dialect.reasons:
         source = dataclasses.replace(source, delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)

@@ -1,0 +1,62 @@
+"""Tables whose cells are between other characters than usual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from beam_pipelines.core.errors import DataError
+from tests.sources.support import read_rows, types_of, write
+
+TABLE = [("id", "name", "v"), *((str(n), f"n{n}", str(n * 2)) for n in range(5))]
+ROW = {"id": 3, "name": "n3", "v": 6}
+
+
+@pytest.mark.parametrize(
+    ("mark", "shown"), [("^", '"^"'), ("~", '"~"'), ("\x01", '"\\x01"'), (":", '":"'), (" ", '" "')]
+)
+def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str) -> None:
+    """The error shows the delimiter, and both remedies work."""
+    path = write(tmp_path / "a.csv", "".join(mark.join(row) + "\n" for row in TABLE))
+    with pytest.raises(DataError, match="found 3 cells between") as caught:
+        read_rows(path)
+    assert f"Set 'delimiter: {shown}', or set 'delimiter: \",\"'" in str(caught.value)
+    assert read_rows(path, delimiter=mark)[3] == ROW
+    assert read_rows(path, delimiter=",")[3] == {mark.join(TABLE[0]): mark.join(TABLE[4])}
+
+
+def test_columns_of_fixed_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has a line of Python, which works."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.txt", "".join(f"{a:<6}{b:<8}{c}\n" for a, b, c in TABLE))
+    with pytest.raises(DataError, match="between blanks") as caught:
+        read_rows("a.txt")
+    cure = str(caught.value).partition("for example: ")[2].partition(", or set")[0]
+    exec(cure, {"pandas": pd})  # noqa: S102 - the remedy
+    assert read_rows("new.csv")[3] == ROW
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["text", *(f"hello world number {n}" for n in range(9))],
+        ["at", *(f"2024-01-0{n} 10:00:00" for n in range(1, 9))],
+        ["clock", *(f"10:00:0{n}" for n in range(9))],
+        ["n", *(f"{n} 234 567" for n in range(1, 9))],
+        ["link", *(f"http://a.org:80{n}/x" for n in range(9))],
+        ["mac", *(f"aa:bb:cc:dd:ee:0{n}" for n in range(9))],
+        [f"aa:bb:cc:dd:ee:0{n}" for n in range(9)],
+        [f"host{n}: {n}" for n in range(9)],
+        [f"Room {n}" for n in range(9)],
+        ["the cat sat", "on the mat", "and ate rats", "all day long"],
+        ["a"],
+        ["a:b", "1:2"],
+    ],
+)
+def test_columns_of_texts(tmp_path: Path, lines: list[str]) -> None:
+    """Texts with blanks and colons are no tables."""
+    path = write(tmp_path / "a.csv", "\n".join(lines) + "\n")
+    if len(lines) > 1:
+        assert len(types_of(path)) == 1
