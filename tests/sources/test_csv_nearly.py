@@ -60,20 +60,35 @@ def test_a_column_that_is_nearly_of_one_kind(
 
 
 @pytest.mark.parametrize(
-    "cells",
+    ("cells", "found"),
     [
-        [*map(str, range(97)), "x", "y", "z"],  # 3 %
-        [*map(str, range(50)), "x"],
-        ["00501", *map(str, range(300)), "x"],  # a name
-        [f"A{n}" for n in range(300)],
-        [str(n) for n in range(40_000)] + [f"x{n}" for n in range(301)],
+        ([*map(str, range(97)), "x", "y", "z"], "numbers, such as '0', but not 'x'"),  # 3 %
+        ([*map(str, range(50)), "x"], "numbers, such as '0', but not 'x'; add 'x' to 'nulls'"),
+        (["-", *map(str, range(9)), "-", "7"], "numbers, such as '0', but not '-'; add"),
+        ([f"({n})" if n % 2 else str(n) for n in range(30)], "numbers, such as '0', but not '(1)'"),
+        (
+            [f"{n}.1.2024" for n in range(1, 20)] + ["Sum"],
+            "dates, such as '1.1.2024', but not 'Sum",
+        ),
+        ([f"2024-01-{n:02}" for n in range(1, 20)] + ["Sum"] * 9, "dates, such as '2024-01-01'"),
+        (["yes", "no"] * 9 + ["maybe"], "booleans, such as 'yes', but not 'maybe'"),
+        ([*map(str, range(40_000)), *(f"x{n}" for n in range(301))], "numbers, such as '0'"),
+        (["00501", *map(str, range(300)), "x"], ""),  # a name
+        ([f"A{n}" for n in range(300)], ""),
+        ([f"10.0.{n % 9}.{n}" for n in range(300)], ""),
+        ([f"{n}" if n % 3 else f"A{n}" for n in range(12)], ""),  # few
+        ([f"{n}" if n % 3 == 0 else f"A{n}" for n in range(300)], ""),
     ],
 )
-def test_a_column_of_texts(tmp_path: Path, cells: list[str]) -> None:
-    """More other values make a column of texts, without a word."""
+def test_a_column_of_texts(tmp_path: Path, cells: list[str], found: str) -> None:
+    """More other values make a column of texts, and a finding says which those are."""
     plan = plan_of(write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells)))
-    assert plan.decisions == ()
     assert str(plan.schema.field("a").type) == "string"
+    if not found:
+        assert plan.decisions == ()
+        return
+    (decision,) = plan.decisions
+    assert decision.startswith(f"types: {{a: text}}  # most values are {found}")
 
 
 def test_the_size_of_the_sample_does_not_matter(

@@ -18,7 +18,14 @@ from beam_pipelines.recipe.cell_formats import (
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.csv import nearly
-from beam_pipelines.sources.csv.evidence import Evidence, Verdict, is_grouped, judge, type_of
+from beam_pipelines.sources.csv.evidence import (
+    Evidence,
+    Verdict,
+    is_grouped,
+    judge,
+    mostly,
+    type_of,
+)
 from beam_pipelines.sources.csv.nearly import Misfit
 from beam_pipelines.sources.format import problem
 
@@ -78,6 +85,8 @@ def choose(
         elif verdict.readings:
             formats[name] = verdict.readings[0]
             decisions.append(_decision(name, verdict.readings[0], evidence[name]))
+        else:
+            decisions += _mostly(source, name, evidence[name])
     if problems:
         raise RecipeProblems(problems)
     for name, format_ in formats.items():
@@ -171,6 +180,18 @@ def _undecided(name: str, verdict: Verdict, evidence: Evidence) -> str:
         f"types: {{{key}: text}}  # {example!r} has two readings, formats: {cures}; infer: lenient "
         "takes texts"
     )
+
+
+def _mostly(source: Source, name: str, evidence: Evidence) -> list[str]:
+    """Returns the finding of a column of texts whose values are mostly none."""
+    found = None if name in source.types else mostly(evidence)
+    if found is None:
+        return []
+    word, one, others = found
+    other = shorten(others[0], 40)
+    cure = f"; add {other!r} to 'nulls' if it means null" if len(others) == 1 else ""
+    kinds = f"{word}, such as {shorten(one, 40)!r}, but not {other!r}"
+    return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{cure}"]
 
 
 def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:

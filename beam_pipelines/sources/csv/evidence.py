@@ -30,6 +30,8 @@ from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 NEARLY_SHARE, NEARLY_MOST = 0.01, 300
 # Cells that decide whether a column is text, and the share of them that may be none.
 _LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
+# So many values that look like numbers are worth a word on a column of texts.
+_LEAST_MOSTLY = 10
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
 _WORD_FORMATS = [parse_format(text) for text in WORDS]
@@ -56,12 +58,14 @@ class Evidence:
       dates: pattern of a date -> cells that fit it.
       texts: cells of parts that are text.
       example: a cell.
+      some: cells of parts that are text, a sample.
     """
 
     shapes: Counter[str] = dataclasses.field(default_factory=Counter)
     dates: Counter[str] = dataclasses.field(default_factory=Counter)
     texts: int = 0
     example: str = ""
+    some: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -71,6 +75,7 @@ class Evidence:
     def add(self, other: Evidence) -> None:
         """Adds the cells of another part of the column."""
         self.example = self.example or other.example
+        self.some += other.some
         self.shapes += other.shapes
         self.dates += other.dates
         self.texts += other.texts
@@ -109,13 +114,47 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
     ).to_pylist()
     formatted = [cell for cell in some if _is_formatted(cell)]
     if not some or len(formatted) < _LEAST_FORMATTED * len(some):
-        return Evidence(texts=number)
+        return Evidence(texts=number, some=tuple(some))
+    found = _formatted_as(column, formatted, _LEAST_FORMATTED)
+    return dataclasses.replace(found, some=tuple(some))
+
+
+def mostly(evidence: Evidence) -> tuple[str, str, list[str]] | None:
+    """Returns what at least half of a column's texts are, though it is a column of texts.
+
+    Returns:
+      ``numbers``, ``dates`` or ``booleans``, a value that is one, and the values that are none;
+      ``None`` if most values are texts, or few are not.
+    """
+    some = pa.array(evidence.some, pa.string())
+    formatted = [cell for cell in evidence.some if _is_formatted(cell)]
+    if len(formatted) < _LEAST_MOSTLY or 2 * len(formatted) < len(some):
+        return None
+    found = _formatted_as(some, formatted, 0.5)
+    if any(_IDENTIFIER.fullmatch(shape) for shape in found.shapes):
+        return None
+    fits, word, formats = _best(found)
+    if fits < _LEAST_MOSTLY or 2 * fits < len(some):
+        return None
+    is_one = to_plain(some, formats[0]).is_valid() if formats else pc.is_valid(some)
+    good, bad = (some.filter(flags).to_pylist() for flags in (is_one, pc.invert(is_one)))
+    return (word, good[0], list(dict.fromkeys(bad))) if good and bad else None
+
+
+def _formatted_as(column: pa.Array, formatted: list[str], least: float) -> Evidence:
+    """Returns the shapes of a column of texts.
+
+    Args:
+      column: strings without nulls.
+      formatted: some cells that look like numbers, dates or booleans.
+      least: share of them that a pattern of dates fits.
+    """
     counted = column.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
     shapes = _shapes(values, counts)
     dates: Counter[str] = Counter()
     if any(kind(cell) == "date" for cell in formatted):
-        dates = _dates(values, counts, formatted)
+        dates = _dates(values, counts, formatted, least)
     return Evidence(shapes, dates, example=max(formatted[:20], key=len))
 
 
@@ -138,7 +177,7 @@ def _shapes(values: pa.Array, counts: pa.Array) -> Counter[str]:
     )
 
 
-def _dates(values: pa.Array, counts: pa.Array, some: list[str]) -> Counter[str]:
+def _dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:
     """Returns how many cells fit each pattern that is likely."""
     separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/.])", cell))}
     some_cells = pa.array(some, pa.string())
@@ -148,7 +187,7 @@ def _dates(values: pa.Array, counts: pa.Array, some: list[str]) -> Counter[str]:
             for clock in _CLOCKS:
                 pattern = re.sub("([dmyY])", r"%\1", order.format(separator)) + clock
                 format_ = DateFormat(pattern)
-                if to_plain(some_cells, format_).null_count > (1 - _LEAST_FORMATTED) * len(some):
+                if to_plain(some_cells, format_).null_count > (1 - least) * len(some):
                     continue
                 fits = to_plain(values, format_).is_valid()
                 found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
@@ -163,12 +202,7 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
       decimal: the decimal mark of other columns of the file, if they tell.
     """
     total = evidence.total
-    readings: list[tuple[int, str, tuple[CellFormat, ...]]] = [
-        _judge_numbers(evidence, decimal),
-        _judge_words(evidence),
-        _judge_dates(evidence),
-    ]
-    fits, word, formats = max(readings, key=lambda reading: reading[0])
+    fits, word, formats = _best(evidence, decimal)
     misfits = total - fits
     if not total or not fits or evidence.texts > misfits:
         return Verdict()
@@ -177,6 +211,16 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
     if misfits > min(NEARLY_MOST, NEARLY_SHARE * total):
         return Verdict()
     return Verdict(formats, misfits, word)
+
+
+def _best(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple[CellFormat, ...]]:
+    """Returns how many cells the best reading fits, their word and the formats."""
+    readings: list[tuple[int, str, tuple[CellFormat, ...]]] = [
+        _judge_numbers(evidence, decimal),
+        _judge_words(evidence),
+        _judge_dates(evidence),
+    ]
+    return max(readings, key=lambda reading: reading[0])
 
 
 def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[CellFormat, ...]]:
