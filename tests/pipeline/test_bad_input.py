@@ -92,7 +92,7 @@ def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
 INTEGER = "expected an integer from -128 to 127."
 BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
     "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", (("a.csv, line 3: found 1 cell, "
-                                                       "expected 2"), "Quote cells")),
+                                                       "expected 2"), "Complete the line")),
     "too many cells": ("a,b\n1,x\n2,y,z\n", "path: a.csv", (("a.csv, line 3: found 3 cells, "
                                                             "expected 2"), "'delimiter'")),
     "open quote": ('a,b\n1,x\n2,"y\n3,z\n', "path: a.csv", (("a.csv, line 3: found a quote that is "

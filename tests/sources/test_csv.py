@@ -7,6 +7,7 @@ import datetime
 import gzip
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -259,7 +260,7 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
         (b"a,b,a\n1,2,3\n", "found the column name 'a' twice, as columns 1 and 3"),
         ("a,ü\n1,2\n".encode() + b"3,\xff\n", "line 3, column 'ü': found '\\\\xff'"),
         (b'a,b\n1,"x\n2,y\n', "line 2: found a quote that is never closed"),
-        (b"a,b\n1,2,3\n1,2,3\n", "line 2: found 3 cells, expected 2"),
+        (b"a,b\n1,2,3\n1,2,3\n", "line 2: found 3 cells in each row, expected 2"),
     ],
 )
 def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> None:
@@ -351,7 +352,42 @@ def test_wrong_options_are_problems(tmp_path: Path, options: dict, key: str, mes
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """Columns without a name have to be left out, except the first."""
-    path = write(tmp_path / "a.csv", "b,\n0,2\n")
-    assert "column 2 has no name" in problems_of(path)["sources", "s", "columns"]
-    assert read_rows(path, columns=("b",)) == [{"b": 0}]
+    """Columns without a name get their number; with ``header: true`` they have none."""
+    path = write(tmp_path / "a.csv", "b, ,,c\n0,2,,x\n")
+    assert plan_of(path).decisions == (
+        "names without the blanks around them, such as ' '  # header: true keeps them",
+        "column 2 has no name: column2",
+        "column 3 has no name: column3",
+    )
+    assert read_rows(path) == [{"b": 0, "column2": 2, "column3": None, "c": "x"}]
+    path = write(tmp_path / "b.csv", "b,\n0,2\n")
+    assert "column 2 has no name" in problems_of(path, header=True)["sources", "s", "columns"]
+    assert read_rows(path, header=True, columns=("b",)) == [{"b": 0}]
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("mpg,cyl\ncar1,20,4\ncar2,21,6\n", {"index": "car1", "mpg": 20, "cyl": 4}),
+        ("a,b\n1,2,\n3,4,\n", {"a": 1, "b": 2, "column3": None}),
+        ("a,b\n1,2,,\n3,4,,\n", {"a": 1, "b": 2, "column3": None, "column4": None}),
+    ],
+)
+def test_rows_that_are_longer_than_the_header(
+    tmp_path: Path, text: str, row: dict[str, Any]
+) -> None:
+    """The error has the keys that name all columns, and they work."""
+    path = write(tmp_path / "a.csv", text)
+    with pytest.raises(DataError, match=f"found {len(row)} cells in each row") as caught:
+        read_rows(path)
+    names = ", ".join(row)
+    assert f"header: false, skip_lines: 1, columns: [{names}]" in str(caught.value)
+    assert read_rows(path, header=False, skip_lines=1, columns=tuple(row))[0] == row
+
+
+def test_a_name_twice(tmp_path: Path) -> None:
+    """The error has the keys that name all columns, and they work."""
+    path = write(tmp_path / "a.csv", "a,b,a\n1,2,3\n")
+    with pytest.raises(DataError, match=r"header: false, skip_lines: 1, columns: \[…\]"):
+        read_rows(path)
+    assert read_rows(path, header=False, skip_lines=1, columns=("a", "b", "c"))[0]["c"] == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
@@ -23,14 +25,21 @@ INDEX = "index"
 def names_of(cells: tuple[str, ...], source: Source) -> tuple[str, ...]:
     """Returns the columns' names by the cells of a header.
 
-    With ``header: true`` they are the cells. Else blanks around names are left out, and a first
-    column without a name is ``index``.
+    With ``header: true`` they are the cells. Else blanks around names are left out, and columns
+    without a name have a number: ``column3``; a first one is ``index``.
     """
     if source.header is not None:
         return cells
-    names = tuple(cell.strip() for cell in cells)
-    has_index = len(names) > 1 and not names[0] and INDEX not in names
-    return (INDEX, *names[1:]) if has_index else names
+    names = [cell.strip() for cell in cells]
+    for place in nameless(cells) if len(cells) > 1 else ():
+        name = f"column{place + 1}" if place else INDEX
+        names[place] = "" if name in names else name
+    return tuple(names)
+
+
+def nameless(cells: Sequence[str]) -> list[int]:
+    """Returns the places of columns without a name, from 0."""
+    return [place for place, cell in enumerate(cells) if not cell.strip()]
 
 
 def cut_header(
@@ -64,7 +73,9 @@ def cut_header(
             raise DataError(
                 f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
-                "expected every name once. Rename one of them in the file."
+                "expected every name once. Rename one of them in the file; or name all columns in "
+                f"the recipe (header: false, skip_lines: {(source.skip_lines or 0) + 1}, columns: "
+                "[…])."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_list
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
 from beam_pipelines.sources.csv.agreement import check_agreement
@@ -22,7 +23,7 @@ from beam_pipelines.sources.csv.bad_cells import without_plus
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, may_be_grouped
 from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
-from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table
+from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.csv.resolve import resolve
 from beam_pipelines.sources.format import Contents
@@ -87,7 +88,11 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         )
     if found.counts_rows and not source.columns and source.header is None:
         source = dataclasses.replace(source, columns=names[1:])
-        wanted, decisions = names[1:], (*decisions[:-1], choice.without_index(names))
+        wanted = names[1:]
+        index = f"column 1 has no name: {INDEX}"
+        decisions = tuple(
+            choice.without_index(names) if decision == index else decision for decision in decisions
+        )
 
     def find(name: str, format_: CellFormat) -> list[Misfit]:
         return find_misfits(source, bodies(sampled), names, dialect, name, format_)
@@ -245,10 +250,34 @@ def _without_ragged(
         position = end
     data = b"".join([*kept, body.data[position:]])
     if not data.strip(b"\r\n"):
-        start, _, _, reason = bad[0]
-        line = blocks.LineNumbers(source, file, body).line(start)
+        rows = [
+            split_cells(body.data[start:end].rstrip(b"\r\n"), dialect) for start, end, _, _ in bad
+        ]
+        reason = _longer_rows(source, names, rows) or bad[0][3]
+        line = blocks.LineNumbers(source, file, body).line(bad[0][0])
         raise DataError(f"{file.path}, line {line}: {reason}")
     return data
+
+
+def _longer_rows(source: Source, names: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
+    """Returns the error of rows that all have more cells than there are names; else nothing.
+
+    R writes names of rows without a name of their column; other programs end each row with a
+    delimiter.
+    """
+    number = len(rows[0])
+    is_even = len(rows) > 1 and all(len(row) == number for row in rows)
+    if number <= len(names) or source.columns or not is_even:
+        return ""
+    more = [f"column{place}" for place in range(len(names) + 1, number + 1)]
+    known = [*names, *more]
+    if len(more) == 1 and any(row[-1] for row in rows):
+        known = [INDEX, *names]
+    return (
+        f"found {number} cells in each row, expected {len(names)}, one for each name. Name all "
+        f"columns in the recipe, perhaps so: header: false, skip_lines: "
+        f"{(source.skip_lines or 0) + 1}, columns: {yaml_list(known)}"
+    )
 
 
 def _read_type(source: Source, field: pa.Field) -> pa.DataType:

@@ -326,11 +326,18 @@ class CsvParser:
             )
         cells = split_cells(record, self.dialect)
         if len(cells) != len(self.names):
+            cure = (
+                f"Quote cells that contain the delimiter {chr(self.dialect.delimiter)!r}, or set "
+                "'delimiter' and 'quote' of the source."
+            )
+            if len(cells) < len(self.names):
+                cure = (
+                    "Complete the line, remove it, or allow some such lines with 'on_error: "
+                    "{reject: 1%}'."
+                )
             return "", (
                 f"found {len(cells)} cell{'' if len(cells) == 1 else 's'}, expected "
-                f"{len(self.names)}, one for each column. Quote cells that contain the "
-                f"delimiter {chr(self.dialect.delimiter)!r}, or set 'delimiter' and 'quote' of the "
-                "source."
+                f"{len(self.names)}, one for each column. {cure}"
             )
         for field in self.read_schema:
             one = dataclasses.replace(

@@ -11,7 +11,7 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.cells import split_text, whole_records
-from beam_pipelines.sources.csv.header import INDEX
+from beam_pipelines.sources.csv.header import nameless, names_of
 from beam_pipelines.sources.csv.odd_delimiters import check_delimiter
 from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
 from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
@@ -83,7 +83,7 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
         listed = f"columns: [{', '.join(names[:3])}{', …' if len(names) > 3 else ''}]"
         decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
     elif source.header is None:
-        decisions += _names(dialect.cells)
+        decisions += _names(dialect.cells, source)
     return source, tuple(decisions), text
 
 
@@ -140,7 +140,7 @@ def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[s
     return source, decisions
 
 
-def _names(cells: tuple[str, ...]) -> list[str]:
+def _names(cells: tuple[str, ...], source: Source) -> list[str]:
     """Returns decisions on names; 'header: true' takes them as they are."""
     found = []
     blank = [cell for cell in cells if cell != cell.strip()]
@@ -148,8 +148,12 @@ def _names(cells: tuple[str, ...]) -> list[str]:
         found.append(
             f"names without the blanks around them, such as {blank[0]!r}  # header: true keeps them"
         )
-    if len(cells) > 1 and not cells[0].strip() and INDEX not in cells:
-        found.append(f"column 1 has no name: {INDEX}")
+    names = names_of(cells, source)
+    found += [
+        f"column {place + 1} has no name: {names[place]}"
+        for place in nameless(cells)
+        if names[place]
+    ]
     return found
 
 
