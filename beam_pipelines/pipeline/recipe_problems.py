@@ -125,9 +125,9 @@ class _Rest:
     def _without_key(self, path: tuple[str | int, ...]) -> None:
         known = {key.name: field for field, key in keys_of(Recipe).items()}
         section = path[0] if path[0] in known else _meant(str(path[0]), known)
-        if section is None:
-            return
         self.paths.add(path)
+        if section is None or section == "name":  # the dataset has another name already
+            return
         field = known[str(section)]
         value = getattr(self.recipe, field)
         if section in ("derive", "rename", "encode") and path[0] == section and len(path) > 1:
