@@ -41,6 +41,16 @@ _LOCAL_OPTIONS = (
     "StandardOptions",
     "TypeOptions",
 )
+# What these classes have for engines alone.
+_ENGINE_FLAGS = frozenset(
+    {
+        "--dataflow_job_file",
+        "--no_wait_until_finish",
+        "--resource_hint",
+        "--resource_hints",
+        "--streaming",
+    }
+)
 # What GoogleCloudOptions has for files; the others describe a job on Dataflow.
 _GOOGLE_STORAGE_FLAGS = frozenset(
     {
@@ -310,6 +320,7 @@ def _check_effect(
     looked_at = {*classes} - {"GoogleCloudOptions"}
     for name in (option.partition("=")[0] for option in beam_options):
         is_used = name in _GOOGLE_STORAGE_FLAGS or looked_at & beam.classes_of.get(name, set())
+        is_used = is_used and name not in _ENGINE_FLAGS
         if name.startswith("--") and not is_used:
             hint = nearest(name, own_flags) or (
                 " Name the engine with --runner." if "StandardOptions" in looked_at else ""

@@ -97,7 +97,7 @@ def recipe(tmp_path: pathlib.Path) -> str:
         ("r.yaml --output=out --dry-run", "r.yaml --output=out --dry_run", ""),
         ("--runner FnApiRunner r.yaml --output out", "r.yaml --output out", "--runner FnApiRunner"),
         ("--direct-num-workers=2 r.yaml", "r.yaml", "--direct_num_workers=2"),
-        ("--streaming r.yaml", "r.yaml", "--streaming"),
+        ("--streaming r.yaml --runner flink", "r.yaml", "--streaming --runner flink"),
         (
             "--job-server-timeout 3 r.yaml --runner=flink",
             "r.yaml",
@@ -138,6 +138,8 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
             "found --label, an option of Beam's for jobs on engines, which has no",
         ),
         ("--num_workers=4", "has no effect on this machine. Name the engine with --runner.$"),
+        ("--streaming", "found --streaming, an option of Beam's for jobs on engines"),
+        ("--resource-hint a=b", "found --resource_hint, an option of Beam's for jobs on engines"),
         ("--runner direct --region x", "found --region, an option of Beam's for jobs on engines"),
     ],
 )
