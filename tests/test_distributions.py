@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import beam_pipelines
+from beam_pipelines.cli import doctor
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -124,3 +125,12 @@ def test_install_page_lists_every_extra():
     page = (ROOT / "docs" / "install.md").read_text().partition("| Extra |")[2]
     shown = set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
     assert shown == set(FULL["project"]["optional-dependencies"]) - {"dev", "fuzz", "test"}
+
+
+def test_the_doctor_lists_all_extras() -> None:
+    """Each extra for data is named by a package of its own."""
+    extras = FULL["project"]["optional-dependencies"]
+    others = {"dry-run", "demo", "yaml", "tfx", "test", "fuzz", "dev"}
+    assert set(doctor.EXTRAS) == set(extras) - others
+    for extra, name in doctor.EXTRAS.items():
+        assert any(re.match(rf"{name}[\[<>= ]", needed) for needed in extras[extra])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import shutil
@@ -17,7 +16,17 @@ from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand, format_opti
 from beam_pipelines.cli.output import answer, say
 from beam_pipelines.core.version import __version__
 
-_EXTRAS = {"s3": "boto3", "onnx": "onnx", "index": "rapidgzip"}
+# Extra -> a distribution that it installs.
+EXTRAS = {
+    "s3": "boto3",
+    "databases": "PyMySQL",
+    "bigquery": "google-cloud-bigquery",
+    "lakehouse": "deltalake",
+    "excel": "python-calamine",
+    "hdf5": "h5py",
+    "onnx": "onnx",
+    "index": "rapidgzip",
+}
 
 
 class Finding(NamedTuple):
@@ -56,16 +65,13 @@ def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Finding]:
 
     yield Finding("beam-pipelines", f"{__version__} on Python {platform.python_version()}")
     for name in ("apache-beam", "pyarrow", "duckdb", "tensorflow"):
-        try:
-            yield Finding(name, importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, "not installed", is_problem=True)
+        version = _version(name)
+        yield Finding(name, version or "not installed", not version)
     has_kernels = _native.KERNELS_AVAILABLE
     text = "built" if has_kernels else "not built: install a C++ compiler, and this package again"
     yield Finding("C++ kernels", text, not has_kernels)
-    for extra, package in _EXTRAS.items():
-        there = importlib.util.find_spec(package) is not None
-        yield Finding(f"extra [{extra}]", "installed" if there else "not installed")
+    for extra, name in EXTRAS.items():
+        yield Finding(f"extra [{extra}]", "installed" if _version(name) else "not installed")
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     yield Finding("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
@@ -79,6 +85,14 @@ def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Finding]:
         closed += (start,) if found.problem else ()
     # The libraries would try for minutes to open those.
     yield from (_path(path) for path in paths if not path.startswith(closed))
+
+
+def _version(name: str) -> str:
+    """Returns the version of a distribution; empty if it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _path(path: str) -> Finding:
