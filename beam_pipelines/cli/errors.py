@@ -16,6 +16,9 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_
 # A key that a message proposes, with a value or without: 'encoding: cp1252', "formats: {'a': …}".
 _PROPOSED = re.compile(r"""(['"])(\w+): (\S.*?)\1(?=[ ,.;:)]|$)|[Ss]et '(\w+)'""")
 
+# Keys of a recipe, outside of sources, that messages propose with a value.
+_TOP_KEYS = {"filter", "on_error"}
+
 
 def say_interrupted() -> int:
     """Prints that the command was interrupted; returns the exit status.
@@ -70,8 +73,9 @@ def hint_without_recipe(message: str, data: str) -> str:
         return ""
     known = {field.name for field in dataclasses.fields(Source)}
     for _, key, value, alone in _PROPOSED.findall(message):
-        if (key or alone) in known:
-            setting = shlex.quote(f"sources.{bare_name(data)}.{key or alone}={value or '…'}")
+        if (key or alone) in known or key in _TOP_KEYS:
+            name = key if key in _TOP_KEYS else f"sources.{bare_name(data)}.{key or alone}"
+            setting = shlex.quote(f"{name}={value or '…'}")
             return f"Without a recipe, convert, describe and preview take --set {setting}"
     return ""
 

@@ -462,6 +462,12 @@ def test_a_key_for_data_without_a_recipe(message: str, data: str, setting: str) 
     assert errors.hint_without_recipe(message, "recipe.yaml") == ""
 
 
+def test_a_key_of_the_recipe_for_data_without_one() -> None:
+    """A key outside of sources has no source before it."""
+    hint = errors.hint_without_recipe("Leave them out with 'filter: a IS NOT NULL', or x.", "a.csv")
+    assert hint.endswith("--set 'filter=a IS NOT NULL'")
+
+
 def test_no_key_for_data_without_a_recipe() -> None:
     """Messages that propose no key of a source have no hint."""
     assert errors.hint_without_recipe("found 'a: b', expected 'output: x'.", "a.csv") == ""

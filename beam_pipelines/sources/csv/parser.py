@@ -333,7 +333,7 @@ class CsvParser:
             if len(cells) < len(self.names):
                 cure = (
                     "Complete the line, remove it, or allow some such lines with 'on_error: "
-                    "{reject: 1%}'."
+                    "{reject: 10}'."
                 )
             return "", (
                 f"found {len(cells)} cell{'' if len(cells) == 1 else 's'}, expected "
