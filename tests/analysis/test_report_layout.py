@@ -93,3 +93,31 @@ def test_split_names_stand_at_their_values_on_a_phone(look) -> None:
     assert [name.strip('"') for name in names] == [
         "train", "eval", "test", "holdout", "recent", "other city"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["holdout_2024_summer", "HOLDOUT_2024_NY", "im_wwwwwwwwwwwwww", "Prüfung_für_später"]
+)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_names_of_splits(look, width: int, name: str) -> None:
+    """Texts of the diagram stay in their boxes, and a split's name stays at its mark."""
+    page = look(render_report(report_of_splits(6, name)), width)
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('.diagram g')].filter(one => [...one.querySelectorAll("
+            "'text')].some(text => text.getBBox().x + text.getBBox().width > one.querySelector("
+            "'rect').getBBox().x + one.querySelector('rect').getBBox().width - 4)).map("
+            "one => one.textContent)"
+        )
+        == []
+    )
+    lines = page.evaluate(
+        "[...document.querySelectorAll('tbody th > .key')].map(one => {"
+        "const range = document.createRange(); range.selectNodeContents(one);"
+        "return [one.textContent, range.getClientRects().length,"
+        "range.getBoundingClientRect().top - one.getBoundingClientRect().top]})"
+    )
+    assert name in [text for text, _, _ in lines]
+    for text, number, below in lines:
+        assert below < 4  # no line has the mark alone
+        assert number == 1 or len(text) > 11 or width == 390

@@ -144,10 +144,10 @@ def wide_report(features: int) -> Report:
     )
 
 
-def report_of_splits(number: int) -> Report:
-    """Returns a report of columns with wide values in several splits."""
+def report_of_splits(number: int, last: str = "other city") -> Report:
+    """Returns a report of columns with wide values in several splits, the sixth called ``last``."""
     generator = np.random.default_rng(2)
-    names = ["train", "eval", "test", "holdout", "recent", "other city"][:number]
+    names = ["train", "eval", "test", "holdout", "recent", last][:number]
     start, minute = 1_356_998_400_000_000, 60_000_000  # 2013, in microseconds
     tables = {}
     for split in names:
@@ -172,7 +172,7 @@ def report_of_splits(number: int) -> Report:
         )
     return Report(
         "splits",
-        "table",
+        "measurements",
         {split: SplitSummary(123_456, (43_450_000, 43_990_000)) for split in names},
         [SourceSummary("measurements", 12, 31_100_000, 123_456 * number, 7)],
         [JoinSummary("measurements", "left", "broadcast", "place", 123_000, 456)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import unicodedata
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -66,6 +67,7 @@ def page_environment() -> jinja2.Environment:
         "clipped": _clip,
         "commas": "{:,}".format,
         "css_text": _css_text,
+        "fitted": _fit,
         "g": "{:g}".format,
         "mask": mask,
         "number": show_number,
@@ -90,6 +92,33 @@ def anchor(name: str) -> str:
 def _clip(text: str, characters: int = 120) -> str:
     """Returns a text, cut with an ellipsis if it is too long."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def _fit(text: str, pixels: int, size: int) -> str:
+    """Returns a text, cut with an ellipsis where it may be wider than its place in a picture.
+
+    Args:
+      text: one line.
+      pixels: width of the place.
+      size: of the letters, in pixels; they may be bold, and of any font.
+    """
+    widths = [_letter_width(letter) * size for letter in text]
+    if sum(widths) <= pixels:
+        return text
+    room, number = pixels - size, 0
+    while number < len(text) and room >= widths[number]:
+        room -= widths[number]
+        number += 1
+    return text[:number] + "…"
+
+
+def _letter_width(letter: str) -> float:
+    """Returns the most that a letter takes of its size, roughly."""
+    if unicodedata.east_asian_width(letter) in "WF" or letter in "mwMW@%":
+        return 1.05
+    if letter in " .,:;'|!ijlftr()[]-":
+        return 0.48
+    return 0.8 if letter.isupper() else 0.71
 
 
 def _css_text(text: str) -> str:
