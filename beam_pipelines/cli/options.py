@@ -319,8 +319,8 @@ def _check_effect(
     """
     looked_at = {*classes} - {"GoogleCloudOptions"}
     for name in (option.partition("=")[0] for option in beam_options):
-        is_used = name in _GOOGLE_STORAGE_FLAGS or looked_at & beam.classes_of.get(name, set())
-        is_used = is_used and name not in _ENGINE_FLAGS
+        is_read = name in _GOOGLE_STORAGE_FLAGS or looked_at & beam.classes_of.get(name, set())
+        is_used = is_read and name not in _ENGINE_FLAGS
         if name.startswith("--") and not is_used:
             hint = nearest(name, own_flags) or (
                 " Name the engine with --runner." if "StandardOptions" in looked_at else ""

@@ -105,7 +105,7 @@ def _fit(text: str, pixels: int, size: int) -> str:
     widths = [_letter_width(letter) * size for letter in text]
     if sum(widths) <= pixels:
         return text
-    room, number = pixels - size, 0
+    room, number = float(pixels - size), 0
     while number < len(text) and room >= widths[number]:
         room -= widths[number]
         number += 1
