@@ -54,6 +54,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
     lines += _split_lines(draft)
     lines += _sequence_lines(base)
     lines += _encode_lines(draft)
+    lines += _unread_lines(draft)
     lines += [
         "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
         "# on_error: {reject: 0.1%}",
@@ -65,6 +66,14 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
         "  shuffle_seed: 0",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _unread_lines(draft: Draft) -> Iterator[str]:
+    """Yields what keeps the recipe from running as it is."""
+    for number, error in draft.unread:
+        rows = "1 row" if number == 1 else f"{number:,} rows"
+        yield f"# choose: {rows} of those that init has read cannot be read, the first one here:"
+        yield f"#   {' '.join(error.split())}"
 
 
 def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterator[str]:

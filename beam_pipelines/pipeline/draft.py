@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from beam_pipelines.analysis.profile import (
     propose_join,
     propose_splits,
 )
+from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
@@ -67,6 +68,7 @@ class Draft:
       is_split: whether there are rows enough for a split.
       encodings: of the joined rows' columns.
       not_null: columns that rows must have a value of: the label, and the time of the split.
+      unread: for each source with rows that could not be read, their number and the first error.
     """
 
     joins: tuple[DraftedJoin, ...]
@@ -75,6 +77,7 @@ class Draft:
     is_split: bool
     encodings: tuple[Proposal, ...]
     not_null: tuple[str, ...]
+    unread: tuple[tuple[int, str], ...] = ()
 
     @property
     def label(self) -> str | None:
@@ -150,16 +153,20 @@ def sample_source(plan: SourcePlan) -> Side:
         firsts = [byte_range for byte_range in plan.ranges if byte_range.number_in_file == 0]
         chosen = firsts[:: -(-len(firsts) // _RANGES)]
     states, batches = _quote_states(plan, chosen), []
+    rejected: list[Rejected] = []
     for byte_range in chosen:
         rows = size = 0
-        for batch in _batches(plan, byte_range, states):
+        for chunk in read.read_range(plan, byte_range, states, reject=True):
+            batch = chunk.batch.select(plan.schema.names)
             batches.append(batch)
+            rejected += chunk.rejected
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= _ROWS // len(chosen) or size >= _BYTES // len(chosen):
                 is_whole = False
                 break
     table = pa.Table.from_batches(batches, plan.schema)
-    return Side(plan.source.name, profile_columns(table), table, is_whole)
+    unread = (len(rejected), rejected[0].describe()) if rejected else (0, "")
+    return Side(plan.source.name, profile_columns(table), table, is_whole, unread)
 
 
 def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, bytes]:
@@ -171,13 +178,6 @@ def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, by
         transition = read.scan_range(plan, byte_range)
         scanned.setdefault(byte_range.file.path, []).append(transition)
     return {path: fold(transitions) for path, transitions in scanned.items()}
-
-
-def _batches(
-    plan: SourcePlan, byte_range: ByteRange, states: Mapping[str, bytes]
-) -> Iterator[pa.RecordBatch]:
-    for chunk in read.read_range(plan, byte_range, states, reject=True):
-        yield chunk.batch.select(plan.schema.names)
 
 
 def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | None) -> Draft:
@@ -208,6 +208,7 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
             for name in dict.fromkeys(needed)
             if name in base.columns and (base.columns[name].nulls or not base.is_whole)
         ),
+        tuple(side.unread for side in sides if side.unread[0]),
     )
 
 

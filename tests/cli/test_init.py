@@ -244,3 +244,17 @@ def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
     write_recipe([str(tmp_path / "names.csv")], str(tmp_path / "recipe.yaml"))
     plan = plan_module.make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
     assert plan.base.schema.names == ["name", "age"]
+
+
+def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
+    """The recipe says which row keeps it from running, and what to do."""
+    text = '{"id": 1, "tags": ["a"]}\n{"id": 2, "tags": ["b", null]}\n{"id": 3, "tags": []}\n'
+    (tmp_path / "events.jsonl").write_text(text)
+    write_recipe([str(tmp_path / "events.jsonl")], str(tmp_path / "recipe.yaml"))
+    made = (tmp_path / "recipe.yaml").read_text()
+    assert "# choose: 1 row of those that init has read cannot be read" in made
+    assert "events.jsonl, line 2, column 'tags': found a null inside a list" in made
+    plan_module.make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
+    (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
+    write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
+    assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
