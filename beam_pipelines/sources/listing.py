@@ -131,7 +131,9 @@ class _Lister:
             listed = self._of_one_format(pattern, listed)
         if not listed:
             those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
-            hint = _only_hidden(looked_for) or _nearest_file(pattern)
+            own = suffixes if is_folder else ()
+            hint = _only_hidden(looked_for, own) or _other_suffix(looked_for, own)
+            hint = hint or _nearest_file(pattern)
             raise ValueError(f"no file{those} matches '{pattern}'.{hint}")
         for file in listed:
             if self._is_archive(file.path):
@@ -243,10 +245,16 @@ def _nearest_file(path: str) -> str:
     return nearest(name, sorted(one for one in names if not path_patterns.is_hidden(one)))
 
 
-def _only_hidden(pattern: str) -> str:
+def _other_suffix(pattern: str, suffixes: tuple[str, ...]) -> str:
+    """Returns a hint if a folder has files, but none with a suffix of the format."""
+    others = input_files.list_files(pattern) if suffixes else []
+    return f" It has {others[0].path}, which is not read as such: convert it." if others else ""
+
+
+def _only_hidden(pattern: str, suffixes: tuple[str, ...] = ()) -> str:
     """Returns a hint if only hidden files match a pattern."""
     try:
-        hidden = input_files.list_files(pattern, with_hidden=True)
+        hidden = input_files.list_files(pattern, with_hidden=True, suffixes=suffixes)
     except DataError:  # something else that is hidden: a lock of an editor is a link to nothing
         return ""
     if not hidden:

@@ -142,3 +142,18 @@ def test_folders_within_class_folders(tmp_path: Path) -> None:
     recipe, problems = recipes.read(str(tmp_path / "pics"), [columns])
     assert (recipe.label, problems) == (None, [])
     assert make_plan(recipe).base.schema.names == ["image/encoded", "image/filename"]
+
+
+def test_pictures_of_other_formats(tmp_path: Path) -> None:
+    """Pictures that are not read are left out with a finding; alone, they are an error."""
+    write_images(tmp_path / "pics", ["lab/1.png", "pug/1.png", "pug/2.HEIC", "pug/3.tif"])
+    (tmp_path / "pics" / "pug" / "notes.txt").write_text("one\n")
+    (decision,) = planned(tmp_path / "pics").base.decisions
+    assert decision.startswith(
+        f"without 2 pictures of other formats, such as {tmp_path}/pics/pug/2.HEIC  #"
+    )
+    write_images(tmp_path / "scans", ["a/1.tiff"])
+    recipe = "name: a\nsources: {a: {path: scans, format: images}}\n"
+    (tmp_path / "r.yaml").write_text(recipe)
+    with pytest.raises(RecipeProblems, match=r"no file with .*It has .*1\.tiff, which is not read"):
+        make_plan(recipes.load(str(tmp_path / "r.yaml")))

@@ -36,7 +36,7 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files
+from beam_pipelines.storage import files, input_files
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.images.pictures import Look
@@ -62,6 +62,8 @@ FILE_SCHEMA = pa.schema(
 # The path without its suffix, which tables of labels often have; read where ``columns`` names it.
 STEM = "image/stem"
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+# Suffixes of other pictures: left out, and not in silence.
+_UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jfif", ".jp2", ".jxl")
 _WILDCARD = re.compile(r"[*?[]")
 
 
@@ -105,7 +107,13 @@ class Images(Format):
         read_schema = pa.schema([known.field(name) for name in selected])
         labels = {LABEL: classes} if classes else {}
         return Contents(
-            tuple(names), FILE_SCHEMA, read_schema, labels=labels, files=images, root=root
+            tuple(names),
+            FILE_SCHEMA,
+            read_schema,
+            labels=labels,
+            files=images,
+            root=root,
+            decisions=_left_out(folders),
         )
 
     def read(
@@ -195,6 +203,21 @@ def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return (
         pa.RecordBatch.from_pylist(rows, schema=plan.schema) if rows else empty_batch(plan.schema)
     )
+
+
+def _left_out(folders: Sequence[str]) -> tuple[str, ...]:
+    """Returns the finding on pictures in folders that no reader here decodes."""
+    others = [
+        file.path
+        for folder in folders
+        if files.is_local(folder)
+        for file in input_files.list_files(files.join(folder, "**"), suffixes=_UNREAD)
+    ]
+    if not others:
+        return ()
+    number = "1 picture" if len(others) == 1 else f"{len(others):,} pictures"
+    found = f"without {number} of other formats, such as {others[0]}"
+    return (f"{found}  # convert them to JPEG, PNG or WebP to read them",)
 
 
 def _is_folder(path: str) -> bool:
