@@ -19,7 +19,7 @@ _NUMBER = re.compile(
     r"(?:(?P<decimal>[.,])5)?(?P<after>[^0-9.,]*)"
 )
 _PARTS = re.compile(r"%(?P<part>[A-Za-z])(?P<text>[^%]*)")
-_DAYS = ({"d", "m", "Y"}, {"d", "m", "y"})
+_DAYS = tuple({"d", month, year} for month in "mb" for year in "Yy")
 _CLOCKS: tuple[set[str], ...] = (
     set(),
     {"H", "M"},
@@ -64,7 +64,7 @@ class DateFormat:
     """A day, perhaps with a time of day.
 
     Attributes:
-      pattern: as ``strptime`` takes it, of %d %m %Y %y %H %I %M %S %p.
+      pattern: as ``strptime`` takes it, of %d %m %b %Y %y %H %I %M %S %p; %b is in English.
     """
 
     pattern: str
@@ -127,7 +127,7 @@ def _number(text: str) -> NumberFormat | None:
 def _date(text: str) -> DateFormat | None:
     format_ = DateFormat(text)
     parts = [part for part, _ in format_.parts]
-    of_day = {part for part in parts if part in "dmyY"}
+    of_day = {part for part in parts if part in "dmbyY"}
     of_clock = set(parts) - of_day
     is_known = len(parts) == len(set(parts)) and of_day in _DAYS and of_clock in _CLOCKS
     return format_ if text.startswith("%") and is_known else None

@@ -341,3 +341,29 @@ def test_single_quotes_of_one_column(tmp_path: Path) -> None:
     """Single quotes are found where they enclose a cell of each row, but no name."""
     path = write(tmp_path / "a.csv", "id,a,b\n" + "".join(f"{n},'x, {n}',1.5\n" for n in range(20)))
     assert read_rows(path)[3] == {"id": 3, "a": "x, 3", "b": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("cells", "pattern", "value"),
+    [
+        (["01-Jan-2024", "9-SEP-1999"], "%d-%b-%Y", "1999-09-09"),
+        (["31 Dec 24", "1 may 70"], "%d %b %y", "1970-05-01"),
+        (["31/Dec/2024 10:05", "1/Feb/2024 9:00"], "%d/%b/%Y %H:%M", "2024-02-01 09:00:00"),
+    ],
+)
+def test_names_of_months(tmp_path: Path, cells: list[str], pattern: str, value: str) -> None:
+    """Dates with English names of months are found; a wrong day or month is a bad row."""
+    path = write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells * 9))
+    (decision,) = plan_of(path).decisions
+    assert f'"{pattern}"' in decision
+    rows = read_rows(path)
+    assert str(rows[1]["a"]) == value
+    for wrong in ("31-Feb-2024", "01-Foo-2024", "01-January-2024"):
+        with pytest.raises(DataError, match=f"found '{wrong}'"):
+            read_rows(
+                write(tmp_path / "b.csv", f"a,b\n{wrong},1\n"),
+                formats={"a": "%d-%b-%Y"},
+                types={"a": "date"},
+            )
+    text = write(tmp_path / "c.csv", "a,b\n1-may-be,1\n2 jan and 3,1\n")
+    assert plan_of(text).decisions == ()

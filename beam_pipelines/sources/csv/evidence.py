@@ -40,7 +40,10 @@ _SEPARATORS = (
     (".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (",", "'"), (",", " "), (".", " "),
 )  # fmt: skip
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", ", %H:%M")
-_ORDERS = ("Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d")
+_ORDERS = (
+    "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d", "d{0}b{0}Y",
+    "d{0}b{0}y",
+)  # fmt: skip
 # Arrow's own readers take these, and no other reading may contradict them.
 _PLAIN = NumberFormat(".")
 _GROUPED = NumberFormat(",", ".")
@@ -179,13 +182,13 @@ def _shapes(values: pa.Array, counts: pa.Array) -> Counter[str]:
 
 def _dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:
     """Returns how many cells fit each pattern that is likely."""
-    separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/.])", cell))}
+    separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/. ])", cell))}
     some_cells = pa.array(some, pa.string())
     found: Counter[str] = Counter()
     for separator in sorted(separators):
         for order in _ORDERS:
             for clock in _CLOCKS:
-                pattern = re.sub("([dmyY])", r"%\1", order.format(separator)) + clock
+                pattern = re.sub("([dmbyY])", r"%\1", order.format(separator)) + clock
                 format_ = DateFormat(pattern)
                 if to_plain(some_cells, format_).null_count > (1 - least) * len(some):
                     continue

@@ -25,6 +25,7 @@ _MOST_DIGITS = 15
 _DIGITS = {
     "d": "[0-9]{1,2}",
     "m": "[0-9]{1,2}",
+    "b": "[A-Za-z]{3}",
     "Y": "[0-9]{4}",
     "y": "[0-9]{2}",
     "H": "(?:[01]?[0-9]|2[0-3])",
@@ -33,6 +34,9 @@ _DIGITS = {
     "S": "[0-5][0-9]",
     "p": "[AaPp][Mm]",
 }
+_MONTHS = (
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+)  # fmt: skip
 # Days of the months, by number; month 0 has none.
 _DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -117,6 +121,9 @@ def _plain_dates(texts: pa.Array, format_: DateFormat) -> pa.Array:
     if "y" in part:  # as POSIX reads it
         century = pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20")
         part["Y"] = pc.binary_join_element_wise(century, part["y"], "")
+    if "b" in part:
+        number = pc.add(pc.index_in(pc.utf8_lower(part["b"]), value_set=pa.array(_MONTHS)), 1)
+        part["m"] = number.cast(pa.string())
     day, month = (pc.utf8_lpad(part[letter], 2, padding="0") for letter in "dm")
     plain = pc.binary_join_element_wise(part["Y"], month, day, "-")
     if format_.has_clock:
