@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from beam_pipelines.analysis.expectations import MOST_PLACES, Place
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.equal_hashes import find_repeats
 from beam_pipelines.transforms.equal_rows import place_of, send_hashes, sent_of
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.split import SplitPlan, assign_split
@@ -62,7 +63,7 @@ def send_split_hashes(
 def find_leaks(received: Received, partitions: int) -> FoundLeaks:
     """Finds the rows of a partition whose hash an earlier split has."""
     sent, starts, orders = sent_of(received)
-    several = _several(sent["high"])
+    several = np.unique(find_repeats(sent))
     own = sent[several]
     # Of equal hashes the earliest split comes first, and in it the first row.
     order = several[np.lexsort((own["split"], own["low"], own["high"]))]
@@ -75,16 +76,6 @@ def find_leaks(received: Received, partitions: int) -> FoundLeaks:
     leaked = np.flatnonzero(ordered["split"] > ordered["split"][firsts])
     pairs = np.stack([order[firsts[leaked]], order[leaked]])
     return FoundLeaks(received.partition // partitions, _by_splits(pairs, sent, starts, orders))
-
-
-def _several(high: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Returns the places of values that occur several times, ascending."""
-    order = np.argsort(high)
-    is_same = high[order][1:] == high[order][:-1]
-    occurs = np.zeros(len(high), bool)
-    occurs[order[1:][is_same]] = True
-    occurs[order[:-1][is_same]] = True
-    return np.flatnonzero(occurs)
 
 
 def _by_splits(

@@ -14,7 +14,7 @@ from beam_pipelines.analysis.expectations import Place, Repeats
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.transforms import equal_rows
 from beam_pipelines.transforms.equal_rows import (
-    find_repeats,
+    find_rows,
     hash_name,
     hash_values,
     merge_found,
@@ -31,7 +31,7 @@ def found_of(chunks: list[Chunk], count: int, partitions: int) -> tuple[Repeats,
         if own:
             contents = tuple(bytes(message.payloads[partition]) for message in own)
             orders = tuple(message.order for message in own)
-            found.append(find_repeats(Received(partition, contents, orders), partitions))
+            found.append(find_rows(Received(partition, contents, orders), partitions))
     return merge_found(found, count)
 
 
@@ -85,7 +85,7 @@ def test_a_part_of_the_hash_does_not_decide(other: tuple[int, int]) -> None:
     rows = [(1, 2), other, (1, 2), other, (2, 2)]
     sent = np.array([(*row, number, 0) for number, row in enumerate(rows)], equal_rows._SENT)
     received = Received(0, (sent.tobytes(),), ((0, 0),))
-    found = find_repeats(received, 1).repeats
+    found = find_rows(received, 1).repeats
     assert [(first.row, row.row) for first, row in found.pairs] == [(0, 2), (1, 3)]
 
 

@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "inflate.h"
 #include "parts.h"
 #include "quotes.h"
+#include "repeats.h"
 #include "resize.h"
 #include "shingles.h"
 #include "stripes.h"
@@ -162,6 +164,28 @@ PyObject* py_similarities(PyObject*, PyObject* arguments) {
     found = out.release(size);
   });
   return done ? export_array("g", left.array->length, found) : nullptr;
+}
+
+// Takes an array of records of one width.
+PyObject* py_find_repeats(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported records;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &records)) return nullptr;
+  Memory found;
+  int64_t count = 0;
+  const bool done = run([&] {
+    const char* format = records.schema->format;
+    const long width = std::strncmp(format, "w:", 2) == 0 ? std::strtol(format + 2, nullptr, 10) : 0;
+    if (width < 16 || width > 1024 || records.array->null_count > 0) throw InvalidData("found no records of 16 to 1,024 bytes");
+    const auto* data = static_cast<const uint8_t*>(records.array->buffers[1]) + records.array->offset * width;
+    const std::vector<int64_t> places = find_repeats(data, records.array->length, static_cast<size_t>(width));
+    count = static_cast<int64_t>(places.size());
+    const size_t size = places.size() * sizeof(int64_t);
+    Buffer out(size);
+    if (size) std::memcpy(out.data(), places.data(), size);
+    found = out.release(size);
+  });
+  return done ? export_array("l", count, found) : nullptr;
 }
 
 // Takes an array of texts and an array of 256 weights.
@@ -657,6 +681,7 @@ PyMethodDef methods[] = {
     {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},
     {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
     {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},
+    {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.repeats."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},

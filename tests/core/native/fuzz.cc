@@ -21,6 +21,7 @@
 #include "../../../beam_pipelines/core/_native/hash.h"
 #include "../../../beam_pipelines/core/_native/inflate.h"
 #include "../../../beam_pipelines/core/_native/quotes.h"
+#include "../../../beam_pipelines/core/_native/repeats.h"
 #include "../../../beam_pipelines/core/_native/stripes.h"
 #include "../../../beam_pipelines/core/_native/take.h"
 #include "../../../beam_pipelines/core/_native/tfrecord.h"
@@ -539,6 +540,7 @@ void run(Decisions decisions) {
   const std::unique_ptr<uint8_t[]> rest(new uint8_t[decisions.size]);
   std::copy(decisions.data, decisions.data + decisions.size, rest.get());
   native::unframe(rest.get(), decisions.size);
+  for (const size_t width : {size_t{16}, size_t{17}}) native::find_repeats(rest.get(), static_cast<int64_t>(decisions.size / width), width);
 }
 
 }  // namespace
