@@ -195,7 +195,15 @@ class ReadSplits(beam.PTransform):
             found.append(compared_chunks["found"])
         elif drops_equal and rule is not None:
             exchanges = (folders.exchange_of("duplicates"), folders.exchange_of("kept"))
-            drop = DropRepeats(rule, compared - 1, plan.base, partitions, exchanges)
+            drop = DropRepeats(
+                rule,
+                compared - 1,
+                plan.base,
+                partitions,
+                exchanges,
+                folders.scratch_of("unrepeated"),
+                folders.removes_spilled,
+            )
             kept = chunks | "DropRepeats" >> drop
             chunks = kept["chunks"]
             found.append(kept["found"])

@@ -1,14 +1,14 @@
 """Leaves out rows with the values of an earlier row.
 
-The rows of a chunk go once through an exchange to their range, where they meet the places of the
-rows to leave out. So no worker holds more than one chunk of rows.
+Chunks are held in files, until the places of the rows to leave out have come to their range. So no
+worker holds more than one chunk of rows.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -28,21 +28,54 @@ from beam_pipelines.transforms.equal_rows import (
     send_hashes,
     without_hashes,
 )
-from beam_pipelines.transforms.exchange import Exchange, Message, Received, load_payload
-from beam_pipelines.transforms.join.hash_join import Packed, about_chunk, chunk_about, pack, unpack
+from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, receive
+from beam_pipelines.transforms.held_chunks import HeldChunk, hold_chunk, load_held
 from beam_pipelines.transforms.row_positions import RowPositions
 
 FOUND = "found"
-# First numbers in the order of messages: places come before rows.
-_PLACES, _ROWS = 0, 1
+_PLACES, _HELD = "places", "held"
 _PLACE = np.dtype([("part", "<u4"), ("row", "<u4")])
 
 
-def send_chunk(chunk: Chunk, number: int, compression: str | None) -> Message:
-    """Sends a chunk to its range, without hashes up to a number."""
+class Numbered(NamedTuple):
+    """A held chunk with the numbers of its rows in the range.
+
+    Attributes:
+      held: the chunk. Its file has the column ``ROW`` only if ``first`` is ``None``.
+      first: the number of the first row, if the others follow one by one.
+    """
+
+    held: HeldChunk
+    first: int | None
+
+
+def hold_numbered(chunk: Chunk, number: int, folder: str) -> tuple[int, Numbered]:
+    """Holds a chunk without hashes up to a number.
+
+    Returns:
+      Its range, and the chunk.
+    """
     chunk = without_hashes(chunk, end=number + 1)
-    payload = pack([Packed(chunk.batch, about_chunk(chunk))], compression)
-    return Message((_ROWS, chunk.range_number, chunk.part), {chunk.range_number: payload})
+    numbers = chunk.batch.column(ROW).to_numpy()
+    first = None
+    if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
+        first = int(numbers[0])
+        chunk = chunk._replace(batch=chunk.batch.drop_columns([ROW]))
+    return chunk.range_number, Numbered(hold_chunk(chunk, folder), first)
+
+
+def load_numbered(numbered: Numbered, deletes: bool) -> Iterator[Chunk]:
+    """Yields the chunk as it was before ``hold_numbered``; then deletes its file, if asked."""
+    for chunk in load_held(numbered.held, deletes):
+        if numbered.first is None:
+            yield chunk
+            continue
+        numbers = pa.array(np.arange(numbered.first, numbered.first + chunk.batch.num_rows))
+        yield chunk._replace(
+            batch=pa.RecordBatch.from_arrays(
+                [*chunk.batch.columns, numbers], [*chunk.batch.schema.names, ROW]
+            )
+        )
 
 
 def send_places(met: Met, partition: int) -> Message:
@@ -54,7 +87,7 @@ def send_places(met: Met, partition: int) -> Message:
         places = np.empty(int(own.sum()), _PLACE)
         places["part"], places["row"] = parts[own], rows[own]
         payloads[number] = places.tobytes()
-    return Message((_PLACES, partition, 0), payloads)
+    return Message((partition,), payloads)
 
 
 def _find(received: Received, partitions: int) -> Iterator[Any]:
@@ -127,23 +160,25 @@ class RowDropper:
 class _Drop(beam.DoFn):
     """Yields the chunks of a range without repeated rows, in order."""
 
-    def __init__(self, duplicates: Duplicates, base: SourcePlan) -> None:
+    def __init__(
+        self, duplicates: Duplicates, base: SourcePlan, exchange: str | None, deletes: bool
+    ) -> None:
         by = duplicates.by
         has = f"the same {', '.join(by)}" if by else "the same values"
         self._reason = f"a duplicate: an earlier row has {has}"
         self._dropper = RowDropper(base, by[0] if len(by) == 1 else "")
+        self._exchange, self._deletes = exchange, deletes
 
-    def process(self, received: Received) -> Iterator[Chunk]:
-        places = np.empty(0, _PLACE)
-        for content, order in zip(received.contents, received.orders, strict=True):
-            payload = load_payload(content)
-            if order[0] == _PLACES:
-                places = np.concatenate([places, np.frombuffer(payload, _PLACE)])
-                continue
-            for batch, about in unpack(payload):
-                chunk = chunk_about(received.partition, batch, about)
-                rows = np.sort(places["row"][places["part"] == chunk.part]).astype(np.int64)
-                yield self._dropper.without(chunk, rows, [self._reason] * len(rows))
+    def process(self, group: tuple[int, Mapping[str, Iterable[Any]]]) -> Iterator[Chunk]:
+        range_number, both = group
+        received = receive(range_number, both[_PLACES], self._exchange)
+        places = np.frombuffer(b"".join(received.payloads()), _PLACE)
+        for numbered in sorted(both[_HELD]):
+            rows = places["row"][places["part"] == numbered.held.part]
+            for chunk in load_numbered(numbered, self._deletes):
+                yield self._dropper.without(
+                    chunk, np.sort(rows).astype(np.int64), [self._reason] * len(rows)
+                )
 
 
 def _shown(row: pa.RecordBatch) -> pa.RecordBatch:
@@ -164,8 +199,10 @@ class DropRepeats(beam.PTransform):
       number: of the column of hashes.
       base: read again to find the positions of rows that are left out.
       partitions: of the hashes.
-      folders: for the exchanges of hashes and rows, used by this step only; ``None`` sends them
+      folders: for the exchanges of hashes and places, used by this step only; ``None`` sends them
         through the engine.
+      scratch: for chunks, used by this step only.
+      deletes: as in ``HoldChunks``.
     """
 
     duplicates: Duplicates
@@ -173,20 +210,22 @@ class DropRepeats(beam.PTransform):
     base: SourcePlan
     partitions: int
     folders: tuple[str | None, str | None]
+    scratch: str
+    deletes: bool = False
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
         met = (
             chunks
             | "SendHashes" >> beam.Map(send_hashes, (self.number,), self.partitions)
             | "Meet" >> Exchange(self.folders[0])
-            | "Find" >> beam.FlatMap(_find, self.partitions).with_outputs(FOUND, main="places")
+            | "Find" >> beam.FlatMap(_find, self.partitions).with_outputs(FOUND, main=_PLACES)
         )
-        # A file stays in the page cache, where lz4 would cost more than it saves.
-        compression = "lz4" if self.folders[1] is None else None
-        rows = chunks | "SendChunks" >> beam.Map(send_chunk, self.number, compression)
+        held = chunks | "Hold" >> beam.Map(hold_numbered, self.number, self.scratch)
+        places = met[_PLACES] | "SendPlaces" >> SendMessages(self.folders[1])
+        drop = _Drop(self.duplicates, self.base, self.folders[1], self.deletes)
         kept = (
-            (met.places, rows)
-            | "ToRanges" >> Exchange(self.folders[1])
-            | "Drop" >> beam.ParDo(_Drop(self.duplicates, self.base))
+            {_PLACES: places, _HELD: held}
+            | "ToRanges" >> beam.CoGroupByKey()
+            | "Drop" >> beam.ParDo(drop)
         )
         return {"chunks": kept, "found": met[FOUND]}

@@ -12,7 +12,13 @@ import apache_beam as beam
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import file_changes, files
-from beam_pipelines.transforms.join.hash_join import Packed, about_chunk, chunk_about, pack, unpack
+from beam_pipelines.transforms.join.hash_join import (
+    Packed,
+    about_chunk,
+    chunk_about,
+    unpack,
+    write_packed,
+)
 
 
 class HeldChunk(NamedTuple):
@@ -31,7 +37,8 @@ def hold_chunk(chunk: Chunk, folder: str) -> HeldChunk:
     path = files.join(folder, f"{chunk.range_number}_{chunk.part}")
     # A local file stays in the page cache, where lz4 would cost more than it saves.
     compression = None if files.is_local(path) else "lz4"
-    files.write_bytes(path, pack([Packed(chunk.batch, about_chunk(chunk))], compression))
+    with files.replace(path) as file:
+        write_packed(file, [Packed(chunk.batch, about_chunk(chunk))], compression)
     return HeldChunk(chunk.range_number, chunk.part, path)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.core import slices
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.transforms import drop_repeats
-from beam_pipelines.transforms.drop_repeats import send_chunk, send_places
+from beam_pipelines.transforms.drop_repeats import hold_numbered, load_numbered, send_places
 from beam_pipelines.transforms.equal_rows import hash_name, hash_values, meet, send_hashes
-from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.exchange import Message, Received, Sent
 
 
 def received(messages: list[Message], partition: int) -> Received:
@@ -34,11 +38,26 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         for number in range(partitions)
         if any(number in message.payloads for message in hashes)
     ]
-    messages = [*places, *(send_chunk(chunk, 0, None) for chunk in chunks)]
-    drop = drop_repeats._Drop(Duplicates(action="drop"), None)
+    sent = [
+        (number, [Sent(message.order, "", slices.Slice(0, 1, bytes(payload)))])
+        for message in places
+        for number, payload in message.payloads.items()
+    ]
+    drop = drop_repeats._Drop(Duplicates(action="drop"), None, None, True)
     drop._dropper = _Dropper(None, "")
-    ranges = sorted({chunk.range_number for chunk in chunks})
-    return [chunk for number in ranges for chunk in drop.process(received(messages, number))]
+    with tempfile.TemporaryDirectory() as folder:
+        held = [hold_numbered(chunk, 0, folder) for chunk in chunks]
+        groups = [
+            (
+                number,
+                {
+                    "places": [each for partition, each in sent if partition == number],
+                    "held": [each for own, each in held if own == number],
+                },
+            )
+            for number in sorted({chunk.range_number for chunk in chunks})
+        ]
+        return [chunk for group in groups for chunk in drop.process(group)]
 
 
 VALUES = st.none() | st.integers(0, 4)
@@ -79,3 +98,16 @@ def test_the_first_row_by_position_stays(
         assert chunk.batch.schema.names == ["n"]
         assert [*map(list, chunk.pieces)] == [[1]]
         assert len(chunk.rejected) == chunk.counts.get("duplicates", 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 9), unique=True, max_size=6).map(sorted), st.booleans())
+def test_a_held_chunk_keeps_its_numbers(numbers: list[int], deletes: bool) -> None:
+    """Numbers are those of the chunk, whether or not some are missing between them."""
+    array = pa.array(numbers, pa.int64())
+    batch = pa.record_batch([array, array], ["n", ROW])
+    with tempfile.TemporaryDirectory() as folder:
+        _, numbered = hold_numbered(Chunk(3, 2, batch, {"read": 9}), 0, folder)
+        (loaded,) = load_numbered(numbered, deletes)
+        assert loaded[:4] == (3, 2, batch, {"read": 9})
+        assert os.path.exists(numbered.held.file) != deletes

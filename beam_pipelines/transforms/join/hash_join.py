@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +63,18 @@ class Packed(NamedTuple):
 def pack(batches: Sequence[Packed], compression: str | None = "lz4") -> bytes:
     """Writes batches of one schema as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
+    write_packed(sink, batches, compression)
+    return bytes(sink.getvalue())
+
+
+def write_packed(
+    sink: BinaryIO | pa.NativeFile, batches: Sequence[Packed], compression: str | None
+) -> None:
+    """Writes what ``pack`` returns to a file."""
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(sink, batches[0].batch.schema, options=options) as writer:
         for batch, about in batches:
             writer.write_batch(batch, {_METADATA_KEY: json.dumps(about)})
-    return bytes(sink.getvalue())
 
 
 def unpack(payload: bytes) -> Iterator[Packed]:
