@@ -10,6 +10,7 @@ from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.values import (
     Reader,
     Value,
+    read_flag,
     read_integer,
     read_share,
     read_text,
@@ -61,7 +62,8 @@ class Sample:
       by: the column of the classes; ``None``: the label.
       rates: class -> rows that each of its rows becomes on average.
       limit: most rows of every class, or class -> most rows.
-      mix: class -> share of the rows that remain.
+      mix: class -> share of the rows that are written.
+      repeat: with ``mix``: whether rows are repeated, so that none is left out.
       splits: none: ``train``, or else the first split.
     """
 
@@ -82,7 +84,10 @@ class Sample:
         Reader(_read_mix, _of_classes(_read_part.schema)),
         {},
         "none",
-        "Class: share of the rows that remain; as many as possible do.",
+        "Class: share of the rows that are written; as many as possible are.",
+    )
+    repeat: bool = recipe_key(
+        read_flag, False, "false", "With `mix`: repeats rows, so that none is left out."
     )
     weight: str | None = recipe_key(
         read_text, None, "none", "New column: rows of its class that each row stands for."
@@ -95,15 +100,19 @@ class Sample:
     def without_sampling(self) -> Sample | None:
         """Returns what data that are not sampled keep: the column of weights."""
         return (
-            None if self.weight is None else dataclasses.replace(self, rates={}, limit=None, mix={})
+            None
+            if self.weight is None
+            else dataclasses.replace(self, rates={}, limit=None, mix={}, repeat=False)
         )
 
 
-def _check(value: Value, _: Sample) -> None:
+def _check(value: Value, sample: Sample) -> None:
     given = [key for key in ("rates", "limit", "mix") if key in value.keys]
     if len(given) != 1:
         found = " and ".join(f"'{key}'" for key in given) or "none of 'rates', 'limit' and 'mix'"
         value.wrong(f"found {found}, expected one of 'rates', 'limit' and 'mix'.")
+    if sample.repeat and not sample.mix:
+        value.wrong("found it without 'mix': a rate above 1 repeats the rows of a class.", "repeat")
 
 
 read_sample = section(Sample, "a mapping such as {rates: {0: 0.1}, weight: sample_weight}", _check)

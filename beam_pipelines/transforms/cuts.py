@@ -52,16 +52,24 @@ class Cuts:
       names: of the classes.
       rows: int64[classes, pieces], the rows between the cuts.
       keys: ``KEY`` of the first row after each cut, [classes, pieces - 1].
+      copies: int64[classes], of a sample: how often the rows after the first cut are written, and
+        those before it once more.
     """
 
     classes: npt.NDArray[np.uint64]
     names: tuple[str, ...]
     rows: npt.NDArray[np.int64]
     keys: npt.NDArray[Any]
+    copies: npt.NDArray[np.int64]
 
     def save(self, path: str) -> None:
         """Writes the cuts to a file."""
-        arrays = {"classes": self.classes, "rows": self.rows, "keys": self.keys}
+        arrays = {
+            "classes": self.classes,
+            "rows": self.rows,
+            "keys": self.keys,
+            "copies": self.copies,
+        }
         files.write_bytes(path, pack_arrays(arrays, self.names))
 
     @classmethod
@@ -205,7 +213,10 @@ def count_classes(partitions: Iterable[SortedKeys]) -> dict[int, int]:
 
 
 def find_cuts(
-    partitions: Sequence[SortedKeys], names: Mapping[int, str], rows: npt.NDArray[np.int64]
+    partitions: Sequence[SortedKeys],
+    names: Mapping[int, str],
+    rows: npt.NDArray[np.int64],
+    copies: npt.NDArray[np.int64] | None = None,
 ) -> Cuts:
     """Finds the keys at the cuts of each class.
 
@@ -213,6 +224,7 @@ def find_cuts(
       partitions: all, in any order.
       names: class -> its name.
       rows: int64[classes, pieces] of the classes of ``count_classes``.
+      copies: as in ``Cuts``; ``None``: 0 each.
     """
     ordered = sorted(partitions)
     classes = list(count_classes(ordered))
@@ -234,7 +246,9 @@ def find_cuts(
             for own, cut in wanted[offset]:
                 keys[own, cut] = cuts
     shown = tuple(names[number] for number in classes)
-    return Cuts(np.array(classes, np.uint64), shown, rows, keys)
+    if copies is None:
+        copies = np.zeros(len(classes), np.int64)
+    return Cuts(np.array(classes, np.uint64), shown, rows, keys, copies)
 
 
 def _keys_at(path: str, places: Sequence[int]) -> Iterable[tuple[int, Any]]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from beam_pipelines.analysis.sampled_classes import SampledClass
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.sample import MOST_COPIES
 from beam_pipelines.transforms.classes import code_classes, merge_names, name_classes
 from beam_pipelines.transforms.cuts import (
     Cuts,
@@ -71,31 +72,35 @@ def cut_limits(
     """Returns the cuts after the rows that limits keep.
 
     Raises:
-      DataError: a class that the recipe names does not occur, or one of a mix is not named.
+      DataError: a class that the recipe names does not occur, or one of a mix is not named or would
+        be repeated too often.
     """
     counted = count_classes(partitions)
     shown = {number: names[number].split(_BETWEEN, 2) for number in counted}
     rows = np.array(list(counted.values()), np.int64).reshape(-1, 1)
     for split in {split for _, split, _ in shown.values()} if sample.mix else ():
         check_named(sample, {name for _, own, name in shown.values() if own == split})
+    copies = np.zeros(rows.shape, np.int64)
     if sample.mix:
         places = [(split, name) for _, split, name in shown.values()]
-        kept = _mixed(sample, places, rows[:, 0].tolist()).reshape(-1, 1)
+        copies, kept = np.divmod(_mixed(sample, places, rows[:, 0].tolist()).reshape(-1, 1), rows)
     else:
         limits = [int(limit) if limit else 2**62 for limit, _, _ in shown.values()]
         kept = np.minimum(rows, np.array(limits, np.int64).reshape(-1, 1))
     check_named(sample, {name for _, _, name in shown.values()})
     labels = {number: f"{name}{_BETWEEN}{split}" for number, (_, split, name) in shown.items()}
-    return find_cuts(partitions, labels, np.hstack([kept, rows - kept]))
+    return find_cuts(partitions, labels, np.hstack([kept, rows - kept]), copies[:, 0])
 
 
 def _mixed(
     sample: SamplePlan, places: Sequence[tuple[str, str]], rows: Sequence[int]
 ) -> npt.NDArray[np.int64]:
-    """Returns the rows of each class in the largest mix.
+    """Returns the rows of each class in the mix.
+
+    It is the largest one that repeats no row, or the smallest one that leaves none out.
 
     Args:
-      sample: its shares.
+      sample: its shares, and whether it repeats rows.
       places: split and name of each class.
       rows: of each class.
     """
@@ -107,15 +112,24 @@ def _mixed(
             f"'{sample.column}', expected {', '.join(weights)} only; nothing was written. Give it "
             "a share, or leave it out with 'filter'."
         )
+    chosen = max if sample.repeats else min
     most = {
-        split: min(
+        split: chosen(
             fractions.Fraction(count, weights[name])
             for (own, name), count in zip(places, rows, strict=True)
             if own == split
         )
         for split in {split for split, _ in places}
     }
-    return np.array([int(most[split] * weights[name]) for split, name in places], np.int64)
+    mixed = [int(most[split] * weights[name]) for split, name in places]
+    for (_, name), count, own in zip(places, rows, mixed, strict=True):
+        if own > MOST_COPIES * count:
+            raise DataError(
+                f"sample.mix: found {count:,} rows of class {name} in column '{sample.column}', "
+                f"which would become {own:,}, expected each to be written {MOST_COPIES:,} times at "
+                "most; nothing was written. Give the class a smaller share, or leave 'repeat' out."
+            )
+    return np.array(mixed, np.int64)
 
 
 def check_named(sample: SamplePlan, found: set[str]) -> None:
@@ -198,8 +212,14 @@ def limited_classes(path: str) -> list[SampledClass]:
     """Returns the classes of the file of ``FindLimits``."""
     cuts = Cuts.load(path)
     found = []
-    for label, (kept, left) in zip(cuts.names, cuts.rows.tolist(), strict=True):
+    for label, rows, kept, copies in zip(
+        cuts.names,
+        cuts.rows.sum(axis=1).tolist(),
+        cuts.rows[:, 0].tolist(),
+        cuts.copies.tolist(),
+        strict=True,
+    ):
         name, _, split = label.partition(_BETWEEN)
-        weight = (kept + left) / max(kept, 1)
-        found.append(SampledClass(name, (split,), kept + left, kept, weight))
+        written = kept + copies * rows
+        found.append(SampledClass(name, (split,), rows, written, rows / max(written, 1)))
     return found

@@ -40,6 +40,7 @@ class SamplePlan:
       rates: of each of them; empty: the sampling is by limit.
       limits: of each of them.
       mix: share of each of them; empty: the sampling is not by shares.
+      repeats: whether ``mix`` repeats rows and leaves none out.
       limit: of all classes, or ``None``.
       weight: column of the weights, or ``None``.
       seed: of the recipe.
@@ -52,6 +53,7 @@ class SamplePlan:
     rates: tuple[float, ...] = ()
     limits: tuple[int, ...] = ()
     mix: tuple[float, ...] = ()
+    repeats: bool = False
     limit: int | None = None
     weight: str | None = None
     seed: int = 0
@@ -126,6 +128,7 @@ def plan_sample(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> S
         rates=tuple(sample.rates.values()),
         limits=tuple(limits.values()),
         mix=tuple(sample.mix.values()),
+        repeats=sample.repeat,
     )
 
 
@@ -207,9 +210,12 @@ def sample_rows(
         coded = code_classes(chunk.batch, (plan.column,), SAMPLE)
         own = classes_in(coded, assignment)[chosen]
         keys = plan.keys_of(chunk[:2], rows)[chosen]
-        copies[chosen] = cuts.pieces_of(chunk[:2], own, keys, chosen) == 0
-        totals = cuts.rows.sum(axis=1) / np.maximum(cuts.rows[:, 0], 1)
-        weights[chosen] = totals.astype(np.float32)[np.searchsorted(cuts.classes, own)]
+        places = np.searchsorted(cuts.classes, own)
+        is_first = cuts.pieces_of(chunk[:2], own, keys, chosen) == 0
+        copies[chosen] = cuts.copies[places] + is_first
+        found = cuts.rows.sum(axis=1)
+        totals = found / np.maximum(cuts.rows[:, 0] + cuts.copies * found, 1)
+        weights[chosen] = totals.astype(np.float32)[places]
     for number in plan.splits:
         own_copies = copies[assignment == number]
         counts[f"sampled_out/{names[number]}"] = int((own_copies == 0).sum())

@@ -55,6 +55,7 @@ def run(folder: Path, sample: str, more: str = "", workers: int = 1) -> dict[str
             {0: None, 1: 240},
         ),
         ("{mix: {0: 0.6, 1: 40%}, weight: w}", "", {0: 120, 1: 80}),
+        ("{mix: {0: 0.6, 1: 40%}, repeat: true, weight: w}", "", {0: 720, 1: 480}),
         ("{limit: 50, weight: w, seed: 3}", "statistics: {weight: w}\n", {0: 50, 1: 50}),
         ("{limit: 50, weight: w}", "on_error: {reject: 5}\n", {0: 50, 1: 50}),
         ("{limit: 50, weight: w}", "protect: {id: mask}\n", {0: 50, 1: 50}),
@@ -85,9 +86,12 @@ def test_classes_are_sampled(
         assert weights[number] == pytest.approx(rows, rel=0.1)
     assert manifest["splits"]["eval"]["rows"] == 200
     assert {row["w"] for row in read_examples(folder / "out1", "eval")} == {1.0}
+    written = {each["class"]: each["written"] for each in manifest["sample"]["classes"]}
+    assert written.items() <= {"0": found[0], "1": found[1]}.items()
     printed = io.StringIO()
     print_summary(manifest, "out", stream=printed)
-    assert f"{counts['sampled_out']:,} sampled out" in printed.getvalue()
+    for count, what in ((counts["sampled_out"], "sampled out"), (counts["repeated"], "added by")):
+        assert not count or f"{count:,} {what}" in printed.getvalue()
     assert f"0 in train: 720 rows became {found[0]:,}" in printed.getvalue()
     printed = io.StringIO()
     print_summary(manifest, "out", stream=printed, form="json")
@@ -101,6 +105,12 @@ def test_new_data_have_the_weight_one(folder: Path) -> None:
     manifest = convert.convert(plan, str(folder / "new"), quiet=True)
     assert manifest["counts"]["written"] == ROWS
     assert {row["w"] for row in read_examples(folder / "new", "new")} == {1.0}
+
+
+def test_a_row_is_not_repeated_without_end(folder: Path) -> None:
+    """A class of few rows cannot be most of the rows."""
+    with pytest.raises(DataError, match="80 rows of class 1 in column 'label', which would become"):
+        run(folder, "{mix: {0: 0.001, 1: 0.999}, repeat: true}")
 
 
 @pytest.mark.parametrize("sample", ["{rates: {5: 0.5}}", "{limit: {5: 10}}"])

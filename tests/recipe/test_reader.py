@@ -477,6 +477,7 @@ def test_all_problems_at_once() -> None:
         (SOURCE + "sample: {mix: {a: 0.5}}", "3: sample.mix", "two classes"),
         (SOURCE + "sample: {mix: {a: 0.5, b: 0.6}}", "3: sample.mix", "add up to 1.1"),
         (SOURCE + "sample: {mix: {a: 0, b: 0.6}}", "3: sample.mix.a", "above 0"),
+        (SOURCE + "sample: {limit: 3, repeat: true}", "3: sample.repeat", "without 'mix'"),
         (SOURCE + "sample: {limit: 0}", "3: sample.limit", "at least 1"),
         (SOURCE + "append: true\nsample: {limit: 1}", "3: append", "'sample'"),
         (with_split("{stratify: label}"), "3: split", "no splits"),

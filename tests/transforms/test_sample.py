@@ -130,22 +130,24 @@ def test_limits(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.integers(1, 400), min_size=2, max_size=4),
+    st.lists(st.integers(1, 100), min_size=2, max_size=4),
     st.lists(st.integers(1, 9), min_size=4, max_size=4),
+    st.booleans(),
 )
-def test_mixes(rows: list[int], parts: list[int]) -> None:
-    """A mix is the largest one that repeats no row."""
+def test_mixes(rows: list[int], parts: list[int], repeats: bool) -> None:
+    """A mix is the largest that repeats no row, or the smallest that leaves none out."""
     names = [str(number) for number in range(len(rows))]
     whole = sum(parts[: len(rows)])
     shares = {name: part / whole for name, part in zip(names, parts, strict=False)}
-    plan = plan_of(Sample("label", mix=shares)).sample
+    plan = plan_of(Sample("label", mix=shares, repeat=repeats)).sample
     assert plan is not None
-    kept = limit_classes._mixed(plan, [("train", name) for name in names], rows).tolist()
-    most = min(count / shares[name] for name, count in zip(names, rows, strict=True))
-    for count, own, name in zip(rows, kept, names, strict=True):
-        assert own <= count
-        assert own == pytest.approx(most * shares[name], abs=1)
-    assert any(count - own <= 1 for count, own in zip(rows, kept, strict=True))
+    written = limit_classes._mixed(plan, [("train", name) for name in names], rows).tolist()
+    chosen = max if repeats else min
+    total = chosen(count / shares[name] for name, count in zip(names, rows, strict=True))
+    for count, own, name in zip(rows, written, names, strict=True):
+        assert own >= count if repeats else own <= count
+        assert own == pytest.approx(total * shares[name], abs=1)
+    assert any(abs(count - own) <= 1 for count, own in zip(rows, written, strict=True))
 
 
 def test_a_mix_names_all_classes() -> None:
@@ -181,10 +183,10 @@ def test_files_of_limits(tmp_path: Path) -> None:
     """The classes of a file have their rows before and after."""
     rows = np.array([[3, 5], [2, 0]])
     keys = np.zeros((2, 1), [("hash", "<u8"), ("range", "<u4"), ("part", "<u4"), ("row", "<u4")])
-    path = str(tmp_path / "cuts")
-    Cuts(np.array([1, 2], np.uint64), ("a\0train", "b\0eval"), rows, keys).save(path)
+    path, copies = str(tmp_path / "cuts"), np.array([0, 2])
+    Cuts(np.array([1, 2], np.uint64), ("a\0train", "b\0eval"), rows, keys, copies).save(path)
     found = limit_classes.limited_classes(path)
     assert [tuple(each) for each in found] == [
         ("a", ("train",), 8, 3, 8 / 3),
-        ("b", ("eval",), 2, 2, 1.0),
+        ("b", ("eval",), 2, 6, 1 / 3),
     ]
