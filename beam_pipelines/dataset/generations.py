@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from beam_pipelines.analysis.sampled_classes import merge_entries
 from beam_pipelines.core.dataset_layout import ACCUMULATORS, INDEX, INPUTS, REJECTED
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -50,6 +51,7 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
                 for join, more in zip(manifest["joins"], added["joins"], strict=True)
             ],
             "counts": _total(manifest["counts"], added["counts"], ""),
+            **_sampled(manifest, added),
             "generations": [*manifest["generations"], *added["generations"]],
         }
     )
@@ -59,6 +61,12 @@ def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> di
     """Returns the sums of two entries' numbers, and their joined items."""
     total = {key: value + added[key] for key, value in entry.items() if isinstance(value, int)}
     return total | ({items: [*entry[items], *added[items]]} if items else {})
+
+
+def _sampled(manifest: Manifest, added: Manifest) -> dict[str, Any]:
+    if "sample" not in manifest:
+        return {}
+    return {"sample": merge_entries(manifest["sample"], added["sample"])}
 
 
 def _snapshot(source: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,6 +113,9 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     base = _added(dataset, manifest, plan.base, recipe.directory)
     if base.files:
         base = by_file(plan.split, with_files(base, base.files))
+    generation, split = count_generations(manifest) + 1, plan.split
+    if split.sample is not None:
+        split = dataclasses.replace(split, sample=split.sample.of_generation(generation))
     graph = files.join(dataset, TRANSFORM_GRAPH)
     before = read_accumulators(dataset)
     return dataclasses.replace(
@@ -131,7 +134,8 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
                 *plan.policy.overrides,
             ),
         ),
-        append=Append(count_generations(manifest) + 1, recipe),
+        split=split,
+        append=Append(generation, recipe),
     )
 
 

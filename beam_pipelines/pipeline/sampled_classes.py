@@ -27,7 +27,8 @@ def describe_sampled(plan: Plan, counts: RowCounts, limits: str) -> dict[str, An
     splits = tuple(plan.split.names[number] for number in sample.splits)
     if limits:
         return entry_of(sample.column, splits, limited_classes(limits))
-    check_named(sample, {sample.names[number] for number in counts.classes})
+    if plan.append is None:  # new files need not have every class
+        check_named(sample, {sample.names[number] for number in counts.classes})
     classes = [
         SampledClass(sample.names[number], splits, *rows, 1 / sample.rates[number])
         for number, rows in counts.classes.items()

@@ -181,10 +181,10 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "and files that are not read again would keep theirs. Leave one of them out.",
             "append",
         )
-    if recipe.sample is not None:
+    if recipe.sample is not None and not recipe.sample.rates:
         value.wrong(
-            "found it with 'sample': rows of files that are not read again are sampled already. "
-            "Leave one of them out.",
+            "found it with 'limit' or 'mix' of 'sample': they follow from all rows, and files that "
+            "are not read again are sampled already. Take 'rates', or leave one of them out.",
             "append",
         )
     if recipe.leaks is not None:
