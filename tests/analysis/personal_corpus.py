@@ -241,6 +241,7 @@ def _by_name() -> Iterator[Planted]:
     yield Planted("who", [" ".join(_person(row)) for row in rows], "person_name")
     yield Planted("by", ["{1}, {0}".format(*_person(row)) for row in rows], "person_name")
     yield Planted("name", [" ".join(_person(row)) for row in rows], "person_name")
+    yield Planted("store_manager", [" ".join(_person(row)) for row in rows], "person_name")
     rare = [" ".join(_person(row)) if row % 100 == 7 else None for row in rows]
     yield Planted("agent", rare, "person_name")
     yield Planted("latitude", [_point(row)[0] for row in rows], "coordinates")
@@ -250,7 +251,12 @@ def _by_name() -> Iterator[Planted]:
 def false_friends() -> Iterator[Planted]:
     """Yields columns without personal data."""
     towns = ("New York", "San Diego", "Los Angeles", "Salt Lake City", "Charlotte", "Fort Worth")
+    like_persons = ("Santa Maria", "Saint Paul", "Port Elizabeth", "San Jose")
     made: dict[str, Callable[[int], Any]] = {
+        "home_city": lambda n: like_persons[n % len(like_persons)],
+        "brand": lambda n: ("Calvin Klein", "Mary Kay", "Hugo Boss")[n % 3],
+        "movieName": lambda n: ("Jerry Maguire", "Annie Hall", "Jackie Brown")[n % 3],
+        "firmware": lambda n: f"{n % 9}.{n % 250}.{n % 230}.{n % 40}",
         "order_number": lambda n: 4_000_000_000_000_000 + _random(n, 10**15, "order"),
         "order_text": lambda n: f"{5_100_000_000_000_000 + _random(n, 10**14, 'text')}",
         "order_dashes": lambda n: f"{_random(n, 1000, 'a'):03d}-{_random(n, 10**7, 'b'):07d}",

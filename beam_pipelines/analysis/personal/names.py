@@ -23,6 +23,15 @@ _NAMES = words_in(
     "firstname lastname surname familyname givenname forename fullname middlename maidenname "
     "vorname nachname familienname geburtsname prenom nombre apellido apellidos cognome"
 )
+# Columns whose values often have a given name in them, and are none.
+_PLACES_AND_THINGS = words_in(
+    "airport album artwork band book borough brand cemetery church city company country county "
+    "district employer film firm hotel hospital make manufacturer model movie municipality "
+    "neighborhood neighbourhood ort park place port product publisher region restaurant school "
+    "shop show song stadium stadt state station store street strasse suburb supplier team title "
+    "town track university vendor venue village"
+)
+_OF_THINGS = words_in("birth destination from home local main name names of origin the to")
 
 
 def words_of(column: str) -> frozenset[str]:
@@ -37,6 +46,14 @@ def words_of(column: str) -> frozenset[str]:
 def names_persons(words: frozenset[str]) -> bool:
     """Whether a column's name says that it has names of persons."""
     return bool(words & _NAMES or ("name" in words and words & (_ROLES | _PARTS)))
+
+
+def names_things(words: frozenset[str]) -> bool:
+    """Whether a column's name says that it has names of places or things.
+
+    A ``store`` is one; a ``store_manager`` is not.
+    """
+    return bool(words & _PLACES_AND_THINGS) and words <= _PLACES_AND_THINGS | _OF_THINGS
 
 
 # Frequent given names of Europe and America, without accents.

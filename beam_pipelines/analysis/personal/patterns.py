@@ -37,6 +37,7 @@ class Pattern(NamedTuple):
       least: the least share of the values of this shape that have to be right; other columns have
         values of this shape by chance.
       hints: words in the name of a column that may have the pattern; none: any column.
+      others: words in the name of a column that has something else of this shape.
       may_be_number: whether integers are tried, too.
     """
 
@@ -49,6 +50,7 @@ class Pattern(NamedTuple):
     after: str = _AFTER
     least: float = 0.5
     hints: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
     may_be_number: bool = False
 
     @property
@@ -215,6 +217,7 @@ _PHONE = words_in(
     "phonenumber handynummer rufnummer msisdn whatsapp"
 )
 _PASSPORT = words_in("passport passportnumber passno reisepass passnummer ausweis passeport")
+_VERSION = words_in("version versions ver build release firmware revision")
 _SOCIAL = words_in("ssn socialsecurity social socialsecuritynumber")
 
 # Of one kind, the tests by column name come first: a row counts for the first that finds it.
@@ -295,6 +298,7 @@ PATTERNS: tuple[Pattern, ...] = (
         _ip4,
         before="(?:^|[^0-9A-Za-z.])",
         after=r"(?:$|[^0-9A-Za-z.]|\.(?:$|[^0-9]))",
+        others=_VERSION,
     ),
     Pattern(
         "ip_address",

@@ -11,7 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.personal.names import GIVEN_NAMES, names_persons, words_of
+from beam_pipelines.analysis.personal.names import (
+    GIVEN_NAMES,
+    names_persons,
+    names_things,
+    words_of,
+)
 from beam_pipelines.analysis.personal.patterns import PATTERNS, Mask, Pattern, matches
 from beam_pipelines.analysis.personal.prefilter import Characters
 from beam_pipelines.core.binary_arrays import is_valid, offsets_of
@@ -125,7 +130,7 @@ def _tests(name: str, values: pa.Array, is_axis: bool) -> Iterator[tuple[int, Ma
     own = {
         number: pattern
         for number, pattern in enumerate(PATTERNS)
-        if not pattern.hints or pattern.hints & words
+        if (not pattern.hints or pattern.hints & words) and not pattern.others & words
     }
     if pa.types.is_string(values.type):
         characters = Characters(values)
@@ -216,6 +221,8 @@ def _test_names(
     if names_persons(words):
         match = partial(_of_distinct, lambda values: (matches(values, _WORDS),) * 2)
         yield from _test(BY_NAME, texts, candidates, match, characters.bytes > 0)
+        return
+    if names_things(words):
         return
     shape = _WORDS if "name" in words else _TWO_WORDS
     match = partial(_of_distinct, partial(_given, shape))
