@@ -1,11 +1,13 @@
 """Finds columns that give the label away, on sampled rows.
 
-A column does so if it equals the label, or is a strictly monotone function of it, or if it alone
-predicts the label: by the AUC of a label of two values, by the share of the label's entropy that it
-knows of a label of more (``analysis/relations.py``). A label of many numbers is not predicted.
+A column does so if it equals the label, or is a monotone function of it (of classes a strictly
+monotone one), or if it alone predicts the label: by the AUC of a label of two values, by the share
+of the label's entropy that it knows (``analysis/relations.py``). A label of many numbers is not
+predicted.
 
 So few rows that a relation may be chance say nothing: the labels of all sampled rows have to hold
-100 bits, and what buckets know by chance (Miller, 1955) may be half of the entropy at most.
+100 bits, as do the values of a column with ties that is a monotone function, and what buckets know
+by chance (Miller, 1955) may be half of the entropy at most.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from beam_pipelines.analysis.relations import (
 
 How = Literal["equal", "monotone", "predicts"]
 
+_CLASSES = ("rate", "class")
 _LEAST_BITS = 100
 _MOST_CHANCE = 0.5
 # Categories of a column, at least; of many classes twice as many as these.
@@ -46,8 +49,7 @@ class Giveaway(NamedTuple):
 
     Attributes:
       column: its name.
-      how: ``equal`` to the label, a strictly ``monotone`` function of it, or one that ``predicts``
-        it.
+      how: ``equal`` to the label, a ``monotone`` function of it, or one that ``predicts`` it.
       measure: of one that predicts, ``AUC`` or ``information``; else ``""``.
       value: the AUC, or the share of the label's entropy; else 1.
     """
@@ -87,17 +89,30 @@ def find_giveaways(
             continue
         if _is_equal(column, array):
             yield Giveaway(name, "equal")
-        elif _is_monotone(column, array):
+        elif _is_monotone(column, array, label.kind in _CLASSES):
             yield Giveaway(name, "monotone")
-        elif label.kind == "rate":
-            found = max(_auc(column, label.codes), _auc_of_buckets(relations.get(name)))
-            if found >= bound:
-                yield Giveaway(name, "predicts", "AUC", found)
-        elif label.kind == "class":
-            share = relations[name].share if name in relations else 0.0
-            found = _information(column, label.codes, classes, share)
-            if found >= bound:
-                yield Giveaway(name, "predicts", "information", found)
+        elif label.kind in _CLASSES:
+            yield from _predicting(column, name, label, classes, relations.get(name), bound)
+
+
+def _predicting(
+    column: pa.Array,
+    name: str,
+    label: Label,
+    classes: _Ints,
+    relation: Relation | None,
+    bound: float,
+) -> Iterator[Giveaway]:
+    """Yields the column if it alone predicts the class of each row."""
+    if label.kind == "rate":
+        found = max(_auc(column, label.codes), _auc_of_buckets(relation))
+        if found >= bound:
+            yield Giveaway(name, "predicts", "AUC", found)
+            return
+    # Of two classes as well: one of them may have the values in the middle.
+    found = _information(column, label.codes, classes, relation.share if relation else 0.0)
+    if found >= bound:
+        yield Giveaway(name, "predicts", "information", found)
 
 
 def _is_text(array: pa.Array) -> bool:
@@ -116,16 +131,25 @@ def _is_equal(column: pa.Array, label: pa.Array) -> bool:
     return np.array_equal(left, right)
 
 
-def _is_monotone(column: pa.Array, label: pa.Array) -> bool:
-    """Whether a column is a strictly monotone function of the label."""
+def _is_monotone(column: pa.Array, label: pa.Array, is_strict: bool) -> bool:
+    """Whether a column is a monotone function of the label.
+
+    If it need not be strictly monotone, its values have to hold 100 bits.
+    """
     if column.null_count or _is_text(column) or _is_text(label):
         return False
     left, right = numbers_of(column), numbers_of(label)
     order = np.argsort(right, kind="stable")
     steps, jumps = np.diff(left[order]), np.diff(right[order])
     rises = jumps > 0
-    is_function = bool((steps[~rises] == 0).all())
-    return is_function and bool((steps[rises] > 0).all() or (steps[rises] < 0).all())
+    if not (steps[~rises] == 0).all():
+        return False
+    if (steps[rises] > 0).all() or (steps[rises] < 0).all():
+        return True
+    if is_strict or not ((steps >= 0).all() or (steps <= 0).all()):
+        return False
+    values = np.unique(left, return_counts=True)[1]
+    return len(left) * _entropy(values) >= _LEAST_BITS
 
 
 def _auc(column: pa.Array, codes: _Ints) -> float:

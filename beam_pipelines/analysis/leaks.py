@@ -188,7 +188,7 @@ def _show_feature(entry: Mapping[str, Any]) -> str:
     if entry["how"] == "equal":
         return f"{column} equals {label} {rows}"
     if entry["how"] == "monotone":
-        return f"{column} is a strictly monotone function of {label} {rows}"
+        return f"{column} is a monotone function of {label} {rows}"
     if entry["measure"] == "AUC":
         return f"{column} alone predicts {label}: AUC {entry['value']:.3f} {rows}"
     return f"{column} alone has {entry['value']:.1%} of the information of {label} {rows}"

@@ -83,7 +83,7 @@ CLEAN: dict[str, Callable[[Random, int], Table]] = {
     "numbers": lambda r, n: {
         "y": pa.array(z := r.lognormal(size=n)),
         "x": pa.array(z * (1 + 0.01 * r.normal(size=n))),
-        "rounded": pa.array(np.round(z, 1)),
+        "largest": pa.array(z == z.max()),
         "constant": pa.array(np.ones(n)),
     },
     "nulls": lambda r, n: {
@@ -134,6 +134,18 @@ PLANTED: dict[str, tuple[str, Callable[[Random, int], tuple[pa.Array, pa.Array]]
     "logarithm": (
         "monotone",
         lambda r, n: (pa.array(z := r.integers(1, 500, n)), pa.array(np.log(z))),
+    ),
+    "rounded numbers": (
+        "monotone",
+        lambda r, n: (pa.array(z := r.lognormal(size=n)), pa.array(np.round(z, 1))),
+    ),
+    "numbers above a threshold": (
+        "monotone",
+        lambda r, n: (pa.array(z := r.lognormal(size=n)), pa.array(z < 1)),
+    ),
+    "number in the middle": (
+        "predicts",
+        lambda r, n: (pa.array(np.abs(z := r.normal(size=n)) < 0.7), pa.array(z)),
     ),
     "number behind a flag": (
         "predicts",
