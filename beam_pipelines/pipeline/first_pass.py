@@ -173,13 +173,17 @@ class ReadSplits(beam.PTransform):
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool
     ) -> tuple[beam.PCollection[Chunk], dict[str, beam.PCollection[Any]]]:
-        """Finds equal rows where the recipe asks for it."""
+        """Finds equal rows where the recipe asks for it.
+
+        Values that have to be unique are compared after duplicates are left out.
+        """
         plan, folders = self.plan, self.folders
         compared, partitions = plan.select.compared, count_partitions(plan.base)
         rule, found = plan.recipe.duplicates, []
         drops_equal = drops and bool(plan.select.equal)
-        if numbers := tuple(range(compared - drops_equal)):
-            find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
+        numbers = tuple(range(compared - drops_equal))
+        find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
+        if numbers and not drops:
             found.append(chunks | "FindRepeats" >> find)
         if rule is not None and rule.near is not None:
             near = NearDuplicates(
@@ -209,6 +213,9 @@ class ReadSplits(beam.PTransform):
             found.append(kept["found"])
         elif compared:
             chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, compared)
+        if numbers and drops:
+            found.append(chunks | "FindRepeats" >> find)
+            chunks = chunks | "WithoutUnique" >> beam.Map(without_hashes, 0, compared)
         if len(found) > 1:
             return chunks, {"repeats": found | "AllRepeats" >> beam.Flatten()}
         return chunks, dict(zip(("repeats",), found, strict=False))

@@ -50,12 +50,12 @@ class Numbered(NamedTuple):
 
 
 def hold_numbered(chunk: Chunk, number: int, folder: str) -> tuple[int, Numbered]:
-    """Holds a chunk without hashes up to a number.
+    """Holds a chunk without the hashes of a number.
 
     Returns:
       Its range, and the chunk.
     """
-    chunk = without_hashes(chunk, end=number + 1)
+    chunk = without_hashes(chunk, number, number + 1)
     numbers = chunk.batch.column(ROW).to_numpy()
     first = None
     if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
@@ -191,7 +191,7 @@ class DropRepeats(beam.PTransform):
 
     Input: ``Chunk`` elements with the columns ``ROW`` and of hashes. Output: a dict with
     ``chunks``: for each, a ``Chunk`` with the same address, its other rows in order, without
-    ``ROW`` and the hashes up to its own, and ``duplicates`` in its counts; and ``found``: ``Found``
+    ``ROW`` and its hashes, and ``duplicates`` in its counts; and ``found``: ``Found``
     elements.
 
     Attributes:

@@ -196,19 +196,23 @@ def merge_found(found: Iterable[Found], count: int) -> tuple[Repeats, ...]:
 
 
 def without_hashes(chunk: Chunk, first: int = 0, end: int | None = None) -> Chunk:
-    """Returns a chunk without some columns of hashes, and without ``PLACE``.
+    """Returns a chunk without some columns of hashes.
+
+    Without any, ``PLACE`` is left out as well.
 
     Args:
       chunk: any.
       first, end: numbers of the columns; by default all.
     """
-    dropped = {PLACE} | {
+    hashes = {name for name in chunk.batch.schema.names if name.startswith(HASH)}
+    dropped = {
         name
-        for name in chunk.batch.schema.names
-        if name.startswith(HASH)
-        and first <= int(name.removeprefix(HASH))
+        for name in hashes
+        if first <= int(name.removeprefix(HASH))
         and (end is None or int(name.removeprefix(HASH)) < end)
     }
+    if dropped == hashes:
+        dropped.add(PLACE)
     names = [name for name in chunk.batch.schema.names if name not in dropped]
     return chunk._replace(batch=chunk.batch.select(names))
 

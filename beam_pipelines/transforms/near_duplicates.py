@@ -158,8 +158,8 @@ class NearDuplicates(beam.PTransform):
     """Finds rows whose value is similar to that of an earlier row.
 
     Input: ``Chunk`` elements with the column of values, and ``ROW`` to leave rows out. Output: a
-    dict with ``chunks``, without that column, and without hashes up to ``number``; rows that are
-    left out are in their counts; and ``found``: ``Found`` elements.
+    dict with ``chunks``, without that column; rows that are left out are in their counts, and where
+    none are, hashes up to ``number`` are removed; and ``found``: ``Found`` elements.
 
     Attributes:
       rule: how values are compared.
@@ -180,7 +180,9 @@ class NearDuplicates(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
         bands = chunks | "SendBands" >> beam.Map(send_bands, self.rule)
         columns = () if self.drops else (self.rule.column,)
-        kept = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, self.number)
+        kept = chunks
+        if not self.drops:
+            kept = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, self.number)
         meet = MeetNear(self.rule, False, columns, self.folders)
         met = (kept, bands) | "Near" >> meet
         if self.drops:

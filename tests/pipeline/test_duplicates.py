@@ -90,6 +90,22 @@ def test_by_columns_that_are_not_written(folder: Path) -> None:
     assert rejected(folder / "out")[0]["reason"] == "a duplicate: an earlier row has the same id"
 
 
+def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
+    """A row that is left out repeats no value; one that stays does, and is shown."""
+    more = (
+        "expect: [{name: ids, column: unique(id)}]\nsplit: {a: 0.5, b: 0.5, by: n}\nleaks: warn\n"
+    )
+    plan = plan_of(folder, "{by: note, action: drop}", more)
+    manifest = convert.convert(plan, str(folder / "out"), quiet=True)
+    assert (manifest["counts"]["duplicates"], manifest["expectations"][0]["holds"]) == (100, True)
+    # The last row of a chunk, of which all others are left out.
+    plan = plan_of(folder, "{by: [note, last], action: drop}", "derive: {last: n = 399}\n" + more)
+    with pytest.raises(DataError, match=r"unique\(id\) is false; d.csv, line 200 and 1 more"):
+        convert.convert(plan, str(folder / "last"), quiet=True)
+    rows = rejected(folder / "last", "_stopped_run.jsonl")
+    assert [row["position"] for row in rows] == ["line 200", "line 800"]
+
+
 def test_rows_that_a_join_made(folder: Path) -> None:
     """Of two matches with equal values one stays."""
     text = (
