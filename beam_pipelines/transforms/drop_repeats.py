@@ -65,7 +65,7 @@ def hold_numbered(chunk: Chunk, number: int, folder: str) -> tuple[int, Numbered
 
 
 def load_numbered(numbered: Numbered, deletes: bool) -> Iterator[Chunk]:
-    """Yields the chunk as it was before ``hold_numbered``; then deletes its file, if asked."""
+    """Yields the chunk with its numbers, then deletes its file if asked."""
     for chunk in load_held(numbered.held, deletes):
         if numbered.first is None:
             yield chunk

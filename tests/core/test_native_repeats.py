@@ -32,7 +32,7 @@ def repeats_by_loop(hashes: list[tuple[int, int]]) -> list[list[int]]:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(HALVES, HALVES), max_size=200))
 def test_repeats_against_a_loop(hashes: list[tuple[int, int]]) -> None:
-    """With and without the kernel, each repeat has the first record of its hash."""
+    """A repeat has the first record of its hash, also without kernels."""
     records, expected = records_of(hashes), repeats_by_loop(hashes)
     assert repeats.find_repeats(records).tolist() == expected
     with pytest.MonkeyPatch.context() as patch:

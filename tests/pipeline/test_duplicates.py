@@ -91,14 +91,14 @@ def test_by_columns_that_are_not_written(folder: Path) -> None:
 
 
 def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
-    """A row that is left out repeats no value; one that stays does, and is shown."""
+    """Rows that stay have to be unique, those left out need not."""
     more = (
         "expect: [{name: ids, column: unique(id)}]\nsplit: {a: 0.5, b: 0.5, by: n}\nleaks: warn\n"
     )
     plan = plan_of(folder, "{by: note, action: drop}", more)
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
     assert (manifest["counts"]["duplicates"], manifest["expectations"][0]["holds"]) == (100, True)
-    # The last row of a chunk, of which all others are left out.
+    # The last row of a chunk stays, and all others in it are left out.
     plan = plan_of(folder, "{by: [note, last], action: drop}", "derive: {last: n = 399}\n" + more)
     with pytest.raises(DataError, match=r"unique\(id\) is false; d.csv, line 200 and 1 more"):
         convert.convert(plan, str(folder / "last"), quiet=True)

@@ -110,7 +110,7 @@ def test_new_data_have_the_weight_one(folder: Path) -> None:
 
 
 def test_generations_are_sampled(folder: Path) -> None:
-    """New files are sampled by the same rates, and by other draws for rows of one place."""
+    """New files are sampled by the same rates, and by other draws."""
     rows = "\n".join(f"{n},0,{n % 7}" for n in range(ROWS))
     recipe = folder / "recipe.yaml"
     recipe.write_text(

@@ -103,7 +103,7 @@ def test_the_first_row_by_position_stays(
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 9), unique=True, max_size=6).map(sorted), st.booleans())
 def test_a_held_chunk_keeps_its_numbers(numbers: list[int], deletes: bool) -> None:
-    """Numbers are those of the chunk, whether or not some are missing between them."""
+    """It does so whether or not some are missing between them."""
     array = pa.array(numbers, pa.int64())
     batch = pa.record_batch([array, array], ["n", ROW])
     with tempfile.TemporaryDirectory() as folder:

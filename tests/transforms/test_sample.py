@@ -135,7 +135,7 @@ def test_limits(
     st.booleans(),
 )
 def test_mixes(rows: list[int], parts: list[int], repeats: bool) -> None:
-    """A mix is the largest that repeats no row, or the smallest that leaves none out."""
+    """A mix is the largest without repeats, or the smallest without losses."""
     names = [str(number) for number in range(len(rows))]
     whole = sum(parts[: len(rows)])
     shares = {name: part / whole for name, part in zip(names, parts, strict=False)}
