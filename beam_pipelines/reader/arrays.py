@@ -53,9 +53,7 @@ def array_of(values: pa.Array) -> npt.NDArray[Any]:
       values: int64, float32 or large_binary.
     """
     if pa.types.is_large_binary(values.type):
-        objects = np.empty(len(values), object)
-        objects[:] = values.to_pylist()
-        return objects
+        return np.fromiter(values.to_pylist(), object, len(values))
     dtype = _DTYPES[values.type]
     if not len(values):
         return np.empty(0, dtype)
@@ -83,7 +81,7 @@ def narrowed(
     name: str,
     values: npt.NDArray[Any],
     dtype: np.dtype[Any],
-    offsets: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64] | range,
 ) -> npt.NDArray[Any]:
     """Returns numbers of a narrower type; floats are rounded to the nearest.
 

@@ -63,26 +63,33 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
     """
     is_fixed = pa.types.is_fixed_size_list(lists.type)
     size = math.prod(feature.shape or ())
-    offsets = np.arange(len(lists) + 1) * size if is_fixed else offsets_of(lists)
     if feature.shape is None:
+        offsets = offsets_of(lists)
         if as_ == "arrow":
             return ArrowColumn(arrow_lists(lists, feature, offsets))
         values = narrowed(feature.name, array_of(lists.values), feature.dtype, offsets)
         return ragged_column(values, offsets, validity_of(lists), feature.padding)
     if feature.fill is not None:
-        array = _filled(lists.values, feature, size, offsets)
-    elif not is_fixed and (
-        lists.null_count or not np.array_equal(offsets, np.arange(len(offsets)) * size)
-    ):
+        array = _filled(lists.values, feature, size, offsets_of(lists))
+    elif not is_fixed and not _has_size(lists, size):
         raise _wrong_row(feature, lists, size)
     elif as_ == "arrow" and feature.type == pa.large_binary():
         return ArrowColumn(_arrow_rows(lists.values, feature.shape))
     else:
-        array = narrowed(feature.name, array_of(lists.values), feature.dtype, offsets)
+        step = max(size, 1)
+        edges = range(0, (len(lists) + 1) * step, step)  # numpy makes an array of it if it has to
+        array = narrowed(feature.name, array_of(lists.values), feature.dtype, edges)
     if as_ == "arrow":
         type_ = pa.large_binary() if array.dtype == object else pa.from_numpy_dtype(array.dtype)
         return ArrowColumn(_arrow_rows(pa.array(array.reshape(-1), type_), feature.shape))
     return DenseColumn(array.reshape(len(lists), *feature.shape))
+
+
+def _has_size(lists: pa.LargeListArray, size: int) -> bool:
+    """Whether all lists are there, with so many values."""
+    return not lists.null_count and np.array_equal(
+        offsets_of(lists), np.arange(len(lists) + 1) * size
+    )
 
 
 def ragged_column(
