@@ -1,5 +1,3 @@
-// A code's first bits are the index of a table, whose entry says what they mean, and how many of them. An entry of literals has two where both
-// codes are short. Deflate packs bits from the lowest one of each byte up, so the bits of codes are reversed.
 #include "inflate.h"
 
 #include <algorithm>
@@ -7,137 +5,10 @@
 #include <cstring>
 
 #include "bytes.h"
+#include "inflate_table.h"
 
 namespace native {
 namespace {
-
-constexpr unsigned kLongestCode = 15;
-constexpr size_t kSymbols = 288, kDistances = 32, kLengthCodes = 19;
-constexpr size_t kEndOfBlock = 256;
-
-// Entries. The lowest byte is the number of bits of the code, and of the extra bits after it. 0: no code begins so.
-// Literals: kLiterals, their number from bit 24 on, two bytes from bit 8 on.
-// A length or distance: its least value from bit 16 on; the number of bits of the code alone from bit 8 on.
-// kSecond: the place of a second table from bit 16 on. kEnd: the end of the block.
-constexpr uint32_t kLiterals = 1u << 31, kSecond = 1u << 15, kEnd = 1u << 14;
-constexpr uint32_t kBitsMask = 0x3F;  // a shift by this many of a register's bits is one operation
-constexpr unsigned kCodeShift = 8, kCodeMask = 0x1F, kBaseShift = 16, kCountShift = 24, kLiteralShift = 8;
-
-constexpr uint32_t literals(uint32_t count, uint32_t bytes) { return kLiterals | count << kCountShift | bytes << kLiteralShift; }
-constexpr uint32_t number(uint32_t base, uint32_t extra) { return base << kBaseShift | extra; }
-
-// Adds the bits of its code to what a symbol means.
-constexpr uint32_t with_code(uint32_t meaning, uint32_t bits) {
-  if (!meaning) return 0;
-  return meaning & kLiterals ? meaning + bits : meaning + bits + (bits << kCodeShift);
-}
-
-constexpr std::array<uint32_t, kSymbols> make_symbols() {
-  std::array<uint32_t, kSymbols> made{};
-  for (uint32_t byte = 0; byte < 256; ++byte) made[byte] = literals(1, byte);
-  made[kEndOfBlock] = kEnd;
-  for (uint32_t symbol = 257, base = 3; symbol < 285; ++symbol) {
-    const uint32_t extra = symbol < 265 ? 0 : (symbol - 261) / 4;
-    made[symbol] = number(base, extra);
-    base += 1u << extra;
-  }
-  made[285] = number(258, 0);  // 286 and 287 mean nothing
-  return made;
-}
-
-constexpr std::array<uint32_t, kDistances> make_distances() {
-  std::array<uint32_t, kDistances> made{};
-  for (uint32_t symbol = 0, base = 1; symbol < 30; ++symbol) {  // 30 and 31 mean nothing
-    const uint32_t extra = symbol < 4 ? 0 : symbol / 2 - 1;
-    made[symbol] = number(base, extra);
-    base += 1u << extra;
-  }
-  return made;
-}
-
-constexpr std::array<uint32_t, kLengthCodes> make_length_codes() {
-  std::array<uint32_t, kLengthCodes> made{};
-  for (uint32_t symbol = 0; symbol < kLengthCodes; ++symbol) made[symbol] = number(symbol + 1, 0);  // 0 is no code
-  return made;
-}
-
-constexpr auto kSymbolEntries = make_symbols();
-constexpr auto kDistanceEntries = make_distances();
-constexpr auto kLengthCodeEntries = make_length_codes();
-
-unsigned reversed(unsigned code, unsigned bits) {
-  unsigned made = 0;
-  for (; bits; --bits, code >>= 1) made = made << 1 | (code & 1);
-  return made;
-}
-
-// The entries of all codes: those of at most `kFirst` bits, then second tables for the rest of longer ones.
-template <unsigned kFirst, size_t kMostSymbols>
-struct Table {
-  static constexpr size_t kFirstSize = size_t{1} << kFirst;
-  static constexpr size_t kSecondSize = size_t{1} << (kLongestCode - kFirst);
-  std::array<uint32_t, kFirstSize + kMostSymbols * kSecondSize> entries;
-
-  uint32_t find(uint64_t bits) const {
-    const uint32_t entry = entries[bits & (kFirstSize - 1)];
-    if (!(entry & kSecond) || entry & kLiterals) return entry;
-    return entries[(entry >> kBaseShift) + (bits >> kFirst & (kSecondSize - 1))];
-  }
-
-  // Fills the table from the number of bits of each symbol's code. Returns false for codes that are not complete;
-  // `may_be_single`: a single code of one bit is sound.
-  bool fill(const uint8_t* lengths, size_t count, const uint32_t* meanings, bool may_be_single) {
-    std::array<unsigned, kLongestCode + 1> counts{}, next{};
-    for (size_t symbol = 0; symbol < count; ++symbol) ++counts[lengths[symbol]];
-    counts[0] = 0;
-    unsigned code = 0, used = 0;
-    for (unsigned bits = 1; bits <= kLongestCode; ++bits) {
-      code = (code + counts[bits - 1]) << 1;
-      next[bits] = code;
-      used += counts[bits] << (kLongestCode - bits);
-    }
-    constexpr unsigned kAll = 1u << kLongestCode;
-    const bool is_single = may_be_single && (used == 0 || (used == kAll / 2 && counts[1] == 1));
-    if (used != kAll && !is_single) return false;
-    std::fill_n(entries.begin(), kFirstSize, 0u);
-    size_t end = kFirstSize;
-    for (size_t symbol = 0; symbol < count; ++symbol) {
-      const unsigned bits = lengths[symbol];
-      if (!bits) continue;
-      const unsigned place = reversed(next[bits]++, bits);
-      const uint32_t entry = with_code(meanings[symbol], bits);
-      if (bits <= kFirst) {
-        for (size_t at = place; at < kFirstSize; at += size_t{1} << bits) entries[at] = entry;
-        continue;
-      }
-      uint32_t& second = entries[place & (kFirstSize - 1)];
-      if (!second) {
-        std::fill_n(entries.begin() + static_cast<std::ptrdiff_t>(end), kSecondSize, 0u);
-        second = static_cast<uint32_t>(end) << kBaseShift | kSecond;
-        end += kSecondSize;
-      }
-      uint32_t* const table = entries.data() + (second >> kBaseShift);
-      for (size_t at = place >> kFirst; at < kSecondSize; at += size_t{1} << (bits - kFirst)) table[at] = entry;
-    }
-    return true;
-  }
-
-  // Joins literals whose codes fit together into one entry.
-  void join_literals() {
-    for (size_t place = kFirstSize; place-- > 0;) {  // downwards: the entries after the first code are not joined yet
-      const uint32_t one = entries[place], bits = one & kBitsMask;
-      if (!(one & kLiterals) || bits >= kFirst) continue;
-      const uint32_t other = entries[place >> bits];
-      const uint32_t both = bits + (other & kBitsMask);
-      if (!(other & kLiterals) || other >> kCountShift != (kLiterals | 1u << kCountShift) >> kCountShift || both > kFirst) continue;
-      const uint32_t bytes = (one >> kLiteralShift & 0xFF) | (other >> kLiteralShift & 0xFF) << 8;
-      entries[place] = with_code(literals(2, bytes), both);
-    }
-  }
-};
-
-using Symbols = Table<11, kSymbols>;
-using Distances = Table<9, kDistances>;
 
 // The bits that were not used yet: at least `count` of them.
 struct Bits {
@@ -241,7 +112,7 @@ class Inflater {
     if (num_symbols > 286 || num_distances > 30) return false;
     std::array<uint8_t, kLengthCodes> of_lengths{};
     for (size_t place = 0; place < num_lengths; ++place) of_lengths[kOrder[place]] = static_cast<uint8_t>(bits_.take(3));
-    if (!lengths_.fill(of_lengths.data(), kLengthCodes, kLengthCodeEntries.data(), false)) return false;
+    if (!lengths_.fill(of_lengths.data(), kLengthCodes, kLengthCodeMeanings.data(), false)) return false;
     std::array<uint8_t, 286 + 30 + 138> lengths;
     const size_t all = num_symbols + num_distances;
     for (size_t place = 0; place < all;) {
@@ -264,9 +135,10 @@ class Inflater {
   }
 
   bool take_block(const uint8_t* lengths, size_t num_symbols, const uint8_t* of_distances, size_t num_distances) {
-    if (!symbols_.fill(lengths, num_symbols, kSymbolEntries.data(), false)) return false;
-    if (!distances_.fill(of_distances, num_distances, kDistanceEntries.data(), true)) return false;
-    symbols_.join_literals();
+    if (!symbols_.fill(lengths, num_symbols, kSymbolMeanings.data(), false)) return false;
+    if (!distances_.fill(of_distances, num_distances, kDistanceMeanings.data(), true)) return false;
+    join_literals(&symbols_);
+    join_matches(&symbols_, distances_);
     const Progress found = take_fast();
     return found == Progress::kEnd || (found == Progress::kGoOn && take_carefully());
   }
@@ -298,7 +170,7 @@ class Inflater {
     bits.refill_fast();
     uint32_t entry = first_entry(bits);
     while (bits.at <= last_read && out <= last_written) {
-      // Of 56 bits, two entries of literals and a length have at most 11 + 11 + 15 + 5.
+      // Of 56 bits, two entries of literals have at most 11 + 11, a length 15 + 5, a match of one entry kMostOfMatch.
       if (entry & kLiterals) {
         out = put_literals(out, entry, &bits);
         entry = first_entry(bits);
@@ -312,6 +184,18 @@ class Inflater {
             continue;
           }
         }
+      }
+      if (__builtin_expect(entry & kMatch, true)) {
+        const Match match = take_match(&bits, entry);
+        if (__builtin_expect(match.distance > static_cast<size_t>(out - begin_), false)) {
+          found = Progress::kDamage;
+          break;
+        }
+        entry = first_entry(bits);
+        bits.refill_fast();
+        copy_match(out, match.distance, match.length);
+        out += match.length;
+        continue;
       }
       if (__builtin_expect(entry & (kSecond | kEnd) || !entry, false)) {
         entry = symbols_.find(bits.bits);
@@ -377,6 +261,24 @@ class Inflater {
     return value_of(before, entry);
   }
 
+  struct Match {
+    size_t length, distance;
+  };
+
+  // Returns the match of one entry, whose bits come next.
+  static Match match_of(uint64_t bits, uint32_t entry) {
+    const uint64_t own = bits & ((uint64_t{1} << (entry & kBitsMask)) - 1);
+    const uint32_t least = kDistanceMeanings[entry >> kDistanceShift & kDistanceMask] >> kBaseShift;
+    return {entry >> kBaseShift & kLengthMask, least + (own >> (entry >> kCodeShift & kCodeMask))};
+  }
+
+  // Takes it; all its bits are there.
+  static Match take_match(Bits* bits, uint32_t entry) {
+    const uint64_t before = bits->bits;
+    skip(bits, entry & kBitsMask);
+    return match_of(before, entry);
+  }
+
   // Takes symbols to the end of the block, with a check of each byte.
   bool take_carefully() {
     while (true) {
@@ -394,13 +296,19 @@ class Inflater {
         bits_.drop(entry & kBitsMask);
         return !bits_.is_beyond;
       }
-      const size_t length = take_checked(entry);
-      bits_.refill();
-      const uint32_t second = distances_.find(bits_.bits);
-      if (!second) return false;
-      const size_t distance = take_checked(second);
-      if (bits_.is_beyond || distance > static_cast<size_t>(out_ - begin_) || length > static_cast<size_t>(end_ - out_)) return false;
-      for (size_t byte = 0; byte < length; ++byte, ++out_) *out_ = *(out_ - distance);
+      Match match;
+      if (entry & kMatch) {
+        match = match_of(bits_.bits, entry);
+        bits_.drop(entry & kBitsMask);
+      } else {
+        match.length = take_checked(entry);
+        bits_.refill();
+        const uint32_t second = distances_.find(bits_.bits);
+        if (!second) return false;
+        match.distance = take_checked(second);
+      }
+      if (bits_.is_beyond || match.distance > static_cast<size_t>(out_ - begin_) || match.length > static_cast<size_t>(end_ - out_)) return false;
+      for (size_t byte = 0; byte < match.length; ++byte, ++out_) *out_ = *(out_ - match.distance);
     }
   }
 
