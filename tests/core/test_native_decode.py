@@ -384,6 +384,60 @@ def test_single_numbers_of_any_length(bits: int, length: int) -> None:
     check_sizes([records[0], padded], types, {name: 1})
 
 
+@pytest.mark.parametrize("size", [0, 1, 16, 17, 100, 111, 112, 127, 128, 300])
+@pytest.mark.parametrize("length", [1, 5, 6, 7, 14, 15, 117, 118, 200])
+def test_single_texts_of_any_length(size: int, length: int) -> None:
+    """Single texts of any size are taken after names of any length."""
+    name = "n" * length
+    rows = [
+        {name: [b"t" * size], "f": [0.5]},
+        {name: [b"u" * size]},
+        {name: [b"", b"x"]},
+        {name: []},
+    ]
+    types = {name: pa.large_binary(), "f": pa.float32()}
+    records = [serialized(types, row, True) for row in rows]
+    assert check(records, types)
+    assert check(records[:1] * 40, types)
+    check_sizes(records[:2], types, {name: 1})
+    check_sizes(records, types, {name: 1})
+    twice = example(*[entry(name.encode(), feature(1, delimited(1, b"t" * size)))] * 2)
+    assert natively([records[1], twice], types) is None
+
+
+def test_features_that_are_not_wanted_are_checked() -> None:
+    """Features that are not wanted may change their kinds, but must be sound."""
+    kinds = [
+        feature(3, delimited(1, b"\5")),
+        feature(3, delimited(1, b"\x80\1")),
+        feature(3, delimited(1, b"\1\2")),
+        feature(3, delimited(1, varint(2**64 - 1))),
+        feature(2, delimited(1, HALF)),
+        feature(2, delimited(1, HALF + HALF)),
+        feature(1, delimited(1, b"a text")),
+        b"",
+    ]
+    damaged = [
+        feature(3, delimited(1, b"\x81")),
+        feature(2, delimited(1, HALF[:3])),
+        feature(1, b"\x0b\1"),
+    ]
+    one = entry(b"one", feature(3, delimited(1, b"\7")))
+    types = {"one": pa.int64()}
+    for first in kinds:
+        for other in kinds:
+            records = [
+                example(entry(b"a", value), one, entry(b"z", value))
+                for value in (first, other, first)
+            ]
+            found = natively(records, types)
+            assert found is not None
+            assert found.column("one").to_pylist() == [[7]] * 3
+        for other in damaged:
+            records = [example(entry(b"a", value), one) for value in (first, other)]
+            assert natively(records, types) is None
+
+
 def values_of(message: tf.train.Example, name: str) -> list[Any] | None:
     """Returns a feature's values as protobuf has parsed them."""
     if name not in message.features.feature:

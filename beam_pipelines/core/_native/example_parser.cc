@@ -41,6 +41,21 @@ size_t count_varints(const Message& packed) {
   return count;
 }
 
+// Reads a varint of at most eight bytes that ends where its size says.
+inline bool decode_varint(uint64_t word, size_t size, uint64_t* value) {
+  if (size - 1 >= sizeof word) return false;
+  const unsigned unused = 64 - 8 * static_cast<unsigned>(size);
+  const uint64_t own = word << unused;
+  const uint64_t bytes = own >> unused & ~kTopBits;
+  if (size <= 4) {  // as most are
+    const uint32_t low = static_cast<uint32_t>(bytes), pairs = (low & 0x007F007Fu) | (low & 0x7F007F00u) >> 1;
+    *value = (pairs & 0x3FFFu) | (pairs & 0x3FFF0000u) >> 2;
+  } else {
+    *value = join_sevens(bytes);
+  }
+  return ((own ^ uint64_t{0x80} << 56) & kTopBits) == kTopBits << unused;
+}
+
 template <typename Sink>
 bool take_packed_integers(Message packed, Sink& sink) {
   constexpr size_t kFew = 16;  // fewer bytes are not worth counting
@@ -162,7 +177,10 @@ class Keys {
   // them. Key i + 1 is that of name i.
   explicit Keys(const std::vector<WantedFeature>& features) : keys_(1) {
     std::vector<uint32_t> order;
-    for (const WantedFeature& feature : features) order.push_back(add(feature.name));
+    for (const WantedFeature& feature : features) {
+      order.push_back(add(feature.name));
+      make_head(order.back(), feature.kind);
+    }
     std::sort(order.begin(), order.end(), [&](uint32_t one, uint32_t other) { return features[one - 1].name < features[other - 1].name; });
     uint32_t before = kStart;
     for (const uint32_t key : order) {
@@ -173,36 +191,33 @@ class Keys {
 
   bool are_different() const { return by_name_.size() + 1 == keys_.size(); }
 
-  // Takes entries that have the next key each and one small number, as most writers lay them out, as
-  // long as `add` takes the number. Sets the last key.
+  // Takes entries that have the next key each and one value, as most writers lay them out, as long as `add` takes the
+  // value. Sets the last key.
   template <typename Add>
   void take_singles(Message* entries, uint32_t* before, const Add& add) const {
-    constexpr std::ptrdiff_t kLongest = 2 + 5 + 8;  // of what surrounds the prefix, and is read
     const uint8_t* at = entries->at;
-    for (uint32_t key = keys_[*before].next; key != kStart; key = keys_[key].next) {
-      const Key& next = keys_[key];
-      const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(next.prefix.size());
-      if (entries->readable - at < size + kLongest || at[0] != kField1 || at[1] >= 0x80) return;
-      if (!next.stands_at({at + 2, entries->readable, entries->readable})) return;
-      const uint8_t* const value = at + 2 + size;
-      const uint64_t head = load<uint64_t>(value);
-      const uint64_t length = head >> 32 & 0xFF;
-      const uint8_t* const end = value + 5 + length;
-      if (at[1] != size + 5 + static_cast<std::ptrdiff_t>(length) || end > entries->end) return;
-      const uint64_t word = load<uint64_t>(value + 5);
-      if ((head & kHeadMask) == kIntegerHead + length * kLengths) {
-        const uint64_t ends = ~word & kTopBits;
-        // The number's last byte is the value's last byte.
-        if (length == 0 || length > 8 || (ends & -ends) != uint64_t{0x80} << (8 * length - 8)) return;
-        if (!add(key - 1, ValueKind::kInt64, join_sevens(word & (ends ^ (ends - 1))))) return;
-      } else if ((head & kHeadMask) == kFloatHead) {
-        if (!add(key - 1, ValueKind::kFloat, word)) return;
-      } else {
-        return;
-      }
-      entries->at = at = end;
-      *before = key;
+    for (uint32_t number = keys_[*before].next; number != kStart; number = keys_[number].next) {
+      const Key& key = keys_[number];
+      if (!key.num_words || entries->readable - at < key.head + static_cast<std::ptrdiff_t>(sizeof(uint64_t))) return;
+      const uint64_t length = uint64_t{at[1]} - key.least;
+      if (length > key.most) return;
+      const uint8_t* const value = at + key.head;
+      if (value + length > entries->end) return;
+      // The last word has bytes of the one before it.
+      const HeadWord* const words = words_.data() + key.words;
+      uint64_t differs = load<uint64_t>(value - 8) ^ words[0].with(length);
+      for (uint32_t word = 1; word < key.num_words; ++word) differs |= load<uint64_t>(at + 8 * (word - 1)) ^ words[word].with(length);
+      if (differs || !add(number - 1, key.kind, Message{value, value + length, entries->readable})) return;
+      entries->at = at = value + length;
+      *before = number;
     }
+  }
+
+  // Expects values like this one of a key that is not wanted.
+  void expect(uint32_t number, const Message& feature) {
+    if (number == kNotKept || feature.is_empty()) return;
+    const auto kind = static_cast<ValueKind>(std::find(std::begin(kTagOfKind), std::end(kTagOfKind), *feature.at) - kTagOfKind);
+    if (!keys_[number].num_words || keys_[number].kind != kind) make_head(number, kind);
   }
 
   // Takes `0A length key 12` from an entry, and sets the key's number. `before`: of the entry before.
@@ -220,17 +235,26 @@ class Keys {
   }
 
  private:
-  // ‹feature› tag ‹list› 0A ‹packed›: the bytes before one number, whose length is added to three of them.
-  static constexpr uint64_t kHeadMask = 0xFFFFFFFFFF, kLengths = 0x0100010001;
-  static constexpr uint64_t kIntegerHead = 0x000A021A04, kFloatHead = 0x040A061208;
   static constexpr int kSteps = 8;                               // keys that may be missing before a hash is needed
   static constexpr size_t kMostKept = 4096, kLongestKept = 256;  // of keys that are not wanted, and their bytes
+
+  // Eight bytes of an entry's head: 0A ‹entry› 0A ‹key› key 12 ‹feature› tag ‹list› 0A ‹value›. The length of the value is added to
+  // the four other lengths.
+  struct HeadWord {
+    uint64_t bytes, lengths;
+
+    uint64_t with(uint64_t length) const { return bytes + lengths * length; }
+  };
 
   struct Key {
     std::string prefix;  // 0A ‹key› key 12
     uint64_t word = 0;   // its first bytes
     uint64_t mask = 0;   // and how many there are
     uint32_t next = kStart;
+    // The head of an entry with one value of a kind: its words, its size, the length that an empty value has in it, and the most more.
+    uint32_t words = 0, num_words = 0;  // none: it is not known, or longer than most
+    uint8_t head = 0, least = 0, most = 0;
+    ValueKind kind = ValueKind::kBytes;
 
     bool stands_at(const Message& entry) const {
       if (entry.size() < prefix.size()) return false;
@@ -255,6 +279,32 @@ class Keys {
     return number;
   }
 
+  // Makes the head of the entries of a key.
+  void make_head(uint32_t number, ValueKind kind) {
+    constexpr size_t kMostHead = 0x7F, kWord = sizeof(uint64_t);
+    Key& key = keys_[number];
+    const size_t before = 2 + key.prefix.size(), size = before + 5;
+    if (size > kMostHead) return;
+    const auto byte = [](size_t value) { return static_cast<char>(value); };
+    const std::string tag(1, byte(kTagOfKind[static_cast<size_t>(kind)])), field(1, byte(kField1));
+    const std::string head = field + byte(size - 2) + key.prefix + byte(4) + tag + byte(2) + field + byte(0);
+    std::string lengths(size, 0);
+    for (const size_t place : {size_t{1}, before, before + 2, before + 4}) lengths[place] = 1;
+    const auto word = [&](size_t place) { return HeadWord{load<uint64_t>(head.data() + place), load<uint64_t>(lengths.data() + place)}; };
+    const size_t count = (size + kWord - 1) / kWord;
+    if (!key.num_words) {
+      key.words = static_cast<uint32_t>(words_.size());
+      words_.resize(words_.size() + count);
+    }
+    words_[key.words] = word(size - kWord);
+    for (size_t place = 1; place < count; ++place) words_[key.words + place] = word(kWord * (place - 1));
+    key.num_words = static_cast<uint32_t>(count);
+    key.head = static_cast<uint8_t>(size);
+    key.least = static_cast<uint8_t>(size - 2);
+    key.most = static_cast<uint8_t>(kMostHead - key.least);
+    key.kind = kind;
+  }
+
   // Finds a key by its hash, and expects it after `before` from now on.
   __attribute__((noinline)) bool look_up(Message* entry, uint32_t before, uint32_t* found) {
     Message key;
@@ -276,6 +326,7 @@ class Keys {
   }
 
   std::vector<Key> keys_;
+  std::vector<HeadWord> words_;
   std::unordered_map<std::string, uint32_t> by_name_;
 };
 
@@ -304,7 +355,7 @@ std::vector<ListColumn> finish_builders(const Builders<ListBuilder>& builders, i
 }
 
 // Reads the entries of a map: `add` takes the values of wanted keys by their number, `check` those of
-// others. `add_single` takes the bits of a number that is all that a wanted key has, or leaves it to `add`.
+// others. `add_single` takes the bytes of one value that is all that a key has, or leaves it to them.
 template <typename Add, typename Check, typename AddSingle>
 bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, const Check& check, const AddSingle& add_single) {
   uint32_t before = Keys::kStart;
@@ -315,7 +366,12 @@ bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, co
     uint32_t key;
     if (!take_field(&entries, kField1, &entry) || !keys->take(&entry, before, &key)) return false;
     if (!take_bytes(&entry, &value) || !entry.is_empty()) return false;
-    if (!(key <= num_wanted ? add(key - 1, value) : check(value))) return false;
+    if (key <= num_wanted) {
+      if (!add(key - 1, value)) return false;
+    } else {
+      if (!check(value)) return false;
+      keys->expect(key, value);
+    }
     if (key != Keys::kNotKept) before = key;
   }
 }
@@ -323,7 +379,7 @@ bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, co
 // Does so where no key has single numbers.
 template <typename Add, typename Check>
 bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, const Check& check) {
-  return take_map(entries, num_wanted, keys, add, check, [](size_t, ValueKind, uint64_t) { return false; });
+  return take_map(entries, num_wanted, keys, add, check, [](size_t, ValueKind, const Message&) { return false; });
 }
 
 constexpr int64_t kRowsAhead = 16;  // rows whose bytes are asked for early
@@ -402,10 +458,14 @@ class Parser {
   __attribute__((noinline)) bool add_features(Message map, int64_t row) {
     const auto add = [&](size_t number, Message feature) { return add_feature(feature, row, features_[number].get()); };
     const auto check = [&](Message feature) { return !is_closed_ && is_sound(feature); };
-    const auto add_single = [&](size_t number, ValueKind kind, uint64_t bits) {
-      if (number >= features_.size()) return !is_closed_;
-      if (features_[number]->kind() != kind) return false;
-      return kind == ValueKind::kFloat ? features_[number]->add_single(row, static_cast<uint32_t>(bits)) : features_[number]->add_single(row, bits);
+    const auto add_single = [&](size_t number, ValueKind kind, const Message& value) {
+      ListBuilder* const column = number < features_.size() ? features_[number].get() : nullptr;
+      if (!column && is_closed_) return false;
+      if (kind == ValueKind::kBytes) return !column || column->add_single_text(row, value.at, value.size(), static_cast<size_t>(value.readable - value.at));
+      const uint64_t word = load<uint64_t>(value.at);
+      if (kind == ValueKind::kFloat) return value.size() == sizeof(float) && (!column || column->add_single(row, static_cast<uint32_t>(word)));
+      uint64_t found;
+      return decode_varint(word, value.size(), &found) && (!column || column->add_single(row, found));
     };
     return take_map(map, features_.size(), &feature_keys_, add, check, add_single);
   }

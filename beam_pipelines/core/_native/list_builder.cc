@@ -23,6 +23,7 @@ ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows, int64_t size)
       texts_(0),
       values_at_(values_.data()),
       texts_at_(texts_.data()) {
+  find_singles_end();
   if (size_ == kAnySize) store<int64_t>(offsets_.data(), 0);
   if (kind_ != ValueKind::kBytes) return;
   store<int64_t>(values_at_, 0);  // where the first text begins
@@ -48,6 +49,7 @@ size_t ListBuilder::expected(size_t used) const {
 void ListBuilder::grow_values(size_t values) {
   const size_t used = static_cast<size_t>(values_at_ - values_.data());
   values_at_ = values_.room(values_at_, values * width() + expected(used + values * width()));
+  find_singles_end();
 }
 
 void ListBuilder::grow_texts(size_t bytes) {

@@ -43,15 +43,24 @@ class ListBuilder {
     return true;
   }
 
-  // Adds a row with one value, if it is next and there is room; otherwise the row is to be begun.
+  // Adds a row with one number, if it is next and there is room; otherwise the row is to be begun.
   template <typename Value>
   bool add_single(int64_t row, Value value) {
-    if (row != row_ || (size_ != 1 && size_ != kAnySize) || values_.end() - values_at_ < static_cast<std::ptrdiff_t>(sizeof(Value))) return false;
+    if (!has_room(row, sizeof(Value))) return false;
     __builtin_prefetch(values_at_ + kPrefetched, 1);
     store(values_at_, value);
     values_at_ += sizeof(Value);
-    ++count_;
-    end();
+    end_single();
+    return true;
+  }
+
+  // Does so with a text.
+  bool add_single_text(int64_t row, const uint8_t* from, size_t size, size_t readable) {
+    if (!has_room(row, sizeof(int64_t)) || static_cast<size_t>(texts_.end() - texts_at_) < size) return false;
+    __builtin_prefetch(texts_at_ + kPrefetched, 1);
+    add_text(from, size, readable);
+    --count_;
+    end_single();
     return true;
   }
 
@@ -122,10 +131,23 @@ class ListBuilder {
     __builtin_prefetch(texts_at_ + kPrefetched, 1);
   }
 
+  // Whether a row is next and may have one value, and there is room for it.
+  bool has_room(int64_t row, size_t value_size) const {
+    return row == row_ && values_at_ + value_size <= singles_end_;
+  }
+
+  // Ends a list that has one value, which is not counted yet.
+  void end_single() {
+    ++count_;
+    ++row_;
+    if (size_ == kAnySize) store(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t), count_);
+  }
+
   static constexpr size_t kPrefetched = 128;
   static constexpr int64_t kNoRow = -1;  // a list had another size: no row can begin
 
   size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
+  void find_singles_end() { singles_end_ = size_ == 1 || size_ == kAnySize ? values_.end() : nullptr; }
   void grow_rows();
   void add_nulls(int64_t row);
   void grow_values(size_t values);
@@ -136,6 +158,7 @@ class ListBuilder {
   int64_t size_, num_rows_, row_ = 0, count_ = 0, null_count_ = 0;
   Buffer offsets_, validity_, values_, texts_;
   uint8_t *values_at_, *texts_at_;  // what is written next
+  uint8_t* singles_end_ = nullptr;  // of the space for values, where a row may have one
 };
 
 }  // namespace native
