@@ -1,4 +1,4 @@
-"""Values of Arrow as Python's, and as texts, however far their dates are.
+"""Values of Arrow as Python's and as texts, however far dates are.
 
 Python has dates of the years 1 to 9999, Arrow has texts of years up to 32,767. Neither has the time
 24:00:00 of databases.
@@ -44,7 +44,7 @@ def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def texts_of(array: pa.Array) -> pa.StringArray:
-    """Returns scalars as texts, as Arrow's cast does; also all dates and times.
+    """Returns scalars as texts, as Arrow does, and all dates and times.
 
     Raises:
       pa.ArrowInvalid: a time below 0, or a value that is no text.

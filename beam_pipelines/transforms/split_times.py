@@ -72,7 +72,7 @@ def find_times(chunk: Chunk, split: SplitPlan) -> SplitTimes:
 
 
 def _number(time: pa.Scalar) -> float:
-    """Returns a time as a number, whose order is that of the times."""
+    """Returns a time as a number of the same order."""
     if pa.types.is_temporal(time.type):
         time = time.cast(f"int{time.type.bit_width}")
     number: float = time.as_py()

@@ -17,7 +17,7 @@ DAY = 86_400_000_000
 
 
 def far_table(folder: pathlib.Path) -> str:
-    """The path of a Parquet file with dates before year 1 and after 9999."""
+    """The path of a Parquet file with far dates."""
     days = pa.array([-719_200 - n for n in range(ROWS // 2)] * 2, pa.int32()).cast(pa.date32())
     times = pa.array([(2_932_897 + n) * DAY for n in range(ROWS)], pa.int64())
     table = pa.table(

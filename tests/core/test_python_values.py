@@ -37,7 +37,7 @@ def stored(numbers: list[int | None], type_: pa.DataType) -> pa.Array:
     ],
 )
 def test_times_beyond_others(type_: pa.DataType, number: int, text: str) -> None:
-    """Each date and time has a text, and Python's values are such texts."""
+    """Each date and time has a text, also as Python's value."""
     assert texts_of(stored([number, None], type_)).to_pylist() == [text, None]
     assert python_values(stored([number], type_)) == [text]
 
@@ -57,7 +57,7 @@ def test_values_of_python_stay(times: list[datetime.datetime | None]) -> None:
 
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_texts_have_the_order_of_days(numbers: list[int | None]) -> None:
-    """The text of any timestamp is of the day and time that it counts."""
+    """The text of any timestamp is of its day and time."""
     for number, text in zip(numbers, texts_of(stored(numbers, US)).to_pylist(), strict=True):
         if number is None:
             assert text is None

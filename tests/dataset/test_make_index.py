@@ -134,7 +134,7 @@ def test_dalis_index(dataset: Path, tmp_path: Path) -> None:
 def test_dalis_index_of_a_dataset(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is in ``index/dali/``, and nothing is added to the folders of splits."""
+    """It is in ``index/dali/``; folders of splits get nothing."""
     copy = Path(shutil.copytree(dataset, tmp_path / "copy"))
     before = sorted((copy / "examples").rglob("*"))
     assert run(["index", str(copy), "--dali"]) == 0

@@ -158,7 +158,7 @@ def test_schemas_that_are_no_table(tmp_path: Path, message: str) -> None:
 def test_values_that_are_no_records(
     tmp_path: Path, schema: object, value: object, found: str
 ) -> None:
-    """The error says how to write them, and such a file is read."""
+    """The error says how to write them, which is read."""
     path = write(tmp_path / "a.avro", schema, [value])
     with pytest.raises(DataError) as raised:
         plan_of(path)

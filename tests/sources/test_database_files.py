@@ -293,7 +293,7 @@ def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str
 
 
 def test_a_column_named_as_the_guard(tmp_path: pathlib.Path) -> None:
-    """Values that cannot be read are found beside it."""
+    """Values that cannot be read are found with it."""
     query = 'SELECT i AS "#GUARD", \'{}\'::DATE AS "#guard1" FROM range(2) AS t(i)'
     path = duckdb_file(tmp_path)
     rows = both(path, tmp_path, query=query.format("2024-01-01"))

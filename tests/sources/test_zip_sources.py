@@ -212,7 +212,7 @@ def test_archives_without_clear_data(tmp_path: Path) -> None:
 
 
 def test_databases_are_unpacked_first(tmp_path: Path) -> None:
-    """A database in an archive or a folder is an error that says how."""
+    """An error says how a database in an archive is read."""
     (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3")
     with zipfile.ZipFile(tmp_path / "shop.zip", "w") as archive:
         archive.write(tmp_path / "shop.sqlite", "shop.sqlite")

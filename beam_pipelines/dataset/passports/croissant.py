@@ -150,7 +150,7 @@ def _field(feature: Feature) -> dict[str, Any]:
 
 
 def _identifier(name: str) -> str:
-    """Returns a name as a part of an IRI: ``~2F`` for a slash.
+    """Returns a name as part of an IRI: ``~2F`` for a slash.
 
     mlcroissant takes no ``%20``.
     """

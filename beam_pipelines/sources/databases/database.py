@@ -104,7 +104,7 @@ class Description(NamedTuple):
 
 
 class ServerError(Exception):
-    """An error of a server or driver, without the name of the user.
+    """An error of a server or driver, without the user's name.
 
     Attributes:
       is_transient: whether another connection may succeed.

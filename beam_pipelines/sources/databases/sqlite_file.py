@@ -117,7 +117,10 @@ class _Session(Session):
         return file_snapshot(self._path)
 
     def read(self, select: str) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a SELECT; texts as bytes, which may be no UTF-8."""
+        """Yields the rows of a SELECT, with texts as bytes.
+
+        They may be no UTF-8.
+        """
         self._connection.text_factory = bytes
         try:
             cursor = self._connection.execute(select)

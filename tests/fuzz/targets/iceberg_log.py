@@ -1,4 +1,4 @@
-"""Metadata and manifests of Iceberg tables: rows of the package, or an error.
+"""Logs of Iceberg tables: rows of the package, or an error.
 
 Input: the metadata of a table and the entries of its manifest, as JSON, with a zero byte between;
 its data files are always the same. ``@`` stands for their folder.
@@ -123,7 +123,7 @@ def _table() -> _Made:
 
 
 def _without_bytes(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a record without statistics in bytes, which the product does not read."""
+    """Returns a record without its statistics, which are bytes."""
     return {
         key: None
         if key in _STATISTICS

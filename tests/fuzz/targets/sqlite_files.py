@@ -59,7 +59,7 @@ def run(data: bytes) -> None:
 
 @functools.cache
 def _files() -> tuple[bytes, ...]:
-    """Files with all kinds of values, a view, an index, and several pages."""
+    """Files with all kinds of values, a view, an index and pages."""
     made = []
     for script in _SCRIPTS:
         path = os.path.join(scratch.folder("sqlite"), "seed.sqlite")
