@@ -58,7 +58,7 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
 
 
 def hint_without_recipe(message: str, data: str) -> str:
-    """Returns how to give data without a recipe the key that a message proposes; or "".
+    """Returns the option for a key that a message proposes; or "".
 
     Args:
       message: of an error.

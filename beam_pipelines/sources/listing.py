@@ -246,7 +246,7 @@ def _nearest_file(path: str) -> str:
 
 
 def _other_suffix(pattern: str, suffixes: tuple[str, ...]) -> str:
-    """Returns a hint if a folder has files, but none with a suffix of the format."""
+    """Returns a hint if a folder has only files of other suffixes."""
     others = input_files.list_files(pattern) if suffixes else []
     return f" It has {others[0].path}, which is not read as such: convert it." if others else ""
 

@@ -100,7 +100,7 @@ def test_split_names_stand_at_their_values_on_a_phone(look) -> None:
 )
 @pytest.mark.parametrize("width", [390, 1280])
 def test_long_names_of_splits(look, width: int, name: str) -> None:
-    """Texts of the diagram stay in their boxes, and a split's name stays at its mark."""
+    """Texts stay in their boxes, and names of splits at their marks."""
     page = look(render_report(report_of_splits(6, name)), width)
     assert (
         page.evaluate(

@@ -239,7 +239,7 @@ def test_any_names_and_values(names: list[str], value: str) -> None:
 
 
 def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
-    """A file in UTF-16 gets a recipe, as every file that ``convert`` reads."""
+    """A file in UTF-16 gets a recipe, as others do."""
     (tmp_path / "names.csv").write_text("name\tage\nZoë\t20\nEva\t30\n", encoding="utf-16")
     write_recipe([str(tmp_path / "names.csv")], str(tmp_path / "recipe.yaml"))
     plan = plan_module.make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
@@ -247,7 +247,7 @@ def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
 
 
 def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
-    """The recipe says which row keeps it from running, and what to do."""
+    """The recipe says which row keeps it from running."""
     text = '{"id": 1, "tags": ["a"]}\n{"id": 2, "tags": ["b", null]}\n{"id": 3, "tags": []}\n'
     (tmp_path / "events.jsonl").write_text(text)
     write_recipe([str(tmp_path / "events.jsonl")], str(tmp_path / "recipe.yaml"))

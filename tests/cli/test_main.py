@@ -455,7 +455,7 @@ def test_options_of_beam_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_key_for_data_without_a_recipe(message: str, data: str, setting: str) -> None:
-    """The hint has the option that gives the source the key of the message."""
+    """The hint has the option for the key of the message."""
     hint = errors.hint_without_recipe(message, data)
     option = hint.partition(" take --set ")[2]
     assert shlex.split(option) == [f"sources.a.{setting}"]

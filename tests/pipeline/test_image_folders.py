@@ -132,7 +132,7 @@ def test_labels_of_a_table_are_in_the_examples(tmp_path: Path) -> None:
 
 
 def test_folders_within_class_folders(tmp_path: Path) -> None:
-    """The remedies of the error work: the inner folder is the class, or none is."""
+    """The error's remedies work: inner folders are classes, or none is."""
     write_images(tmp_path / "pics", [f"{split}/{name}/1.png" for split in "ab" for name in BREEDS])
     with pytest.raises(RecipeProblems, match=r"pattern: '.*/\*/\*/\*'.*'columns: \[.*\]'"):
         make_plan(recipes.load(str(tmp_path / "pics")))
@@ -145,7 +145,7 @@ def test_folders_within_class_folders(tmp_path: Path) -> None:
 
 
 def test_pictures_of_other_formats(tmp_path: Path) -> None:
-    """Pictures that are not read are left out with a finding; alone, they are an error."""
+    """Pictures that are not read have a finding; alone, an error."""
     write_images(tmp_path / "pics", ["lab/1.png", "pug/1.png", "pug/2.HEIC", "pug/3.tif"])
     (tmp_path / "pics" / "pug" / "notes.txt").write_text("one\n")
     (decision,) = planned(tmp_path / "pics").base.decisions

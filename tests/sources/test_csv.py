@@ -352,7 +352,7 @@ def test_wrong_options_are_problems(tmp_path: Path, options: dict, key: str, mes
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """Columns without a name get their number; with ``header: true`` they have none."""
+    """Columns without a name get their number, unless ``header: true``."""
     path = write(tmp_path / "a.csv", "b, ,,c\n0,2,,x\n")
     assert plan_of(path).decisions == (
         "names without the blanks around them, such as ' '  # header: true keeps them",

@@ -292,7 +292,7 @@ def test_backslashes_before_quotes_are_refused(tmp_path: Path) -> None:
     [("5,50 €", "cp1252"), ("21°", "latin-1"), ("£3", "latin-1"), ("“7” – §8", "cp1252")],
 )
 def test_signs_of_western_text(tmp_path: Path, cell: str, encoding: str) -> None:
-    """A table whose only characters beyond ASCII are signs is read, with a note."""
+    """A table with signs beyond ASCII is read, with a note."""
     lines = "".join(f"{n};{cell}\n" for n in range(50))
     path = write(tmp_path / "a.csv", f"id;a\n{lines}".encode(encoding))
     assert plan_of(path).decisions[0].startswith(f"encoding: {encoding}  # a guess: check")
@@ -338,7 +338,7 @@ def test_a_blank_before_a_quote_in_text(tmp_path: Path) -> None:
 
 
 def test_single_quotes_of_one_column(tmp_path: Path) -> None:
-    """Single quotes are found where they enclose a cell of each row, but no name."""
+    """Single quotes are found that enclose cells, but no names."""
     path = write(tmp_path / "a.csv", "id,a,b\n" + "".join(f"{n},'x, {n}',1.5\n" for n in range(20)))
     assert read_rows(path)[3] == {"id": 3, "a": "x, 3", "b": 1.5}
 
@@ -352,7 +352,7 @@ def test_single_quotes_of_one_column(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_months(tmp_path: Path, cells: list[str], pattern: str, value: str) -> None:
-    """Dates with English names of months are found; a wrong day or month is a bad row."""
+    """Dates with English names of months are found and checked."""
     path = write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells * 9))
     (decision,) = plan_of(path).decisions
     assert f'"{pattern}"' in decision

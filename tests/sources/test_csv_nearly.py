@@ -81,7 +81,7 @@ def test_a_column_that_is_nearly_of_one_kind(
     ],
 )
 def test_a_column_of_texts(tmp_path: Path, cells: list[str], found: str) -> None:
-    """More other values make a column of texts, and a finding says which those are."""
+    """More other values make a column of texts with a finding."""
     plan = plan_of(write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells)))
     assert str(plan.schema.field("a").type) == "string"
     if not found:

@@ -101,7 +101,7 @@ def test_json_called_csv(tmp_path: Path, text: str, format_: str) -> None:
 
 
 def test_names_in_braces(tmp_path: Path) -> None:
-    """A header that only looks like JSON is one; so is any with the format."""
+    """A header that only looks like JSON is one."""
     path = write(tmp_path / "a.csv", "{a},[b]\n1,x\n2,y\n")
     assert [list(row.values()) for row in read_rows(path)] == [[1, "x"], [2, "y"]]
     path = write(tmp_path / "b.csv", '{"a": 1}\n{"a": 2}\n')

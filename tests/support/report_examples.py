@@ -145,7 +145,10 @@ def wide_report(features: int) -> Report:
 
 
 def report_of_splits(number: int, last: str = "other city") -> Report:
-    """Returns a report of columns with wide values in several splits, the sixth called ``last``."""
+    """Returns a report of columns with wide values in several splits.
+
+    The sixth one is called ``last``.
+    """
     generator = np.random.default_rng(2)
     names = ["train", "eval", "test", "holdout", "recent", last][:number]
     start, minute = 1_356_998_400_000_000, 60_000_000  # 2013, in microseconds

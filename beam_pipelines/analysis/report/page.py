@@ -95,7 +95,7 @@ def _clip(text: str, characters: int = 120) -> str:
 
 
 def _fit(text: str, pixels: int, size: int) -> str:
-    """Returns a text, cut with an ellipsis where it may be wider than its place in a picture.
+    """Returns a text, cut with an ellipsis to fit its place.
 
     Args:
       text: one line.

@@ -149,3 +149,15 @@ def _without_infinite(fit: pa.Array, texts: pa.Array, type_: pa.DataType) -> pa.
     infinite = fitting.filter(pc.is_inf(fitting.cast(type_)))
     beyond = infinite.filter(pc.invert(pc.match_substring_regex(infinite, INFINITY))).unique()
     return pc.and_(fit, pc.invert(pc.is_in(texts, value_set=beyond)))
+
+
+def other_number(found: int, expected: int, delimiter: str) -> str:
+    """Returns the error of a record of another length."""
+    cure = (
+        "Complete the line, remove it, or allow some such lines with 'on_error: {reject: 10}'."
+        if found < expected
+        else f"Quote cells that contain the delimiter {delimiter!r}, or set 'delimiter' and "
+        "'quote' of the source."
+    )
+    cells = f"{found} cell{'' if found == 1 else 's'}"
+    return f"found {cells}, expected {expected}, one for each column. {cure}"

@@ -183,7 +183,7 @@ def _undecided(name: str, verdict: Verdict, evidence: Evidence) -> str:
 
 
 def _mostly(source: Source, name: str, evidence: Evidence) -> list[str]:
-    """Returns the finding of a column of texts whose values are mostly none."""
+    """Returns the finding of a column with few texts."""
     found = None if name in source.types else mostly(evidence)
     if found is None:
         return []

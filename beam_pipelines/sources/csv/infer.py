@@ -260,7 +260,7 @@ def _without_ragged(
 
 
 def _longer_rows(source: Source, names: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
-    """Returns the error of rows that all have more cells than there are names; else nothing.
+    """Returns the error of rows that are all longer than the header.
 
     R writes names of rows without a name of their column; other programs end each row with a
     delimiter.

@@ -18,7 +18,7 @@ _LINES, _LEAST, _LEAST_CELLS = 200, 3, 3
 
 
 def check_delimiter(text: bytes, path: str) -> None:
-    """Checks that the lines of a table of one column are no cells between other characters.
+    """Checks that a column has no cells between unusual characters.
 
     Args:
       text: the beginning of the table, in whole lines.
@@ -49,7 +49,7 @@ def check_delimiter(text: bytes, path: str) -> None:
 
 
 def _is_value(line: str) -> bool:
-    """Whether a line is one date, or one number with blanks between its thousands."""
+    """Whether a line is a date, or a number with blanks."""
     return kind(line) == "date" or _GROUPED.fullmatch(line.strip()) is not None
 
 
@@ -62,7 +62,7 @@ def _has_names(cells: Sequence[str]) -> bool:
 
 
 def _has_values(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether at least half of the columns have numbers or dates, below their names."""
+    """Whether half of the columns have numbers or dates."""
     columns = list(zip(*rows[1:], strict=True))
     values = sum(all(kind(cell) != "text" for cell in column) for column in columns)
     return 2 * values >= len(columns)

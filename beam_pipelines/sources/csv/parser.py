@@ -24,7 +24,13 @@ from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv import native
-from beam_pipelines.sources.csv.bad_cells import INFINITY, Flags, bad_cells, without_plus
+from beam_pipelines.sources.csv.bad_cells import (
+    INFINITY,
+    Flags,
+    bad_cells,
+    other_number,
+    without_plus,
+)
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
@@ -326,19 +332,7 @@ class CsvParser:
             )
         cells = split_cells(record, self.dialect)
         if len(cells) != len(self.names):
-            cure = (
-                f"Quote cells that contain the delimiter {chr(self.dialect.delimiter)!r}, or set "
-                "'delimiter' and 'quote' of the source."
-            )
-            if len(cells) < len(self.names):
-                cure = (
-                    "Complete the line, remove it, or allow some such lines with 'on_error: "
-                    "{reject: 10}'."
-                )
-            return "", (
-                f"found {len(cells)} cell{'' if len(cells) == 1 else 's'}, expected "
-                f"{len(self.names)}, one for each column. {cure}"
-            )
+            return "", other_number(len(cells), len(self.names), chr(self.dialect.delimiter))
         for field in self.read_schema:
             one = dataclasses.replace(
                 self,

@@ -29,7 +29,7 @@ _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{])")
 
 
 def is_document(head: bytes) -> bool:
-    """Whether a text is an array, or objects that do not have a line each.
+    """Whether a text is an array, or objects without a line each.
 
     Args:
       head: beginning of the text; of an object that is longer it is not known.
@@ -52,7 +52,10 @@ def is_document(head: bytes) -> bool:
 
 
 def _are_objects(text: str) -> bool:
-    """Whether the first line has whole objects only, but for one that the end of the text cuts."""
+    """Whether the first line has whole objects only.
+
+    The end of the text may cut one.
+    """
     newline = _LINE_END.search(text)
     line = text[: newline.start()] if newline else text
     position = 0
@@ -64,7 +67,7 @@ def _are_objects(text: str) -> bool:
 
 
 def _end_of_value(text: str, start: int = 0) -> int:
-    """Returns where the first JSON value ends; 0 if there is no whole one."""
+    """Returns where the first JSON value ends; 0: nowhere."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):

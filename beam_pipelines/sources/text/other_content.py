@@ -50,7 +50,7 @@ _OBJECT = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*["}]')
 
 
 def check_is_text(source: Source, path: str, head: bytes) -> None:
-    """Checks that a file is no binary one and no page of markup.
+    """Checks that a file is neither binary nor markup.
 
     Args:
       source: that reads it as text.
