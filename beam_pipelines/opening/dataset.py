@@ -27,8 +27,10 @@ from beam_pipelines.reader.features import (
     wanted_features,
 )
 from beam_pipelines.reader.frameworks import check_installed, without_int64
+from beam_pipelines.reader.parse import RECORD, parse_lists, parse_rows
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader, ReadOptions
+from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import Remainder, Stream
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
     from beam_pipelines.reader.images import Image
+    from beam_pipelines.reader.parts import Split
     from beam_pipelines.reader.row_groups import RowGroups
 
 _SHOWN_ROWS = 5
@@ -136,24 +139,21 @@ class Dataset:
 
         Raises:
           ValueError: there is no such split.
-          DataError: a shard is damaged.
+          DataError: there is no index of parts, or a shard is damaged.
         """
         import pyarrow as pa
 
-        inspect = full_package.import_module("dataset.inspect", "Dataset.head")
         split = self._split_name(split)
-        batches, missing = [], n
-        for shard in self.manifest["splits"][split]["shards"]:
-            if missing <= 0:
-                break
-            path = self._files.join(shard["path"])
-            records = inspect.read_examples(path, missing, self.schema)
-            if self.manifest["record"] == "raw":
-                batches.append(pa.record_batch({"record": pa.array(records, pa.large_binary())}))
-            elif records:
-                batches.append(inspect.decode_examples(records, path, self.schema))
-            missing -= len(records)
-        return pa.Table.from_batches(batches) if batches else pa.table({})
+        rows = range(min(n, self.splits[split]))
+        if not rows:
+            return pa.table({})
+        found = RowFinder(self._indexed(split, None)).find(rows)
+        if self._fields.record == "raw":
+            records = parse_rows(found, [], "records")[RECORD].cut(0, len(rows))
+            return pa.table({RECORD: pa.array(records, pa.large_binary())})
+        features = self._to_read(Wishes(), "numpy")
+        lists = parse_lists(found, features, {})
+        return pa.table({feature.name: lists[feature.name] for feature in features})
 
     def to_pandas(self, n: int = 1000, split: str | None = None) -> pd.DataFrame:
         """Returns the first examples of a split as a ``pandas.DataFrame``.
@@ -304,10 +304,7 @@ class Dataset:
           ValueError: an argument is wrong, or a package is not installed.
         """
         split = self._split_name(split)
-        shards = self._files.shards(self._content)
-        found = indexed_split(
-            self._files, self._fields, split, generations, shards, self._row_groups()
-        )
+        found = self._indexed(split, generations)
         features = self._to_read(Wishes(columns, fill, types, padding, images), as_)
         if features:
             found = found.with_columns([feature.name for feature in features])
@@ -331,6 +328,13 @@ class Dataset:
             module.splits_of(self.schema),
             None if remainder == "short" else batch_size,
             epochs,
+        )
+
+    def _indexed(self, split: str, generations: Generations) -> Split:
+        """Returns the shards of a split with the parts of their indexes."""
+        shards = self._files.shards(self._content)
+        return indexed_split(
+            self._files, self._fields, split, generations, shards, self._row_groups()
         )
 
     def _row_groups(self) -> RowGroups | None:

@@ -100,38 +100,52 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
     """
     if as_ == "records":
         return {RECORD: DenseColumn(_records(rows))}
+    sizes = {
+        feature.name: math.prod(feature.shape)
+        for feature in features
+        if feature.shape is not None and feature.fill is None
+    }
+    found = parse_lists(rows, features, sizes)
+    try:
+        return {
+            feature.name: _column(found[feature.name], feature, as_, rows) for feature in features
+        }
+    except WrongRowError as error:
+        raise DataError(f"{rows.place(error.row)}: {error.message}.") from error
+
+
+def parse_lists(
+    rows: Rows, features: Sequence[Feature], sizes: Mapping[str, int]
+) -> dict[str, pa.Array]:
+    """Parses rows to lists of values; null where a feature is missing.
+
+    Args:
+      rows: of tf.Examples or tf.SequenceExamples.
+      features: to parse, by their names and types.
+      sizes: feature -> number of its values. Its lists have this size, if all have so many.
+
+    Raises:
+      DataError: a record is damaged, or has values of another kind.
+    """
     context = {feature.name: feature.type for feature in features if feature.steps is None}
     lists = {feature.name: feature.type for feature in features if feature.steps is not None}
-    columns: Sequence[pa.Array] | None = None
+    names = [*context, *lists]
     if tables := rows.tables():
-        columns = _of_tables(tables, rows, context, lists)
-    elif _native.KERNELS_AVAILABLE:
-        sizes = {
-            feature.name: math.prod(feature.shape)
-            for feature in features
-            if feature.shape is not None and feature.fill is None
-        }
+        return dict(zip(names, _of_tables(tables, rows, context, lists), strict=True))
+    if _native.KERNELS_AVAILABLE:
         # With lists of any size, ``make_column`` finds the row that has another one.
         for of in (sizes, {}) if sizes else ({},):
             batch = _native.parse_examples(
                 rows.chunks(), context, True, lists, rows=rows.records, sizes=of
             )
             if batch is not None:
-                columns = batch.columns
-                break
+                return dict(zip(names, batch.columns, strict=True))
     try:
-        if columns is None:
-            columns = _by_protobuf(rows, Layout(context, lists))
-        found = dict(zip([*context, *lists], columns, strict=True))
-        return {
-            feature.name: _column(found[feature.name], feature, as_, rows) for feature in features
-        }
+        return dict(zip(names, _by_protobuf(rows, Layout(context, lists)), strict=True))
     except WireError as error:
         what = f"feature '{error.feature}': {error.found}" if error.feature else _NO_EXAMPLE
         where = rows.place(error.record)
         raise DataError(f"{where}: {what}. Convert again with --overwrite.") from error
-    except WrongRowError as error:
-        raise DataError(f"{rows.place(error.row)}: {error.message}.") from error
 
 
 def _of_tables(

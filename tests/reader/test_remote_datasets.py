@@ -108,6 +108,23 @@ def test_state_and_rows(folder):
         assert remote.take([5, 399])["id"].tolist() == [5, 399]
 
 
+def test_first_rows_are_those_of_a_copy(folder):
+    """``head`` reads the parts of the first rows, by the index."""
+    with served(folder) as server:
+        dataset = bp.open(server.url)
+        before = len(server.asked)
+        found = dataset.head(12)
+        assert found == bp.open(folder).head(12)
+        assert found["id"].to_pylist() == [[number] for number in range(12)]
+        assert found["half"].to_pylist()[:3] == [[0.0], None, [1.0]]
+        shards = [path for path in server.asked[before:] if "examples" in path]
+        assert 1 <= len(shards) <= 2
+        for index in (folder / "index").iterdir():
+            index.unlink()
+        with pytest.raises(DataError, match="beam-pipelines index"):
+            bp.open(folder).head()
+
+
 def test_a_mixture_of_remote_and_local(folder):
     """A mixture reads a remote and a local dataset."""
     with served(folder) as server:
