@@ -139,14 +139,16 @@ def test_success_leaves_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
-    """A bad row in the last range gives a one-line error.
+    """A bad row in the last range gives an error and its remedy.
 
     It leaves no process, no temporary file and no dataset.
     """
     command = Command(tmp_path, [*ROWS, "1,2"], options_of(name))
     status, printed = command.end()
     assert status == 1
-    assert [line.partition(": ")[0] for line in printed.splitlines()] == ["error"], printed
+    error, remedy = printed.splitlines()
+    assert error.startswith("error: "), printed
+    assert remedy.startswith("Without a recipe, "), printed
     assert "d.csv, line 300002" in printed
     assert command.left() == ([], [])
     assert not any(path.is_file() for path in command.output.rglob("*"))
