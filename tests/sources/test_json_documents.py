@@ -81,6 +81,8 @@ def test_lines_of_json_stay_lines(tmp_path: Path) -> None:
     plan = plan_of(write(tmp_path / "a.json", '{"a": 1}\n{"a": 2}\n'))
     assert (plan.format, plan.decisions) == ("json_lines", ())
     assert not is_document(b'{"a": 1\n')
+    assert not is_document(b'{"a": 1}\r{"a": 2}\r\n')
+    assert is_document(b'{"a": 1} {"a": 2}')
     path = write(tmp_path / "b.json", '[{"a": 1}]')
     with pytest.raises(DataError):
         read_rows(path, format="json_lines")

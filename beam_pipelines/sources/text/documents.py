@@ -48,6 +48,7 @@ def is_document(head: bytes) -> bool:
         return not after.strip()
     if "\n" in text[:end]:
         return after[:1] in ("", "\n")
+    after = text[end:].lstrip(" \t")  # a carriage return alone ends a line
     return after.startswith("{") and _are_objects(after)
 
 
