@@ -406,7 +406,7 @@ def test_single_texts_of_any_length(size: int, length: int) -> None:
 
 
 def test_features_that_are_not_wanted_are_checked() -> None:
-    """Features that are not wanted may change their kinds, but must be sound."""
+    """Unwanted features may change their kinds, but must be sound."""
     kinds = [
         feature(3, delimited(1, b"\5")),
         feature(3, delimited(1, b"\x80\1")),

@@ -139,7 +139,7 @@ def test_success_leaves_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
-    """A bad row in the last range gives an error and its remedy.
+    """A bad row in the last range gives error and remedy.
 
     It leaves no process, no temporary file and no dataset.
     """
