@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +96,25 @@ def test_a_bad_element_has_its_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", text)
     with pytest.raises(DataError, match="line 8, column 'a'"):
         read_rows(path, types={"a": "int64"})
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.parametrize("indent", [None, 1])
+def test_rows_within_one_object_are_named(tmp_path: Path, indent: int | None) -> None:
+    """A finding says how to get the rows of a single object."""
+    rows = [{"id": number, "name": str(number)} for number in range(50)]
+    path = write(tmp_path / "a.json", json.dumps({"count": 50, "my rows": rows}, indent=indent))
+    (decision,) = plan_of(path).decisions
+    assert decision.startswith("format: json" if indent else "format: json_lines")
+    assert "one object is one row" in decision
+    script = decision.partition("jq -c '")[2].partition("'")[0]
+    lines = subprocess.run(["jq", "-c", script, path], capture_output=True, check=True).stdout
+    plain = write(tmp_path / "plain.jsonl", lines.decode())
+    assert read_rows(plain) == rows
+    assert plan_of(plain).decisions == ()
+
+
+def test_one_object_with_a_small_list_is_a_row(tmp_path: Path) -> None:
+    """An object with a list of numbers has no finding."""
+    path = write(tmp_path / "a.jsonl", json.dumps({"a": [1, 2, 3], "b": [{"c": 1}]}))
+    assert plan_of(path).decisions == ()

@@ -84,18 +84,17 @@ class JsonLines(TextFormat):
         """Finds columns and types; see ``Format``."""
         head = _head(source, files[0])
         check_is_text(source, files[0].path, head)
-        if source.format is None and _is_document(source, head):
-            source = dataclasses.replace(source, format=DOCUMENTS)
-            contents = self.infer(source, files)
-            decision = f"format: {DOCUMENTS}  # an array, or objects without a line each"
-            return contents._replace(source=source, decisions=(decision,))
-        types = JsonTypes(source)
-        for sampled in inference.sample_rounds(source, files):
-            for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
-                types.add(file, lines)
-            if types.rows:
-                break
-        return types.contents(files[0])
+        if source.format is not None:
+            return _types_of(source, files).contents(files[0])
+        form, reason = "json_lines", ""
+        if _is_document(source, head):
+            form, reason = DOCUMENTS, "an array, or objects without a line each"
+            source = dataclasses.replace(source, format=form)
+        types = _types_of(source, files)
+        contents, reason = types.contents(files[0]), types.objects_within() or reason
+        return contents._replace(
+            source=source, decisions=(f"format: {form}  # {reason}",) if reason else ()
+        )
 
     def read_body(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
@@ -124,6 +123,17 @@ class JsonLines(TextFormat):
         return combine(good, plan.schema), tuple(rejected)
 
 
+def _types_of(source: Source, files: tuple[FileInfo, ...]) -> JsonTypes:
+    """Returns the types of sampled lines."""
+    types = JsonTypes(source)
+    for sampled in inference.sample_rounds(source, files):
+        for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
+            types.add(file, lines)
+        if types.rows:
+            break
+    return types
+
+
 class JsonTypes:
     """The columns and types of some lines, found body by body.
 
@@ -136,6 +146,7 @@ class JsonTypes:
         self._schema = pa.schema([])
         self._seen: dict[str, Shape | None] = {}
         self._wrong: DataError | None = None
+        self._run = pa.table({})  # the last one
         self.rows = 0
 
     def add(self, file: FileInfo, lines: blocks.Body) -> None:
@@ -155,9 +166,24 @@ class JsonTypes:
             _check_numbers(source, file, body, run)
             self._schema = inference.merge_schemas(self._schema, run.schema, is_left_right=True)
             shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
-            self.rows += run.num_rows
+            self.rows, self._run = self.rows + run.num_rows, run
         if not runs and body.data.strip() and not self._wrong:
             self._wrong = _contradiction(source, file, body)
+
+    def objects_within(self) -> str:
+        """Returns how to get rows from a list in the only object.
+
+        It is "" if there is none.
+        """
+        for name, column in zip(self._run.column_names, self._run.columns, strict=True):
+            if self.rows == 1 and pa.types.is_list(column.type):
+                count = len(column[0] or ())
+                if pa.types.is_struct(column.type.value_type) and count > 1:
+                    return (
+                        f"one object is one row; jq -c '.[{json.dumps(name)}][]' makes rows of its "
+                        f"{count:,} objects"
+                    )
+        return ""
 
     def contents(self, first: FileInfo) -> Contents:
         """Returns what was found.
