@@ -53,7 +53,7 @@ class RunFolders:
         are stored in the temporary folder of ``output``.
       mark: the run's mark, by which the commit finds out that another run has begun; empty: the
         commit does not check.
-      removes_spilled: removes a spilled chunk as soon as its rows are sent to their shards.
+      removes_spilled: removes a spilled chunk when it is loaded for the last time.
       finds_finished: looks for finished shards of an interrupted run.
     """
 
