@@ -45,7 +45,6 @@ _LOCAL_OPTIONS = (
 _ENGINE_FLAGS = frozenset(
     {
         "--dataflow_job_file",
-        "--no_wait_until_finish",
         "--resource_hint",
         "--resource_hints",
         "--streaming",
