@@ -41,7 +41,7 @@ class Packed(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What a file's tail says.
+    """The content of a file's tail.
 
     Attributes:
       schema: of the batch.
