@@ -209,6 +209,7 @@ define install
 		$(PIP) --constraint constraints.txt --editable ./reader --editable '.[$(1)]'; \
 	fi
 	@$(BIN)/python -m compileall -q beam_pipelines
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'from beam_pipelines.analysis.report import page; page.compile_templates()'
 	@touch $@
 endef
 

@@ -49,7 +49,10 @@ def render_report(report: Report) -> str:
 
 def page_environment() -> jinja2.Environment:
     """Returns the templates of pages, which escape every value."""
-    import jinja2  # here, because workers and `--help` do not need it
+    # Here, because workers and `--help` do not need them.
+    import jinja2
+
+    from beam_pipelines.analysis.report.template_cache import TemplateCache
 
     loader = jinja2.PackageLoader("beam_pipelines.analysis.report", "")
     environment = jinja2.Environment(
@@ -59,6 +62,7 @@ def page_environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=TemplateCache(),
     )
     environment.globals["SPLIT_COLORS"] = SPLIT_COLORS
     environment.filters |= {
@@ -75,6 +79,13 @@ def page_environment() -> jinja2.Environment:
         "sizes": _show_sizes,
     }
     return environment
+
+
+def compile_templates() -> None:
+    """Compiles all templates, for installations; see ``TemplateCache``."""
+    environment = page_environment()
+    for name in environment.list_templates(extensions=["html"]):
+        environment.get_template(name)
 
 
 def page_file(environment: jinja2.Environment, name: str) -> str:
