@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from beam_pipelines.sources.databases.database import (
@@ -56,11 +55,13 @@ class DuckDbFile(Database):
 
 class _Session(Session):
     def __init__(self, path: str) -> None:
-        self._path = path
+        import duckdb  # only if a source is such a file
+
+        self._path, self._error = path, duckdb.Error
         try:
             self._connection = duckdb.connect(path, read_only=True, config=dict(_LOCKED))
             self._connection.execute("SET TimeZone = 'UTC'")
-        except duckdb.Error as error:
+        except self._error as error:
             raise ServerError(str(error), False) from error
 
     def describe(self, request: Request) -> Description:
@@ -110,7 +111,7 @@ class _Session(Session):
             # DuckDB before 1.4 calls it otherwise.
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             yield from reader(_BATCH_ROWS)
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
+        except (self._error, pa.ArrowException, OSError) as error:
             raise ServerError(str(error), False) from error
 
     def close(self) -> None:
@@ -120,7 +121,7 @@ class _Session(Session):
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         try:
             found: list[tuple[Any, ...]] = self._connection.execute(statement).fetchall()
-        except duckdb.Error as error:
+        except self._error as error:
             raise ServerError(str(error), False) from error
         return found
 
