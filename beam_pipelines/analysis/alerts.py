@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
+from beam_pipelines.core.hashing import hash_rows
 
 # A column of texts is nearly numeric from this share of numbers on, but for all of them.
 _NEARLY = 0.9
@@ -183,10 +184,7 @@ def _fingerprint(column: ColumnStatistics) -> Any:
     values = column.values
     if not values.exact or len(values.values) <= _SHOWN:
         return None
-    counts: Sequence[int] = values.counts.tolist()
-    if isinstance(values, NumberStatistics):
-        return str(column.type), column.missing, tuple(values.values.tolist()), tuple(counts)
-    if not pa.types.is_string(value_type(column.type)):
+    if not isinstance(values, NumberStatistics) and not pa.types.is_string(value_type(column.type)):
         return None
-    pairs = zip(values.values.to_pylist(), counts, strict=True)
-    return str(column.type), column.missing, hash(frozenset(pairs))
+    hashes = hash_rows([pa.array(values.values), pa.array(values.counts)])
+    return str(column.type), column.missing, len(hashes), int(hashes.sum())  # in any order
