@@ -387,10 +387,10 @@ class _Stored:
 
 @contextlib.contextmanager
 def plain_pickles() -> Iterator[None]:
-    """Compresses no pickles of steps, for workers of this process (speed).
+    """Compresses no pickles of steps, for workers that are threads or forks (speed).
 
     Beam compresses each by bz2, 0.4 ms for the least text: 0.03 of 1.0 s of CPU of a small
-    conversion.
+    conversion, 0.2 of 11 s of a million rows in two processes.
 
     Upstream: apache/beam has a comment on the choice of the compression; no upstream issue found.
     """

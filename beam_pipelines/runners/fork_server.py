@@ -33,7 +33,7 @@ from typing import Any
 
 from beam_pipelines.core import memory
 from beam_pipelines.core.signals import SIGNALS
-from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors
+from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors, plain_pickles
 
 _LENGTH = struct.Struct("<I")
 # The address of a Unix socket has 108 bytes; the names of the temporary folder and the socket take
@@ -303,7 +303,7 @@ def _work(connection: socket.socket) -> None:
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         from apache_beam.runners.worker import sdk_worker_main
 
-        with drop_idle_bundle_processors():
+        with drop_idle_bundle_processors(), plain_pickles():
             sdk_worker_main.main(sys.argv)
         status = 0
     except BaseException:  # noqa: BLE001 - as an interpreter that ends with an error

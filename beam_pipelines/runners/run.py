@@ -197,12 +197,13 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     are_threads = is_local(options) and not _has_processes(options)
     if are_threads:
         memory.keep_freed_memory()
+    has_own_workers = are_threads or (is_local(options) and fork_server.is_running())
     with (
         size_based_flushes(),
         contextlib.nullcontext() if shows_engine_logs() else silent_worker_threads(),
         _storage_options_for_processes(options),
         _faster_local_run() if is_local(options) else contextlib.nullcontext(),
-        plain_pickles() if are_threads else contextlib.nullcontext(),
+        plain_pickles() if has_own_workers else contextlib.nullcontext(),
     ):
         pipeline = beam.Pipeline(_local_runner(options), options=options)
         try:
