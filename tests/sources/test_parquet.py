@@ -19,6 +19,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.parquet import format as format_module
+from beam_pipelines.sources.parquet import pieces as pieces_module
+from beam_pipelines.sources.parquet.pieces import pieces_of
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
@@ -183,3 +185,44 @@ def test_a_large_row_group_is_read_in_parts(
     plan = planner.plan_source(Source("a", (str(path),)), "")
     assert read.read_table(plan, reject=False)[0].equals(table)
     assert _Noting.largest < 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("files", "groups", "pieces"), [(1, 1, 2), (1, 3, 6), (1, 4, 4), (2, 1, 2), (2, 2, 2)]
+)
+def test_few_large_row_groups_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, groups: int, pieces: int
+) -> None:
+    """Two workers share a large row group, if the source has few."""
+    rows = 2501 * groups
+    path = tmp_path / "a.parquet"
+    table = pa.table({"n": np.arange(rows), "t": np.random.default_rng(1).random(rows)})
+    pq.write_table(table, path, row_group_size=2501)
+    monkeypatch.setattr(pieces_module, "RANGE_BYTES", 16_000)
+    found = list(pieces_of(pq.read_metadata(path), files))
+    assert len(found) == pieces
+    assert sum(piece.stop - piece.start for piece in found) == rows
+    assert found == sorted(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 400), st.integers(130, 400), st.integers(200, 2000), st.data())
+def test_cut_row_groups_are_read_once(
+    tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int, data: Any
+) -> None:
+    """Each row of cut groups is read once, in order, and has its number."""
+    path = tmp_path_factory.getbasetemp() / "cut.parquet"
+    pq.write_table(pa.table({"n": range(rows)}), path, row_group_size=group)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces_module, "RANGE_BYTES", data.draw(st.integers(1, 400)))
+        patch.setattr(format_module, "MAX_CHUNK_ROWS", data.draw(st.integers(1, 200)))
+        assert [row["n"] for row in read_rows(path, range_bytes=range_bytes)] == list(range(rows))
+        plan = plan_of(path, range_bytes=range_bytes)
+        for part in plan.ranges:
+            values = [
+                value
+                for found in plan.reader.read(plan, part, {}, False)
+                for value in found.batch.column("n").to_pylist()
+            ]
+            if values:
+                assert plan.reader.numbering(plan, part) == ("row", 1 + values[0])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ from beam_pipelines.sources.parquet.format import (
     opened,
     top_columns,
 )
+from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
 
@@ -120,7 +121,8 @@ class LakeTable(Format):
         """Reads one range; see ``Format``."""
         fields = [self.columns.field(name) for name in top_columns(plan, self.columns)]
         with opened(byte_range.file.path) as (file, parquet):
-            for batch in self._batches(plan.source, byte_range, fields, file, parquet):
+            pieces = pieces_of(parquet.metadata, len(plan.files))
+            for batch in self._batches(plan.source, byte_range, fields, file, parquet, pieces):
                 for rows in tables.rows_of(batch.rows, plan, byte_range.file, 1, True):
                     rejected = tuple(_in_file(bad, batch.numbers) for bad in rows.rejected)
                     if rejected and not reject:
@@ -156,7 +158,8 @@ class LakeTable(Format):
         """Yields the rows of a file."""
         whole = ByteRange(0, 0, file, 0, file.size_bytes)
         with opened(file.path) as (data, parquet):
-            for batch in self._batches(source, whole, fields, data, parquet):
+            pieces = pieces_of(parquet.metadata)
+            for batch in self._batches(source, whole, fields, data, parquet, pieces):
                 yield batch.rows
 
     def _batches(
@@ -166,6 +169,7 @@ class LakeTable(Format):
         fields: Sequence[pa.Field],
         file: BinaryIO,
         parquet: pq.ParquetFile,
+        pieces: Iterable[Piece],
     ) -> Iterator[_Batch]:
         """Yields the rows of a range that were not deleted.
 
@@ -174,6 +178,7 @@ class LakeTable(Format):
           byte_range: of a file.
           fields: the table's columns to read.
           file, parquet: the file, as ``opened`` gives it.
+          pieces: of the file.
 
         Raises:
           DataError: the file is not as the table's log says, or a value does not fit.
@@ -182,7 +187,8 @@ class LakeTable(Format):
         deleted = self.deletes.of_file(note.deletes)
         _check_rows(path, parquet.metadata.num_rows, note.rows, deleted)
         projection = self._projection(fields, parquet.schema_arrow, note.constants)
-        for row, batch in batches_of(source, byte_range, file, parquet, projection.wanted):
+        wanted = projection.wanted
+        for row, batch in batches_of(source, byte_range, file, parquet, pieces, wanted):
             numbers = np.arange(row, row + batch.num_rows)
             try:
                 rows = projection.apply(batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
     row_bytes,
 )
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
+from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
 
@@ -96,7 +97,8 @@ class Parquet(Format):
             if byte_range.number_in_file == 0:
                 tables.check_file(plan, byte_range.file, parquet.schema_arrow)
             wanted = top_columns(plan, parquet.schema_arrow)
-            for row, batch in batches_of(plan.source, byte_range, file, parquet, wanted):
+            pieces = pieces_of(parquet.metadata, len(plan.files))
+            for row, batch in batches_of(plan.source, byte_range, file, parquet, pieces, wanted):
                 yield from tables.rows_of(batch, plan, byte_range.file, row, reject)
             crc32c = (
                 tail_crc32c(file, byte_range.file.size_bytes)
@@ -108,9 +110,9 @@ class Parquet(Format):
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``row``, and the number of a range's first one, from 1."""
         with opened(byte_range.file.path) as (_, parquet):
-            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-            before = (group for group in groups if _first_byte(group) < byte_range.start)
-            return "row", 1 + sum(group.num_rows for group in before)
+            pieces = pieces_of(parquet.metadata, len(plan.files))
+            before = (piece for piece in pieces if piece.first_byte < byte_range.start)
+            return "row", 1 + sum(piece.stop - piece.start for piece in before)
 
 
 def batches_of(
@@ -118,6 +120,7 @@ def batches_of(
     byte_range: ByteRange,
     file: BinaryIO,
     parquet: pq.ParquetFile,
+    pieces: Iterable[Piece],
     wanted: list[str],
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yields rows of a range, with the number of the first.
@@ -126,6 +129,7 @@ def batches_of(
       source: its limits hold.
       byte_range: of the file.
       file, parquet: the file, as ``opened`` gives it.
+      pieces: of the file.
       wanted: names of the columns to read.
 
     Yields:
@@ -135,18 +139,31 @@ def batches_of(
       DataError: the data are damaged, or exceed a limit.
     """
     groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
-    own = [
-        number
-        for number, group in enumerate(groups)
-        if byte_range.start <= _first_byte(group) < byte_range.end
-    ]
-    coded = _Coded(file, parquet, wanted, own)
-    for number in own:
-        _check_ratio(source, byte_range.file, groups[number], number)
-        row = 1 + sum(group.num_rows for group in groups[:number])
-        for batch in coded.batches(source, byte_range.file, number, row):
-            yield row, batch
-            row += batch.num_rows
+    own = [piece for piece in pieces if byte_range.start <= piece.first_byte < byte_range.end]
+    coded = _Coded(file, parquet, wanted, [piece.group for piece in own])
+    for piece in own:
+        _check_ratio(source, byte_range.file, groups[piece.group], piece.group)
+        row = 1 + sum(group.num_rows for group in groups[: piece.group])
+        batches = coded.batches(source, byte_range.file, piece.group, row)
+        for start, batch in _between(batches, piece.start, piece.stop):
+            yield row + start, batch
+
+
+def _between(
+    batches: Iterable[pa.RecordBatch], first: int, stop: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields the rows from ``first`` to before ``stop``, with the number of each batch's first.
+
+    Batches after them are not read.
+    """
+    start = 0
+    for batch in batches:
+        begin, end = max(first - start, 0), min(stop - start, batch.num_rows)
+        if begin < end:
+            yield start + begin, batch.slice(begin, end - begin)
+        start += batch.num_rows
+        if start >= stop:
+            return
 
 
 class _Coded:
@@ -316,17 +333,6 @@ def top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
         for field in schema
         if wanted.intersection(flat.name for flat in nested.flatten_fields([field]))
     ]
-
-
-def _first_byte(group: Any) -> int:
-    """Returns where a row group's first column begins in its file.
-
-    Each range looks at all groups, so only one column is looked at.
-    """
-    column = group.column(0)
-    return int(
-        min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset)
-    )
 
 
 def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> None:
