@@ -259,11 +259,10 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
 
 
 PROGRAM = """
-import contextlib, faulthandler, io, json, os, sys, traceback
+import contextlib, faulthandler, io, json, sys, traceback
 faulthandler.dump_traceback_later(300, exit=True)
 names, printed = {}, []
-for folder, page, text in json.load(sys.stdin):
-    os.chdir(folder)
+for page, text in json.load(sys.stdin):
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         try:
@@ -273,15 +272,6 @@ for folder, page, text in json.load(sys.stdin):
     printed.append(output.getvalue())
 print(json.dumps(printed))
 """
-
-
-@pytest.fixture
-def folders(tmp_path, flights_data) -> dict[str, str]:
-    """The folders that blocks run in."""
-    for name, make in FOLDERS.items():
-        (tmp_path / name).mkdir()
-        make(tmp_path / name, flights_data)
-    return {name: str(tmp_path / name) for name in FOLDERS}
 
 
 def run(command: str, folder: str) -> str:
@@ -301,15 +291,16 @@ def run(command: str, folder: str) -> str:
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-def run_python(blocks: list[tuple[str, str, str]]) -> list[str]:
-    """Returns the output of each (folder, page, text).
+def run_python(blocks: list[Block], folder: str) -> list[str]:
+    """Returns the output of each block.
 
     All run in one process, because TensorFlow takes seconds to import. Blocks of one page share
     their names.
     """
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        input=json.dumps(blocks),
+        input=json.dumps([(block.page, block.text) for block in blocks]),
+        cwd=folder,
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
@@ -335,23 +326,26 @@ def simplified(text: str) -> str:
     return VARIES.sub("#", "\n".join(lines)) + "\n"
 
 
-def test_pages_show_what_is_printed(folders):
+@pytest.mark.parametrize("name", FOLDERS)
+def test_pages_show_what_is_printed(name, tmp_path, flights_data):
     """Commands and Python blocks print the text on the page.
 
     A ``$ command`` has its output in the lines that follow, a Python block in the block of text
-    after it.
+    after it. Python blocks of a folder run after its commands.
     """
+    FOLDERS[name](tmp_path, flights_data)
+    blocks = [block for block in BLOCKS if block.folder == name]
     wrong = []
-    for block in BLOCKS:
-        if block.language == "console" and block.folder:
+    for block in blocks:
+        if block.language == "console":
             for part in re.split(r"(?m)^\$ ", block.text)[1:]:
                 command, _, shown = part.partition("\n")
-                output = run(command, folders[block.folder])
+                output = run(command, str(tmp_path))
                 if not agrees(shown, output):
                     wrong.append(f"{block.page}: $ {command}\n{output}")
-    blocks = [block for block in BLOCKS if block.language == "python" and block.folder]
-    outputs = run_python([(folders[block.folder], block.page, block.text) for block in blocks])
-    for block, output in zip(blocks, outputs, strict=True):
+    programs = [block for block in blocks if block.language == "python"]
+    outputs = run_python(programs, str(tmp_path)) if programs else []
+    for block, output in zip(programs, outputs, strict=True):
         if not agrees(block.output, output):
             wrong.append(f"{block.page}:\n{block.text}\n{output}")
     assert "\n\n".join(wrong) == ""
