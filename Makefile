@@ -13,6 +13,8 @@ TFX_ENTER ?=
 OUT := out/flights
 # Tests without a target of their own.
 UNMARKED := not adapters and not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist and not databases
+# Each process runs half of the tests, whose fixtures it then makes alone, and takes over tests of the other at the end.
+IN_TWO := -n 2 --dist worksteal
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
@@ -32,19 +34,19 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 
 .PHONY: test
 test: .venv/installed-dev ## Set up and run the tests that need no engine, server or whole conversion
-	$(BIN)/python -m pytest -m "not end_to_end and $(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "not end_to_end and $(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: test-end-to-end
 test-end-to-end: .venv/installed-dev ## Run the tests that convert whole datasets, or start commands
-	$(BIN)/python -m pytest -m "end_to_end and $(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "end_to_end and $(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: test-all
 test-all: .venv/installed-dev ## Run both of these in one go, which collects the tests once
-	$(BIN)/python -m pytest -m "$(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "$(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
-	$(BIN)/python -m pytest tests/remote tests/integrations -m remote -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/remote tests/integrations -m remote $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: databases
 databases: ## Install PostgreSQL and MariaDB (on Debian and Ubuntu), for the tests of databases; without them they are skipped
@@ -81,7 +83,7 @@ test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of it
 
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
-	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "$(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "$(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
 
 .PHONY: test-adapters
 test-adapters: .venv-adapters/installed ## Run the tests with PyTorch, JAX, Lightning, Grain, Hugging Face, Keras and Ray, in an environment of its own (5 GB)
