@@ -387,10 +387,11 @@ class _Stored:
 
 @contextlib.contextmanager
 def plain_pickles() -> Iterator[None]:
-    """Compresses no pickles of steps, for workers that are threads or forks (speed).
+    """Compresses no pickles of steps (speed).
 
-    Beam compresses each by bz2, 0.4 ms for the least text: 0.03 of 1.0 s of CPU of a small
-    conversion, 0.2 of 11 s of a million rows in two processes.
+    Workers are threads or forks of this process. Beam compresses each pickle by bz2, 0.4 ms for the
+    least text: 0.03 of 1.0 s of CPU of a small conversion, 0.2 of 11 s of a million rows in two
+    processes.
 
     Upstream: apache/beam has a comment on the choice of the compression; no upstream issue found.
     """

@@ -210,7 +210,7 @@ def test_few_large_row_groups_are_cut(
 def test_cut_row_groups_are_read_once(
     tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int, data: Any
 ) -> None:
-    """Each row of cut groups is read once, in order, and has its number."""
+    """Each row of cut groups is read once, in order."""
     path = tmp_path_factory.getbasetemp() / "cut.parquet"
     pq.write_table(pa.table({"n": range(rows)}), path, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:

@@ -152,9 +152,9 @@ def batches_of(
 def _between(
     batches: Iterable[pa.RecordBatch], first: int, stop: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields the rows from ``first`` to before ``stop``, with the number of each batch's first.
+    """Yields the rows from ``first`` to before ``stop``.
 
-    Batches after them are not read.
+    Each batch comes with the number of its first row. Batches after ``stop`` are not read.
     """
     start = 0
     for batch in batches:

@@ -18,10 +18,10 @@ _FEW_GROUPS = 3
 
 
 class Piece(NamedTuple):
-    """Consecutive rows of a row group; the range that has ``first_byte`` reads them.
+    """Consecutive rows of a row group.
 
     Attributes:
-      first_byte: in the file.
+      first_byte: in the file; the range that has it reads the rows.
       group: number of the row group.
       start, stop: the rows within the group, from 0, ``stop`` not included.
     """
