@@ -310,6 +310,26 @@ def run_python(blocks: list[Block], folder: str) -> list[str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def wrong_commands(blocks: list[Block], folder: str) -> Iterator[str]:
+    """Runs commands, and yields those that print another text."""
+    for block in blocks:
+        if block.language == "console":
+            for part in re.split(r"(?m)^\$ ", block.text)[1:]:
+                command, _, shown = part.partition("\n")
+                output = run(command, folder)
+                if not agrees(shown, output):
+                    yield f"{block.page}: $ {command}\n{output}"
+
+
+def wrong_programs(blocks: list[Block], folder: str) -> Iterator[str]:
+    """Runs Python blocks, and yields those that print another text."""
+    programs = [block for block in blocks if block.language == "python"]
+    outputs = run_python(programs, folder) if programs else []
+    for block, output in zip(programs, outputs, strict=True):
+        if not agrees(block.output, output):
+            yield f"{block.page}:\n{block.text}\n{output}"
+
+
 def agrees(shown: str, output: str) -> bool:
     """Whether an output matches the page.
 
@@ -335,19 +355,7 @@ def test_pages_show_what_is_printed(name, tmp_path, flights_data):
     """
     FOLDERS[name](tmp_path, flights_data)
     blocks = [block for block in BLOCKS if block.folder == name]
-    wrong = []
-    for block in blocks:
-        if block.language == "console":
-            for part in re.split(r"(?m)^\$ ", block.text)[1:]:
-                command, _, shown = part.partition("\n")
-                output = run(command, str(tmp_path))
-                if not agrees(shown, output):
-                    wrong.append(f"{block.page}: $ {command}\n{output}")
-    programs = [block for block in blocks if block.language == "python"]
-    outputs = run_python(programs, str(tmp_path)) if programs else []
-    for block, output in zip(programs, outputs, strict=True):
-        if not agrees(block.output, output):
-            wrong.append(f"{block.page}:\n{block.text}\n{output}")
+    wrong = [*wrong_commands(blocks, str(tmp_path)), *wrong_programs(blocks, str(tmp_path))]
     assert "\n\n".join(wrong) == ""
 
 

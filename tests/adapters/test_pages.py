@@ -7,7 +7,14 @@ import re
 import pytest
 
 import beam_pipelines as bp
-from tests.test_documentation import agrees, blocks_of, make_tutorial, run, run_python
+from tests.test_documentation import (
+    blocks_of,
+    make_tutorial,
+    run,
+    run_python,
+    wrong_commands,
+    wrong_programs,
+)
 
 pytestmark = [pytest.mark.adapters, pytest.mark.slow]
 
@@ -21,21 +28,10 @@ def test_page_prints_what_it_shows(page, package, tmp_path, flights_data):
     pytest.importorskip(package)
     make_tutorial(tmp_path, flights_data)
     blocks = [block for block in blocks_of(page) if not block.mark.startswith("not run")]
-    wrong = []
-    for block in blocks:
-        if block.language == "console":
-            for part in re.split(r"(?m)^\$ ", block.text)[1:]:
-                command, _, shown = part.partition("\n")
-                output = run(command, str(tmp_path))
-                if not agrees(shown, output):
-                    wrong.append(f"$ {command}\n{output}")
+    wrong = list(wrong_commands(blocks, str(tmp_path)))
     if not (tmp_path / "out").exists():
         bp.convert(tmp_path / "rides.yaml", tmp_path / "out" / "rides")
-    programs = [block for block in blocks if block.language == "python"]
-    outputs = run_python([(str(tmp_path), page, block.text) for block in programs])
-    for block, output in zip(programs, outputs, strict=True):
-        if not agrees(block.output, output):
-            wrong.append(f"{block.text}\n{output}")
+    wrong += wrong_programs(blocks, str(tmp_path))
     assert "\n\n".join(wrong) == ""
 
 
@@ -45,8 +41,8 @@ def test_tutorial_trains_on_the_recipe_of_init(tmp_path, flights_data):
     make_tutorial(tmp_path, flights_data)
     run("beam-pipelines init rides.csv", str(tmp_path))
     bp.convert(tmp_path / "recipe.yaml", tmp_path / "out" / "rides")
-    programs = [block.text for block in blocks_of("docs/tutorial.md") if block.language == "python"]
-    *_, found, scored = run_python([(str(tmp_path), "page", text) for text in programs])
+    programs = [block for block in blocks_of("docs/tutorial.md") if block.language == "python"]
+    *_, found, scored = run_python(programs, str(tmp_path))
     accuracy, most_frequent = re.findall(r"0\.\d+", found)
     assert float(accuracy) > float(most_frequent)
     assert re.fullmatch(r"late with probability 0\.\d+\n", scored)
