@@ -119,7 +119,9 @@ ROWS = pa.RecordBatch.from_pydict(
 @settings(max_examples=300, deadline=None)
 def test_a_condition_implies_its_comparisons(condition: str) -> None:
     """Each row that a condition takes has all of the comparisons."""
-    taken = ROWS.filter(evaluate(ROWS, parse_expression("filter", condition, list(TYPES))))
+    # NULL alone is no boolean.
+    taken_by = parse_expression("filter", f"{condition} AND TRUE", list(TYPES))
+    taken = ROWS.filter(evaluate(ROWS, taken_by))
     for column, operator, values in found(condition):
         constants = ", ".join(
             f"'{each}'" if isinstance(each, str | datetime.date) else repr(each) for each in values
