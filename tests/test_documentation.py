@@ -229,6 +229,10 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     ]
     for name, recipe in zip(("stratified", "grouped", "sampled"), recipes, strict=True):
         (folder / f"{name}.yaml").write_text(recipe)
+    drivers = [f"d{n},{n % 5 + 1}" for n in range(40)]
+    (folder / "drivers.csv").write_text("\n".join(["id,rating", *drivers]) + "\n")
+    (recipe,) = (b.text for b in blocks_of("docs/joins.md") if "drivers: {path" in b.text)
+    (folder / "filtered.yaml").write_text(recipe)
     web = [f"{n},u{n % 97},{int(n % 9 == 0)}" for n in range(3000)]
     (folder / "web.csv").write_text("\n".join(["visit,user,label", *web]) + "\n")
     app = [f'{{"visit": {n}, "label": {n % 2}, "device": "d{n % 3}"}}' for n in range(1000)]

@@ -131,6 +131,7 @@ def make_manifest(
             "added": row_counts.added,
             "dropped": sum(join.dropped for join in row_counts.joins),
             "filtered": row_counts.filtered,
+            **({"filtered_first": row_counts.filtered_first} if recipe.join else {}),
             "merged": row_counts.merged,
             **({} if take is None else {"left_out": row_counts.left_out}),
             **(

@@ -61,6 +61,7 @@ from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index
 from beam_pipelines.transforms.encodings_store import load_encodings
 from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
+from beam_pipelines.transforms.select import SelectPlan
 from beam_pipelines.transforms.shard_index import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 
@@ -294,7 +295,9 @@ def _report(
         joins,
         describe(result.anomalies),
         statistics,
-        filter=recipe.filter or "",
+        filter_first=_sql(plan.base_filter),
+        filter=_sql(plan.select),
+        filtered_first=manifest["counts"].get("filtered_first", 0),
         filtered=manifest["counts"]["filtered"],
         left_out=manifest["counts"].get("left_out", 0),
         label=recipe.label,
@@ -341,6 +344,11 @@ def _report(
         seconds=manifest["timings"]["total_secs"],
         versions=manifest["versions"],
     )
+
+
+def _sql(select: SelectPlan | None) -> str:
+    """Returns the condition of a selection, or an empty text."""
+    return "" if select is None or select.filter is None else select.filter.sql
 
 
 def _repeats(plan: Plan, manifest: Mapping[str, Any], result: FirstPassResult) -> Iterator[Alert]:

@@ -335,7 +335,7 @@ def limits(scale: Scale) -> list[Limit]:
                 name,
                 scale.join_partition_bytes,
                 2 * GIB,
-                f"filter before the join elsewhere, {parts}",
+                f"leave rows out by a 'filter' on columns of the base source, {parts}",
             )
         )
     return sorted(

@@ -22,6 +22,7 @@ from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.assign_splits import AssignSplits
+from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.drop_repeats import DropRepeats
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
@@ -43,9 +44,9 @@ from beam_pipelines.transforms.preprocess import (
     TransformPreprocessing,
 )
 from beam_pipelines.transforms.read import ReadChunks
-from beam_pipelines.transforms.reject import SelectOrReject
+from beam_pipelines.transforms.reject import Checks, SelectOrReject
 from beam_pipelines.transforms.sample import SamplePlan
-from beam_pipelines.transforms.select import SelectChunks
+from beam_pipelines.transforms.select import SelectChunks, SelectPlan
 from beam_pipelines.transforms.size_sample import SampleRows, sample_share
 from beam_pipelines.transforms.spill import (
     LoadChunks,
@@ -89,6 +90,8 @@ class ReadSplits(beam.PTransform):
             keys["keys"] = chunks | "CheckKey" >> CheckUniqueKey(
                 plan.base, self.folders.exchange_of("base-key")
             )
+        if plan.base_filter is not None:
+            chunks = self._filter(chunks, plan.base_filter, reject, drops)
         if plan.joins.steps:
             chunks = chunks | "Join" >> JoinChunks(
                 plan.joins, self.folders.exchange_of("join"), reject
@@ -136,6 +139,15 @@ class ReadSplits(beam.PTransform):
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
         return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **found}
+
+    def _filter(
+        self, chunks: beam.PCollection[Chunk], first: SelectPlan, reject: bool, drops: bool
+    ) -> beam.PCollection[Chunk]:
+        """Leaves out rows that need no join for it."""
+        select = first.numbered() if reject or drops else first
+        checks = Checks(select, None)
+        filtered = SelectOrReject(checks, self.plan.base) if reject else SelectChunks(select)
+        return chunks | "Filter" >> filtered | "Joinable" >> beam.Map(joinable, select)
 
     def _assign(
         self, chunks: beam.PCollection[Chunk]

@@ -28,6 +28,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_images
 from beam_pipelines.storage import files
 from beam_pipelines.storage.input_roots import only_below
+from beam_pipelines.transforms.base_filter import divide_filter
 from beam_pipelines.transforms.group_plan import (
     GroupPlan,
     check_contract,
@@ -70,6 +71,7 @@ class Plan(PickledOnce):
       recipe: the recipe.
       sources: name -> plan, of the base source and of the joined ones.
       joins, select, split, encode: plans of the stages.
+      base_filter: the parts of the filter that are applied before the joins, or ``None``.
       statistics: plan of the statistics: weight and slices.
       contract: the recipe's schema as serialized ``schema_pb2.Schema``; ``None``: inferred.
       groups: plan of the grouping; ``None``: rows are not grouped.
@@ -95,6 +97,7 @@ class Plan(PickledOnce):
     groups: GroupPlan | None = None
     append: Append | None = None
     take: Take | None = None
+    base_filter: SelectPlan | None = None
 
     @property
     def generation(self) -> int:
@@ -285,12 +288,18 @@ def _make_plan(recipe: Recipe, contract: bytes | None, known: dict[str, SourcePl
 
 
 def _filtered(plan: Plan) -> Plan:
-    """Returns the plan whose database filters its base source.
+    """Returns the plan that filters its base source before the joins.
 
-    Joins come before the filter, and their counts are of all rows.
+    A database does it, as far as it can. A source that is joined to itself has to have all rows.
     """
     recipe, condition = plan.recipe, plan.select.filter
-    if plan.base.source.url is None or condition is None or recipe.join:
+    if recipe.join:
+        joined = rename_schema(plan.joins.schema, recipe.rename)
+        first, select = divide_filter(plan.select, plan.base.schema, joined)
+        plan = dataclasses.replace(plan, select=select, base_filter=first)
+        condition = None if first is None else first.filter
+    is_joined = recipe.base in {join.source for join in recipe.join}
+    if plan.base.source.url is None or condition is None or is_joined:
         return plan
     base = with_condition(plan.base, condition, recipe.rename)
     return dataclasses.replace(plan, sources={**plan.sources, recipe.base: base})

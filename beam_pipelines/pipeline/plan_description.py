@@ -28,14 +28,17 @@ def describe_plan(plan: Plan) -> list[str]:
         if len(source.files) > 5:
             lines.append(f"    … and {len(source.files) - 5} more")
         lines += [f"    found {decision}" for decision in source.decisions]
+    if plan.base_filter is not None and plan.base_filter.filter is not None:
+        lines.append(f"filter before the joins\n  {plan.base_filter.filter.sql}")
     if recipe.join:
         lines.append("joins")
     for step in plan.joins.steps:
         join = step.join
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in join.on)
         lines.append(f"  {join.how} join with {join.source} on {on}: {step.strategy}")
-    if recipe.filter:
-        lines.append(f"filter\n  {recipe.filter}")
+    if plan.select.filter is not None:
+        after = " after the joins" if recipe.join else ""
+        lines.append(f"filter{after}\n  {plan.select.filter.sql}")
     lines += _describe_records(plan)
     if plan.encode.reads > 1:
         lines.append(

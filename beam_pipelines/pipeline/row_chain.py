@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.group import group_batch
 from beam_pipelines.transforms.join.index import JoinIndex
 from beam_pipelines.transforms.join.join import join_chunk
 from beam_pipelines.transforms.join.plan import JoinStep
 from beam_pipelines.transforms.read import number_rows
-from beam_pipelines.transforms.reject import select_good
+from beam_pipelines.transforms.reject import Checks, select_good
 from beam_pipelines.transforms.select import select_chunk
 from beam_pipelines.transforms.split import split_chunk
 from beam_pipelines.transforms.take import take_chunks
@@ -66,12 +67,18 @@ def select_chunks(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Ite
 
 
 def _select(plan: Plan, chunk: Chunk, index_of: IndexOf) -> Chunk:
+    if (first := plan.base_filter) is not None:
+        chunk = joinable(_select_by(plan, Checks(first.numbered(), None), chunk), first)
     for step in plan.joins.steps:
         index = index_of(step, chunk)
         chunk = _add_nulls(chunk, step) if index is None else join_chunk(chunk, step, index)
+    return _select_by(plan, plan.checks, chunk)
+
+
+def _select_by(plan: Plan, checks: Checks, chunk: Chunk) -> Chunk:
     if plan.recipe.rejects:
-        return select_good(chunk, plan.checks)[0]
-    return select_chunk(chunk, plan.select)
+        return select_good(chunk, checks)[0]
+    return select_chunk(chunk, checks.select)
 
 
 def _add_nulls(chunk: Chunk, step: JoinStep) -> Chunk:

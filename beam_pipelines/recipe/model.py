@@ -354,7 +354,7 @@ class Recipe:
         read_text,
         None,
         "keeps all rows",
-        "SQL condition; rows for which it is not true are filtered out, after the joins.",
+        "SQL condition; rows for which it is not true are filtered out, before joins if it can be.",
     )
     derive: Mapping[str, str] = recipe_key(
         read_mapping, {}, "none", "New column: SQL expression, in order; each sees those above it."

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.sql.conjuncts import factors
 from beam_pipelines.sql.expressions import Expression, tree_of
 
 Constant = int | float | str | datetime.date | datetime.datetime
@@ -64,7 +65,7 @@ def comparisons_of(condition: Expression, types: Mapping[str, pa.DataType]) -> l
     """
     known = {name.lower(): name for name in condition.columns}
     found = []
-    for node in _factors(tree_of(condition.sql)):
+    for node in factors(tree_of(condition.sql)):
         for side, operator, constants in _sides(node):
             names = side.get("column_names", ())
             column = known.get(names[0].lower()) if len(names) == 1 else None
@@ -77,15 +78,6 @@ def comparisons_of(condition: Expression, types: Mapping[str, pa.DataType]) -> l
             if len(comparable) == len(values):
                 found.append(Comparison(column, operator, comparable))
     return list(dict.fromkeys(found))
-
-
-def _factors(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yields the parts of a condition that are joined by AND."""
-    if node["type"] == "CONJUNCTION_AND":
-        for child in node["children"]:
-            yield from _factors(child)
-    else:
-        yield node
 
 
 def _sides(node: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, list[Any]]]:

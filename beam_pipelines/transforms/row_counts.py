@@ -64,6 +64,7 @@ class RowCounts:
       sources: by name.
       joins: in the recipe's order.
       filtered: rows that the filter left out.
+      filtered_first: those that it left out before the joins.
       rows: split -> its rows.
       merged: rows that became steps of another row's sequence.
       undone: rows that joins added to rejected rows.
@@ -84,6 +85,7 @@ class RowCounts:
     sampled_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
     repeated: Mapping[str, int] = dataclasses.field(default_factory=dict)
     classes: Mapping[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    filtered_first: int = 0
 
     @property
     def divided(self) -> dict[str, int]:
@@ -200,6 +202,7 @@ def count_base(
             int(number): (found, counts.get(f"class_kept/{number}", 0))
             for number, found in _counts_under("class_found/", counts).items()
         },
+        counts.get("filtered_first", 0) + plan.left_out * bool(joins),
     )
 
 

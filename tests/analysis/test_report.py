@@ -370,3 +370,29 @@ def test_one_split_has_no_drift() -> None:
     assert 'class="features only-one"' not in render_report(
         report(statistics=statistics, baseline=statistics)
     )
+
+
+def test_the_picture_has_both_parts_of_the_filter() -> None:
+    """Rows are filtered before the joins and after them."""
+    sources = [SourceSummary("base", 1, 1, 1000, 0), SourceSummary("a", 1, 1, 77, 0)]
+    joins = [JoinSummary("a", "left", "hash", "x", 500, 100, 0, added=50)]
+    text = render_report(
+        report(
+            base="base",
+            sources=sources,
+            joins=joins,
+            splits={"train": SplitSummary(620, (1,))},
+            filter_first="x > 1",
+            filter="y > 2",
+            filtered_first=400,
+            filtered=430,
+            rejected=[],
+            images=[],
+        )
+    )
+    diagram = re.search(r'<svg class="diagram".*?</svg>', text, re.DOTALL).group(0)
+    rows = re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', diagram)
+    assert sorted(rows) == sorted(["1,000", "77", "600", "650", "620", "620"])
+    assert diagram.index("x &gt; 1") < diagram.index("left join") < diagram.index("y &gt; 2")
+    assert "The filter left out 400 before the joins." in text
+    assert "The filter left out 30 after the joins." in text

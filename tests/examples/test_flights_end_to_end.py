@@ -165,6 +165,7 @@ def test_every_row_is_accounted_for(converted, expected):
         "dropped": 0,
         "merged": 0,
         "filtered": expected.filtered,
+        "filtered_first": expected.filtered,
         "written": len(expected.examples),
     }
 

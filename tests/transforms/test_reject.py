@@ -189,23 +189,23 @@ def verdict(
 
     It also returns the record's filtered rows.
     """
-    own, dropped = Counter[tuple[Any, ...]](), 0
+    own = Counter[tuple[Any, ...]]()
     if len(cells) != 5:
         return "", own, 0
     if not is_integer(cells[0]):
         return "id", own, 0
+    if not is_integer(cells[2]):
+        return "", own, 0
+    if int(cells[2]) == 7:
+        return None, own, 1
     for nick in users.get(cells[1], unmatched):
-        if not is_integer(cells[2]):
-            return "", own, 0
-        if int(cells[2]) == 7:
-            dropped += 1
-        elif nick is not None and not is_integer(nick):
+        if nick is not None and not is_integer(nick):
             return "due", own, 0
         else:
             own[
                 (int(cells[0]), cells[1], () if nick is None else (int(cells[2]) + int(nick),))
             ] += 1
-    return ("big", Counter(), 0) if own and float(cells[3]) > 1e39 else (None, own, dropped)
+    return ("big", Counter(), 0) if own and float(cells[3]) > 1e39 else (None, own, 0)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def draw_pipeline(report: Report) -> Diagram | None:
 
     Returns ``None`` without a base source. Sources are on the left. The rows of the base source go
     down through the joins, each to the right of its source, and from the last join to the right:
-    filter, splits, shards.
+    filter, splits, shards. What is filtered before the joins has a box next to the base source.
     """
     base = next((source for source in report.sources if source.name == report.base), None)
     if base is None:
@@ -121,10 +121,13 @@ def draw_pipeline(report: Report) -> Diagram | None:
     note = f"{report.left_out:,} left out" if report.left_out else _source_note(base)
     start = Box(0, 0 if report.joins else middle * _LINE, base.name, note, "source")
     flow = _Flow((start,), (), start, base.rows - report.left_out, 1)
+    first, after = report.filtered_first, report.filtered - report.filtered_first
+    if report.filter_first or first:
+        flow = _filtered(flow, report.filter_first, first, 0)
     if report.joins:
         flow = _joined(flow, report)
-    if report.filter or report.filtered:
-        flow = _filtered(flow, report, middle)
+    if report.filter or after:
+        flow = _filtered(flow, report.filter, after, middle)
     if report.duplicates:
         flow = _without_duplicates(flow, report, middle)
     if report.sampled_out or report.repeated:
@@ -135,8 +138,8 @@ def draw_pipeline(report: Report) -> Diagram | None:
 
 def _joined(flow: _Flow, report: Report) -> _Flow:
     sources = {source.name: source for source in report.sources}
-    boxes = {report.base: flow.last}
-    edges, joins, last, rows = [], [], flow.last, flow.rows
+    boxes = {report.base: flow.boxes[0]}
+    edges, joins, last, rows = list(flow.edges), [], flow.last, flow.rows
     for number, join in enumerate(report.joins, 1):
         y = number * _LINE
         if join.source not in boxes:  # a source that is joined again has its box already
@@ -151,14 +154,15 @@ def _joined(flow: _Flow, report: Report) -> _Flow:
         rows += join.added - join.dropped
         joins.append(step)
         last = step
-    return _Flow((*boxes.values(), *joins), tuple(edges), last, rows, flow.column + 1)
+    new = list(boxes.values())[1:]
+    return _Flow((*flow.boxes, *new, *joins), tuple(edges), last, rows, flow.column + 1)
 
 
-def _filtered(flow: _Flow, report: Report, line: float) -> _Flow:
-    note = report.filter or f"{report.filtered:,} left out"
+def _filtered(flow: _Flow, sql: str, filtered: int, line: float) -> _Flow:
+    note = sql or f"{filtered:,} left out"
     step = Box(flow.column * _COLUMN, line * _LINE, "filter", note, "step")
     edges = (*flow.edges, _across(flow.last, step, flow.rows))
-    return _Flow((*flow.boxes, step), edges, step, flow.rows - report.filtered, flow.column + 1)
+    return _Flow((*flow.boxes, step), edges, step, flow.rows - filtered, flow.column + 1)
 
 
 def _without_duplicates(flow: _Flow, report: Report, line: float) -> _Flow:
@@ -240,13 +244,16 @@ def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
     yield f"{base.rows:,} rows of source {base.name}."
     if report.left_out:
         yield f"--limit or --sample left out {report.left_out:,}."
+    first, after = report.filtered_first, report.filtered - report.filtered_first
+    if first:
+        yield f"The filter left out {first:,} before the joins."
     for join in report.joins:
         yield (
             f"{join.how.capitalize()} join with {join.source}: {join.matched:,} matched, "
             f"{join.unmatched:,} not."
         )
-    if report.filtered:
-        yield f"The filter left out {report.filtered:,}."
+    if after:
+        yield f"The filter left out {after:,}{' after the joins' * bool(first)}."
     if report.duplicates:
         yield f"{report.duplicates:,} duplicates were left out."
     if report.sampled_out or report.repeated:

@@ -119,7 +119,8 @@ class Report:
       sources, joins: in the recipe's order.
       anomalies: result of ``anomalies.describe``.
       statistics: split name -> statistics, all with the same columns.
-      filter, filtered: the recipe's filter, or ``""``, and the number of rows that it left out.
+      filter_first, filter: what the recipe's filter demands before and after the joins, or ``""``.
+      filtered_first, filtered: rows that it left out before the joins, and in all.
       left_out: rows that ``--limit`` or ``--sample`` left out.
       duplicates: rows that were left out because an earlier row has their values.
       sampled_out, repeated: rows that a sample of classes left out, and that it added.
@@ -144,7 +145,9 @@ class Report:
     joins: Sequence[JoinSummary]
     anomalies: Sequence[Row]
     statistics: Mapping[str, TableStatistics]
+    filter_first: str = ""
     filter: str = ""
+    filtered_first: int = 0
     filtered: int = 0
     left_out: int = 0
     duplicates: int = 0
