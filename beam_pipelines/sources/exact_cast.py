@@ -19,6 +19,8 @@ from beam_pipelines.sources.list_nulls import settle
 from beam_pipelines.sources.plan import SourcePlan
 
 NULL_INSIDE = "a null inside a list"
+# Texts that are infinite numbers, in RE2's syntax.
+INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
 
 
 def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -62,6 +64,9 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
             pc.equal(_is_infinite(array), _is_infinite(result)),
             f"a number beyond the range of {type_}",
         )
+    elif pa.types.is_floating(type_) and pa.types.is_string(array.type):
+        infinite = array.filter(_is_infinite(result))
+        _need(pc.match_substring_regex(infinite, INFINITY), f"a number beyond the range of {type_}")
     return result
 
 

@@ -43,6 +43,7 @@ DAY = 86_400_000_000
             "float32",
             [0.10000000149011612, float("inf"), None],
         ),
+        (["-inf", "1e-400", None], pa.string(), "float64", [float("-inf"), 0.0, None]),
         ([decimal.Decimal("0.1")], pa.decimal128(38, 20), "float32", [0.10000000149011612]),
         ([decimal.Decimal("0.5")], pa.decimal128(38, 20), "float64", [0.5]),
         ([decimal.Decimal("0.10")], pa.decimal128(38, 2), "text", ["0.10"]),
@@ -86,6 +87,13 @@ def test_declared_types_are_cast(
         ),
         (3600, pa.timestamp("s", "UTC"), "date", "expected a date"),
         (1e300, pa.float64(), "float32", "found 1e+300, expected a number within ±3.4e38"),
+        ("1e400", pa.string(), "float64", "found '1e400', expected a number within ±1.8e308"),
+        (
+            ["inf", "-1e39"],
+            pa.list_(pa.string()),
+            "list<float32>",
+            "expected a list, each item a number within ±3.4e38",
+        ),
         (70_000.0, pa.float64(), "float16", "found 70000.0, expected a number within ±65,504"),
         (
             2**53 + 1,

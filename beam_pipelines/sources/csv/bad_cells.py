@@ -18,11 +18,11 @@ import pyarrow.csv as pa_csv
 from beam_pipelines.core import columns
 from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.exact_cast import INFINITY
 
 Flags = npt.NDArray[np.bool_]
 
-# Infinity to pyarrow.csv. RE2 syntax, here and below.
-INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
+# RE2 syntax, here and below.
 _DECIMAL = r"^-?[0-9]+$"
 _INTEGER = r"^(-?[0-9]+|0[xX][0-9a-fA-F]{1,16})$"
 _FLOAT = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan.*)$"

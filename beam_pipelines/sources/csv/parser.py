@@ -25,13 +25,13 @@ from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv import native
 from beam_pipelines.sources.csv.bad_cells import (
-    INFINITY,
     Flags,
     bad_cells,
     other_number,
     without_plus,
 )
 from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.exact_cast import INFINITY
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
