@@ -156,6 +156,9 @@ def test_declared_types_keep_digits(shop: Server, server: Server) -> None:
         ("ARRAY[[1, 2], [3, 4]]", "an array of several dimensions"),
         ("'[5:6]={1,2}'::int4[]", "does not begin at 1"),
         ("'NaN'", "found NaN"),
+        ("1e400::numeric", "found a number that is too large for float64, or too near to 0"),
+        ("-1e-330::numeric(400, 350)", "found a number that is too large"),
+        ("ARRAY[1, NULL, 1e400::numeric]", "or a number that is too large"),
     ],
 )
 @pytest.mark.parametrize("is_kept", [False, True])
@@ -178,6 +181,21 @@ def test_values_without_an_equal_are_errors(
 
 
 @pytest.mark.parametrize(
+    "number",
+    [
+        *("0", "1.5", "'NaN'", "'-Infinity'", "1.7976931348623157e308", "-1.7976931348623157e308"),
+        *("4.9e-324", "-2.4703282292062329e-324"),
+    ],
+)
+def test_numbers_at_the_ends_of_float64(server: Server, number: str) -> None:
+    """The nearest float64 is read; others are no errors of the server."""
+    query = f"SELECT {number}::numeric AS x, ARRAY[NULL, {number}::numeric] AS y"
+    (row,) = rows_of(planned(server, query=query, list_nulls={"y": ("drop",)})).to_pylist()
+    expected = float(number.strip("'"))
+    assert str(row) == str({"x": expected, "y": [expected]})
+
+
+@pytest.mark.parametrize(
     ("expression", "declared", "text"),
     [
         ("ARRAY[1, 2]", "text", "{1,2}"),
@@ -189,6 +207,7 @@ def test_values_without_an_equal_are_errors(
         ("ARRAY['294276-01-01'::timestamp]", "list<text>", ["294276-01-01 00:00:00"]),
         ("ARRAY[interval '1 day']", "list<text>", ["P1D"]),
         ("ARRAY[1.50::numeric]", "list<text>", ["1.50"]),
+        ("ARRAY[1e-330::numeric]", "list<text>", [f"0.{'0' * 329}1"]),
     ],
 )
 def test_arrays_are_read_as_texts(

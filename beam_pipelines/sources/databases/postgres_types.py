@@ -31,6 +31,15 @@ _STAMPS, _LAST = ("timestamp", "timestamptz"), "294247-01-10 04:00:54.775807"
 _INT64_DIGITS = 18
 # A numeric without precision may have any digits; the plan says that they are rounded.
 _ANY_DECIMAL = pa.decimal128(38, 19)
+# A cast to float8 refuses numbers from 2^1024 - 2^970 on, and those that 2^-1075 or less is
+# between and 0; NaN is larger than all numbers. Most numbers are found good by two comparisons.
+_FAR = "{0} NOT BETWEEN 1e-300 AND 1e300 AND {0} NOT BETWEEN -1e300 AND -1e-300"
+_LARGE = "abs({0}) >= 1.7976931348623158e308 AND {0}::text NOT IN ('NaN', 'Infinity', '-Infinity')"
+_SMALL = "{0} <> 0 AND abs({0}) < 2.4703282292062328e-324"
+_BEYOND = f"({_FAR} AND ({_LARGE} OR {_SMALL}))"
+_GUARDED = "a number that is too large for float64, or too near to 0"
+# Digits before and after the point that no such number has.
+_FLOAT64_DIGITS = (308, 323)
 
 
 def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | None) -> Column:
@@ -57,6 +66,8 @@ def column_of(name: str, quoted: str, kind: str, typmod: int, declared: str | No
         guard, guarded = f"({guard} OR {column} > '{_LAST}')", f"infinity, or a time after {_LAST}"
     if stored == pa.int64() and kind == "numeric":
         guard, guarded = f"{column} = 'NaN'", "NaN"
+    if _may_be_beyond(kind, stored, typmod):
+        guard, guarded = _BEYOND.format(column), _GUARDED
     # A guarded value is not converted, as the server would refuse it without a row.
     expression = f"{column}{cast}"
     if guard and cast:
@@ -90,6 +101,9 @@ def _array(
     if item in _STAMPS:
         guards += [f"'{_LAST}' < ANY ({column})"]
         guarded += f", or a time after {_LAST}"
+    if _may_be_beyond(item, stored, typmod):
+        guards += [f"EXISTS (SELECT FROM unnest({column}) AS n WHERE {_BEYOND.format('n')})"]
+        guarded += f", or {_GUARDED}"
     guard = " OR ".join(guards)
     value = f"{column}{cast}[]" if cast else column
     expression = f"CASE WHEN {guard} THEN NULL ELSE {value} END"
@@ -103,10 +117,10 @@ def _scalar(
 ) -> tuple[str, pa.DataType | None, pa.DataType | None]:
     """Returns a type's cast, and the Arrow types after and before it."""
     if kind == "numeric":
-        precision, scale = ((typmod - 4) >> 16, (typmod - 4) & 0x7FF) if typmod > 4 else (0, 1)
+        precision, scale = _digits(typmod)
         if declared is not None:
             return "::text", pa.string(), None
-        if scale == 0 and precision <= _INT64_DIGITS:
+        if scale == 0 and 0 < precision <= _INT64_DIGITS:
             return "::int8", pa.int64(), None
         return "::float8", pa.float64(), _ANY_DECIMAL
     if kind == "oid":
@@ -114,6 +128,25 @@ def _scalar(
     if kind in _AS_TEXT or kind.startswith("enum "):
         return "::text", pa.string(), None
     return "", _PLAIN.get(kind), None
+
+
+def _digits(typmod: int) -> tuple[int, int]:
+    """Returns precision and scale of a numeric; (0, 0): any.
+
+    The scale has 11 bits with a sign.
+    """
+    if typmod <= 4:
+        return 0, 0
+    return (typmod - 4) >> 16, (((typmod - 4) & 0x7FF) ^ 0x400) - 0x400
+
+
+def _may_be_beyond(kind: str, stored: pa.DataType | None, typmod: int) -> bool:
+    """Whether a numeric that is read as float64 may be beyond it."""
+    if kind != "numeric" or stored != pa.float64():
+        return False
+    precision, scale = _digits(typmod)
+    most_before, most_after = _FLOAT64_DIGITS
+    return not precision or precision - scale > most_before or scale > most_after
 
 
 def _item_of(kind: str) -> str | None:
