@@ -135,6 +135,8 @@ def merged_value(call: Call, pieces: Sequence[Piece]) -> Any:
     """
     if call.name in _VARIANCES:
         return _variance(call.name, pieces)
+    if call.name in ("min", "max"):
+        return _extreme(call, _present(pieces))
     return _MERGES[call.name](pieces)
 
 
@@ -384,12 +386,20 @@ def _variance(name: str, pieces: Sequence[Piece]) -> float | None:
     return math.sqrt(variance) if name.startswith("stddev") else variance
 
 
+def _extreme(call: Call, values: Sequence[Any]) -> Any:
+    """Returns the least or the largest value; ``None`` of no values."""
+    if not values or not isinstance(values[0], str):
+        return (min if call.name == "min" else max)(values, key=_order, default=None)
+    # Texts of decimals, dates and times have another order, such as 10000-01-01.
+    query = f"SELECT {call.name}(CAST(x AS {call.type})) FROM {TABLE}"  # noqa: S608
+    ((found,),) = _rows(query, {"x": pa.array(values, pa.string())})
+    return plain_value(found)
+
+
 def _order(value: Any) -> tuple[bool, Any]:
     """Returns a key to order by; NaN comes last, as in DuckDB."""
     if isinstance(value, float):
         return math.isnan(value), 0.0 if math.isnan(value) else value
-    if isinstance(value, str) and value.lstrip("-").replace(".", "").isdigit():
-        return False, decimal.Decimal(value)
     return False, value
 
 
@@ -420,8 +430,6 @@ _MERGES: dict[str, Callable[[Sequence[Piece]], Any]] = {
         ("count_star", "count", "count_if", "sum"), lambda pieces: _add(_present(pieces))
     ),
     "avg": _average,
-    "min": lambda pieces: min(_present(pieces), key=_order, default=None),
-    "max": lambda pieces: max(_present(pieces), key=_order, default=None),
     "bool_and": lambda pieces: all(_present(pieces)) if _present(pieces) else None,
     "bool_or": lambda pieces: any(_present(pieces)) if _present(pieces) else None,
     MONOTONE: _rises,

@@ -132,3 +132,24 @@ def test_unique_is_a_function() -> None:
     assert [call.sql for call in condition.calls] == ["unique(n, t)", "avg(n)"]
     assert holds(condition, [True, 2.0]) is True
     assert holds(condition, [True, None]) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]),
+    st.lists(st.none() | st.integers(-900_000, 3_900_000), min_size=1, max_size=8),
+    st.lists(st.integers(0, 8), max_size=3),
+)
+def test_far_dates_are_merged_in_order(
+    kind: pa.DataType, days: list[int | None], cuts: list[int]
+) -> None:
+    """Texts of years before 1 and after 9999 have another order."""
+    unit = 1 if pa.types.is_date(kind) else 86_400_000_000
+    plain = pa.int32() if pa.types.is_date(kind) else pa.int64()
+    numbers = pa.array([None if day is None else day * unit for day in days], plain)
+    batch = pa.RecordBatch.from_arrays([numbers.cast(kind)], ["day"])
+    condition = parse_condition("c", "min(day) < max(day)", batch.slice(0, 0))
+    values = value_of(condition, batch, cuts)
+    assert values == list(select_values(batch, ["day"], ("min(day)", "max(day)")))
+    present = [day for day in days if day is not None]
+    assert holds(condition, values) is (min(present) < max(present) if present else None)
