@@ -256,6 +256,67 @@ def test_volatile_queries_are_read_once(make: Any, tmp_path: pathlib.Path) -> No
     assert read.read_table(kept, False)[0].equals(read.read_table(kept, False)[0])
 
 
+VIEWS = """
+CREATE TABLE t (a INTEGER, day TEXT);
+INSERT INTO t VALUES (1, '2024-01-01'), (2, '2024-02-01');
+CREATE VIEW dice AS SELECT a, "random"() AS r FROM t;
+CREATE VIEW "odd view" AS SELECT a FROM dice WHERE r <> 0;
+CREATE VIEW plain AS SELECT a, upper(day) AS random FROM t;
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "is_repeatable"),
+    [
+        ("both", {"table": "t"}, True),
+        ("both", {"table": "plain"}, True),
+        ("both", {"table": "dice"}, False),
+        ("both", {"table": '"odd view"'}, False),
+        ("both", {"query": "SELECT max(a) AS a FROM main.dice"}, None),
+        ("both", {"query": 'SELECT a, "RANDOM" () AS r FROM t'}, False),
+        ("both", {"query": "SELECT a, random -- chance\n/* ( */ () AS r FROM t"}, False),
+        ("both", {"query": "SELECT a FROM t ORDER BY random() LIMIT 1"}, False),
+        ("both", {"query": "SELECT 'dice' AS x, lower(day) AS random FROM t"}, None),
+        ("sqlite", {"query": "SELECT date(day, '+1 day') AS d FROM t"}, True),
+        ("sqlite", {"query": "SELECT a, 'random()' AS x FROM t"}, True),
+        ("sqlite", {"query": "SELECT a FROM t WHERE day < datetime('NOW')"}, False),
+        ("sqlite", {"query": "SELECT a, CURRENT_TIMESTAMP AS at FROM t"}, False),
+        ("sqlite", {"query": "SELECT a, date() AS at FROM t"}, False),
+        ("duckdb", {"query": "SELECT toss(a) AS x FROM t"}, False),
+        ("duckdb", {"table": "computed"}, False),
+        ("duckdb", {"table": "numbered"}, True),
+        ("duckdb", {"table": "few"}, False),
+        ("duckdb", {"query": "SELECT a FROM t USING /* 1 of */ SAMPLE 1 ROWS"}, False),
+    ],
+)
+def test_views_may_be_volatile(
+    tmp_path: pathlib.Path, kind: str, place: dict[str, str], is_repeatable: bool | None
+) -> None:
+    """Functions are found in views, in quotes and behind comments."""
+    more = """
+    CREATE MACRO toss(x) AS x + random();
+    CREATE TABLE computed (a INTEGER, r DOUBLE AS (random()));
+    INSERT INTO computed VALUES (1);
+    CREATE SEQUENCE number;
+    CREATE TABLE numbered (a INTEGER DEFAULT nextval('number'), b INTEGER);
+    INSERT INTO numbered (b) VALUES (1);
+    CREATE VIEW few AS SELECT a FROM t TABLESAMPLE reservoir(2);
+    """
+    for name, make, script in (
+        ("sqlite", sqlite_file, VIEWS),
+        ("duckdb", duckdb_file, VIEWS + more),
+    ):
+        if kind not in ("both", name):
+            continue
+        plan = planned(make(tmp_path, script), **place)
+        # SQLite's program has only what is needed. DuckDB's check takes a text for a view.
+        expected = name == "sqlite" if is_repeatable is None else is_repeatable
+        assert getattr(plan.reader, "is_repeatable", None) is expected, name
+        kept = keep_tables({"rows": plan}, {}, str(tmp_path / name))["rows"]
+        assert kept.snapshot is not None
+        assert (kept.snapshot.rows is not None) is expected
+
+
 def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
     """Tables of a file are of one moment, while another connection writes."""
     path = sqlite_file(

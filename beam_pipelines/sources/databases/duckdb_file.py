@@ -29,6 +29,16 @@ _BATCH_ROWS, _SAMPLE_ROWS = 65_536, 1_000
 # Arrow has no equal of these, or DuckDB's conversion leaves a part out.
 _NO_EQUAL = re.compile(r"INTERVAL|TIME WITH TIME ZONE|\bBIT\b|UNION|BIGNUM|VARINT|VARIANT|GEOMETRY")
 _TEXTS = re.compile(r"ENUM\(.*\)|UUID|JSON")
+# What SQL takes for a space, and a call of a function, whose name may be in quotes.
+_GAP = r"(?:\s|--[^\n]*\n|/\*[\s\S]*?\*/)"
+_CALL = re.compile(rf"(\w+)\"?{_GAP}*\(")
+_SAMPLE = re.compile(rf"\bTABLESAMPLE\b|\bUSING{_GAP}+SAMPLE\b", re.IGNORECASE)
+_DEFINITIONS = """
+SELECT view_name, sql FROM duckdb_views() WHERE NOT internal
+UNION ALL SELECT function_name, macro_definition FROM duckdb_functions()
+WHERE macro_definition IS NOT NULL AND NOT internal
+UNION ALL SELECT table_name, sql FROM duckdb_tables() WHERE contains(sql, 'GENERATED ALWAYS')
+"""
 _ENDLESS = re.compile(r"(DATE|TIMESTAMP.*?)(\[\])?")
 
 
@@ -88,7 +98,7 @@ class _Session(Session):
             tuple(column._replace(stored=stored.get(column.name)) for column in columns),
             count,
             size_bytes,
-            self._is_repeatable(request.query or ""),
+            self._is_repeatable(request.query or request.table or ""),
         )
 
     def tables(self) -> list[str]:
@@ -131,11 +141,18 @@ class _Session(Session):
             return pa.Table.from_batches(batches)
         return self._connection.sql(select).to_arrow_table()
 
-    def _is_repeatable(self, query: str) -> bool:
-        """Whether a query names no volatile function and no sample."""
-        if re.search(r"\b(TABLESAMPLE|USING\s+SAMPLE)\b", query, re.IGNORECASE):
+    def _is_repeatable(self, text: str) -> bool:
+        """Whether a query or table has no volatile function or sample.
+
+        Views, macros and computed columns whose names are somewhere in the text count as well.
+        """
+        definitions = self._rows(_DEFINITIONS)
+        while named := [own for own in definitions if own[0].lower() in text.lower()]:
+            definitions = [own for own in definitions if own not in named]
+            text = "\n".join([text, *(sql for _, sql in named)])
+        if _SAMPLE.search(text):
             return False
-        names = {name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*\(", query)}
+        names = {name.lower() for name in _CALL.findall(text)}
         select = (
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
         )

@@ -7,7 +7,6 @@ declared one where these have no values; a later value of another type is an err
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator
@@ -41,7 +40,12 @@ _AFFINITIES = (
     ("NUM", "real"),
     ("DEC", "real"),
 )
-_VOLATILE = re.compile(r"\b(random|randomblob|last_insert_rowid|changes)\s*\(", re.IGNORECASE)
+_VOLATILE = (
+    *("random", "randomblob", "last_insert_rowid", "changes", "total_changes"),
+    *("current_date", "current_time", "current_timestamp"),
+)
+# Volatile without arguments, and with 'now'.
+_CLOCKS = ("date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff")
 # The module decodes names and messages, and makes room for sizes; a file may be damaged.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 # SQLite casts larger floats to the largest integer.
@@ -99,7 +103,7 @@ class _Session(Session):
         )
         ((count,),) = self._rows(f"SELECT count(*) FROM {rows}")
         count = max(1, count)
-        is_repeatable = not _VOLATILE.search(request.query or "")
+        is_repeatable = self._is_repeatable(rows)
         return Description(columns, count, count * 12 * len(columns), is_repeatable)
 
     def tables(self) -> list[str]:
@@ -148,6 +152,21 @@ class _Session(Session):
             return [column[0] for column in self._connection.execute(select).description]
         except _ERRORS as error:
             raise ServerError(str(error) or type(error).__name__, False) from error
+
+    def _is_repeatable(self, rows: str) -> bool:
+        """Whether the program of a SELECT calls no volatile function.
+
+        It has what views call.
+        """
+        program = self._rows(f"EXPLAIN SELECT * FROM {rows}")
+        texts = {str(line[5]).lower() for line in program if line[1] == "String8"}
+        for _, operation, _, argument, _, called, *_ in program:
+            name = str(called).partition("(")[0].lower()
+            if operation.endswith("Func") or operation == "Function":
+                is_now = name in _CLOCKS and (not argument or "now" in texts)
+                if is_now or name in _VOLATILE:
+                    return False
+        return True
 
     def _declared(self, request: Request) -> dict[str, str]:
         """Returns column -> declared type of a table."""
