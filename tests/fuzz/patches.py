@@ -6,14 +6,49 @@ of new bytes in one, and these.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from tests.fuzz import mutations
+from tests.fuzz import mutations, scratch
+from tests.fuzz.target import Target
 
 _CHANGE = struct.Struct("<IB")
 _EDGES = (0, 1, -1, 127, 255, 0x7FFF, 0xFFFF, 0x7FFFFFFF, (1 << 63) - 1)
+
+
+def target(
+    run: Callable[[bytes], None], files: Callable[[], Sequence[bytes]], tokens: Sequence[bytes]
+) -> Target:
+    """Returns the target of inputs that are changes of files."""
+    return Target(
+        run,
+        lambda: [bytes([number]) for number in range(len(files()))],
+        lambda data, chance: mutate(data, files(), tokens, chance),
+    )
+
+
+def written(
+    folder: str, scripts: Sequence[str], write: Callable[[str, str], None]
+) -> tuple[bytes, ...]:
+    """Returns the files that scripts of a database make.
+
+    Args:
+      folder: of ``scratch``.
+      scripts: one for each file.
+      write: runs a script on a new file; gets its path first.
+    """
+    made = []
+    path = os.path.join(scratch.folder(folder), "seed")
+    for script in scripts:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+        write(path, script)
+        with open(path, "rb") as file:
+            made.append(file.read())
+    return tuple(made)
 
 
 def patched(data: bytes, files: Sequence[bytes]) -> bytes:

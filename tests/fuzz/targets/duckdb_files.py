@@ -6,10 +6,7 @@ as in ``patches``.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import random
 from typing import Any
 
 import duckdb
@@ -19,10 +16,10 @@ from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import patches, scratch
 from tests.fuzz.finding import explained, require
-from tests.fuzz.target import Target
 
 _TOKENS = [b"DUCK", b"\0" * 8, b"\xff" * 8, b"\1", b"\x40", b"v1.0.0"]
 _ROWS = "SELECT range AS i, range / 4 AS x, 'text ' || range AS s, [range, NULL] AS l FROM range(9)"
+_SCRIPTS = (f"CREATE TABLE t AS {_ROWS}", f"CREATE TABLE o AS {_ROWS}; CREATE VIEW t AS FROM o")
 
 
 def run(data: bytes) -> None:
@@ -43,27 +40,13 @@ def run(data: bytes) -> None:
 @functools.cache
 def _files() -> tuple[bytes, ...]:
     """A file with a table, and one with a view of it."""
-    made = []
-    for script in (f"CREATE TABLE t AS {_ROWS}", f"CREATE TABLE o AS {_ROWS}; CREATE VIEW t AS FROM o"):  # fmt: skip
-        path = os.path.join(scratch.folder("duckdb"), "seed.duckdb")
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-        with duckdb.connect() as connection:
-            connection.execute(f"ATTACH '{path}' AS made (BLOCK_SIZE 16384); USE made; {script}")
-            connection.execute("CHECKPOINT made; USE memory; DETACH made")
-        with open(path, "rb") as file:
-            made.append(file.read())
-    return tuple(made)
+    return patches.written("duckdb", _SCRIPTS, _write)
 
 
-def seeds() -> list[bytes]:
-    """The files without changes."""
-    return [bytes([number]) for number in range(len(_files()))]
+def _write(path: str, script: str) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{path}' AS made (BLOCK_SIZE 16384); USE made; {script}")
+        connection.execute("CHECKPOINT made; USE memory; DETACH made")
 
 
-def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Changes bytes in place."""
-    return patches.mutate(data, _files(), _TOKENS, chance)
-
-
-TARGET = Target(run, seeds, mutate)
+TARGET = patches.target(run, _files, _TOKENS)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import random
 import sqlite3
 from typing import Any
 
@@ -17,7 +15,6 @@ from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import patches, scratch
 from tests.fuzz.finding import explained, require
-from tests.fuzz.target import Target
 
 _TOKENS = [b"SQLite format 3\0", b"CREATE TABLE t", b"VIEW", b"INTEGER", b"REAL", b"\0\0", b"\x0d", b"\x05", b"\xff\xff"]  # fmt: skip
 _PAGE_BYTES = 512
@@ -60,27 +57,13 @@ def run(data: bytes) -> None:
 @functools.cache
 def _files() -> tuple[bytes, ...]:
     """Files with all kinds of values, a view, an index and pages."""
-    made = []
-    for script in _SCRIPTS:
-        path = os.path.join(scratch.folder("sqlite"), "seed.sqlite")
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-        with contextlib.closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            connection.executescript(script)
-        with open(path, "rb") as file:
-            made.append(file.read())
-    return tuple(made)
+    return patches.written("sqlite", _SCRIPTS, _write)
 
 
-def seeds() -> list[bytes]:
-    """The files without changes."""
-    return [bytes([number]) for number in range(len(_files()))]
+def _write(path: str, script: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+        connection.executescript(script)
 
 
-def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Changes bytes in place."""
-    return patches.mutate(data, _files(), _TOKENS, chance)
-
-
-TARGET = Target(run, seeds, mutate)
+TARGET = patches.target(run, _files, _TOKENS)
