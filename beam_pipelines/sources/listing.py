@@ -152,6 +152,8 @@ class _Lister:
         Raises:
           ValueError: they have several formats, or none.
         """
+        if self._source.format is None:
+            _check_zarr(folder, listed)
         of_format: dict[str, list[files.Listed]] = collections.defaultdict(list)
         for file in listed:
             of_format[self._format_of_path(file.path) or ""].append(file)
@@ -230,6 +232,25 @@ def _check_table(folder: str) -> None:
                 f"found a table of {kind} in {folder}, whose files also have rows that were "
                 f"removed. {cure}"
             )
+
+
+def _check_zarr(folder: str, listed: Sequence[files.Listed]) -> None:
+    """Raises ``ValueError`` for a Zarr store, whose JSON has no rows.
+
+    The names of version 2 are hidden.
+    """
+    name = files.name_of(folder.rstrip("/"))
+    stem = name.removesuffix(".zip").removesuffix(".zarr")
+    if name in (stem, f"{stem}.zip") and all(
+        files.name_of(file.path) != "zarr.json" for file in listed
+    ):
+        return
+    raise ValueError(
+        f"found a Zarr store in {folder}, which is not read. Save its arrays as npz, for example "
+        f"with the package zarr, and read these: numpy.savez('{stem}.npz', "
+        f"**dict(zarr.open('{name}').arrays())); of a single array, "
+        f"numpy.save('{stem}.npy', zarr.open('{name}'))"
+    )
 
 
 def _nearest_file(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,31 @@ def test_folders_of_tables(tmp_path: Path, log: str, words: str) -> None:
     write(tmp_path / "e" / log, "{}")
     found = problems_of(tmp_path / "e", format="csv")["sources", "s", "path"]
     assert re.search(f"found a table of {words}", found)
+
+
+@pytest.mark.parametrize(
+    ("folder", "metadata", "stem"),
+    [("e", "zarr.json", "e"), ("e.zarr", "zarr.json", "e"), ("e.zarr", ".zgroup", "e")],
+)
+def test_a_zarr_store_is_not_read(tmp_path: Path, folder: str, metadata: str, stem: str) -> None:
+    """Its metadata are no rows, unless the recipe asks for them."""
+    (tmp_path / folder / "x").mkdir(parents=True)
+    for path in (tmp_path / folder / metadata, tmp_path / folder / "x" / metadata):
+        write(path, '{"zarr_format": 3}')
+    write(tmp_path / folder / "x" / "0", b"\0" * 8)
+    found = problems_of(tmp_path / folder)["sources", "s", "path"]
+    assert "found a Zarr store in " in found
+    assert f"numpy.savez('{stem}.npz', **dict(zarr.open('{folder}').arrays()))" in found
+    if metadata == "zarr.json":
+        rows = read_rows(tmp_path / folder / metadata, format="json")
+        assert rows == [{"zarr_format": 3}]
+
+
+def test_a_zarr_store_in_an_archive(tmp_path: Path) -> None:
+    """It is not read there, either."""
+    with zipfile.ZipFile(tmp_path / "e.zarr.zip", "w") as archive:
+        archive.writestr("zarr.json", '{"zarr_format": 3}')
+    assert "found a Zarr store" in problems_of(tmp_path / "e.zarr.zip")["sources", "s", "path"]
 
 
 def test_new_data_keep_the_types_of_keys(tmp_path: Path) -> None:
