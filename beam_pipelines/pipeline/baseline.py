@@ -42,11 +42,12 @@ def with_baseline(
     if not policy.compares:
         return anomalies
     baseline = read_statistics(policy.baseline_path)
+    compared = set(statistics)
     found = {}
     for split, known in anomalies.items():
         base = baseline.get(split)
         if base is None and len(baseline) == len(statistics) == 1:
-            [base] = baseline.values()
+            compared, [base] = set(baseline), baseline.values()
         if not view_of(statistics[split]).rows:
             found[split] = known
         elif base is None:
@@ -59,6 +60,11 @@ def with_baseline(
                 if more:
                     reasons[column.name] = (*reasons.get(column.name, ()), *more)
             found[split] = dataclasses.replace(known, reasons=reasons)
+    vanished = [_vanished(split) for split in baseline if split not in compared]
+    if found and vanished:
+        first, known = next(iter(found.items()))
+        more = with_severities(vanished, DATASET, policy)
+        found[first] = dataclasses.replace(known, dataset=(*known.dataset, *more))
     return found
 
 
@@ -73,5 +79,16 @@ def _missing(split: str) -> Reason:
         "previous data missing",
         f"The baseline has no split '{split}'.",
         f"a split '{split}' in the baseline",
+        "none",
+    )
+
+
+def _vanished(split: str) -> Reason:
+    """Returns the anomaly of a split without data."""
+    return Reason(
+        Info.COMPARATOR_TREATMENT_DATA_MISSING,
+        "split of the baseline vanished",
+        f"The baseline has a split '{split}', and the data have none.",
+        f"a split '{split}', as in the baseline",
         "none",
     )

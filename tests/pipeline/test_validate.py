@@ -279,6 +279,27 @@ def test_drift_without_a_threshold(
     assert cli("compare", "before", "alike") == 0
 
 
+def test_splits_of_the_baseline(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A split that only one of both has is an anomaly."""
+    rows = "".join(f"{n},{'abc'[n % 3]}\n" for n in range(300))
+    (folder / "d.csv").write_text("id,city\n" + rows)
+    text = "name: d\nsources: {{d: d.csv}}\nsplit: {{train: 0.8, {}}}\n"
+    for name, splits in (("two", "eval: 0.2"), ("three", "eval: 0.1, test: 0.1")):
+        (folder / f"{name}.yaml").write_text(text.format(splits))
+        assert cli("describe", f"{name}.yaml", "--output", name) == 0
+    capsys.readouterr()
+    assert cli("validate", "three.yaml", "--baseline", "two") == 1
+    assert "test   (the split)  previous data missing" in capsys.readouterr().err
+    assert cli("validate", "two.yaml", "--baseline", "three") == 1
+    shown = capsys.readouterr().err
+    assert "a split 'test', as in the baseline" in shown
+    assert "(here: COMPARATOR_TREATMENT_DATA_MISSING)" in shown
+    allowed = "--allow_anomalies=COMPARATOR_TREATMENT_DATA_MISSING"
+    assert cli("validate", "two.yaml", "--baseline", "three", allowed) == 0
+    assert cli("validate", "d.csv", "--baseline", "two") == 1
+    assert "a split 'eval', as in the baseline" in capsys.readouterr().err
+
+
 def test_rows_against_the_previous_version(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
