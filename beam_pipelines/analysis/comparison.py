@@ -30,7 +30,7 @@ from beam_pipelines.analysis.statistics.view import (
     view_of,
 )
 from beam_pipelines.analysis.years import are_years, show_year
-from beam_pipelines.core.columns import type_name, value_type
+from beam_pipelines.core.columns import is_date, type_name, value_type
 from beam_pipelines.core.formatting import show_share, show_value
 
 _Feature = statistics_pb2.FeatureNameStatistics
@@ -77,7 +77,7 @@ class ColumnComparison:
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
       new, vanished: texts of test only and of base only; ``None``: not compared.
-      note: why it is not judged: ``id``, ``date`` or ``""``.
+      note: why its drift is not judged: ``id``, ``date``, ``few`` or ``""``.
       findings: differences that are large and not explained by chance.
     """
 
@@ -93,6 +93,13 @@ class ColumnComparison:
     note: str = ""
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def not_judged(self) -> str:
+        """The column and the reason: ``user (id)``."""
+        if self.note != "date":
+            return f"{self.name} ({self.note})"
+        return f"{self.name} (date): {' → '.join(dict.fromkeys(self.ranges))}"
+
 
 @dataclasses.dataclass(frozen=True)
 class SplitComparison:
@@ -107,6 +114,11 @@ class SplitComparison:
     rows: tuple[int, int]
     columns: tuple[ColumnComparison, ...]
     findings: tuple[str, ...] = ()
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """The columns that are not judged, with the reason."""
+        return tuple(one.not_judged for one in self.columns if one.note)
 
     def all_findings(self) -> Iterator[str]:
         """Yields the findings of the split and of its columns."""
@@ -211,18 +223,42 @@ def _compare_column(
     kind = sides[0].kind(name) or sides[1].kind(name)
     if _are_ids(name, sides):
         return dataclasses.replace(found, note="id")
-    if kind is not None and pa.types.is_temporal(kind) and not pa.types.is_time(kind):
-        return dataclasses.replace(found, note="date")
-    measured = _divergence(name, sides)
     new, vanished = _only_one_side(views)
     found = dataclasses.replace(found, new=new, vanished=vanished)
-    if measured is None:
-        return found
+    measured = _divergence(name, sides)
+    return found if measured is None else _with_drift(found, measured, kind, max_drift, chance)
+
+
+def _with_drift(
+    column: ColumnComparison,
+    measured: Divergence,
+    kind: pa.DataType | None,
+    max_drift: float,
+    chance: float,
+) -> ColumnComparison:
+    """Returns a column with its drift, and maybe a finding.
+
+    Args:
+      column: without its drift.
+      measured: the drift.
+      kind: of its values; ``None``: not known.
+      max_drift: bits up to which there is no finding.
+      chance: probability from which on there is no finding.
+    """
+    if not measured.is_known:
+        return dataclasses.replace(column, note="few")
     bits, p_value = measured.beyond_chance, measured.p_value
-    if bits > max_drift and p_value < chance:
-        text = f"its values drifted by {bits:.3f} bits, at most {max_drift:g}"
-        findings.append(Finding("drift", text))
-    return dataclasses.replace(found, drift=bits, p_value=p_value, findings=tuple(findings))
+    column = dataclasses.replace(column, drift=bits, p_value=p_value)
+    if kind is not None and is_date(kind):
+        return dataclasses.replace(column, note="date")
+    if bits <= max_drift or p_value >= chance:
+        return column
+    text = f"its values drifted by {bits:.3f} bits, at most {max_drift:g}"
+    base, test = column.ranges
+    if base != test:
+        text += f"; they were {base} and are {test}"
+    finding = Finding("drift", text)
+    return dataclasses.replace(column, findings=(*column.findings, finding))
 
 
 def _are_ids(name: str, sides: tuple[_Side, _Side]) -> bool:

@@ -25,8 +25,10 @@ from beam_pipelines.core.columns import value_type
 LARGE_DRIFT = 0.1
 # Chance explains what happens more often than this by chance.
 CHANCE = 0.01
-# Values that a cell has in the smaller sample, if both are of one distribution.
-_LEAST_EXPECTED = 5
+# Values that a cell of its own has in the smaller sample, if both are of one distribution.
+_LEAST_EXPECTED = 1
+# Variances below are rounding errors.
+_ROUNDING = 1e-9
 # Bars of equal shares for which the error of points is that of a sample.
 _BARS_OF_POINTS = 50
 
@@ -39,14 +41,18 @@ class Divergence(NamedTuple):
 
     Attributes:
       bits: Jensen–Shannon divergence, 0 for equal and 1 for disjoint distributions.
-      chi_square: Pearson's statistic of the hypothesis that both are samples of one distribution;
-        rare values count as one.
+      chi_square: Pearson's statistic of the hypothesis that both are samples of one distribution.
       freedom: its degrees of freedom.
+      variance: of the statistic, if the rows of both samples are dealt to them at random.
+      is_known: whether other samples of the same rows would differ more or less; not if each value
+        occurs once.
     """
 
     bits: float
     chi_square: float
     freedom: int
+    variance: float
+    is_known: bool = True
 
     @property
     def beyond_chance(self) -> float:
@@ -60,11 +66,19 @@ class Divergence(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Probability of at least this difference in samples of one distribution."""
-        return chi_square_tail(self.chi_square, self.freedom)
+        """Probability of at least this difference in samples of one distribution.
+
+        The statistic is compared with a chi-square of its mean and variance.
+        """
+        if not self.variance or self.chi_square <= 0:
+            return 1.0
+        scale = self.variance / (2 * self.freedom)
+        tail = chi_square_tail(self.chi_square / scale, self.freedom / scale)
+        # The approximation of the tail does not hold far below the mean.
+        return tail if self.chi_square > self.freedom else max(tail, 0.5)
 
 
-def chi_square_tail(value: float, freedom: int) -> float:
+def chi_square_tail(value: float, freedom: float) -> float:
     """Returns the probability of at least this chi-square.
 
     Of several degrees of freedom it is Wilson and Hilferty's approximation (1931), right to about
@@ -81,18 +95,56 @@ def chi_square_tail(value: float, freedom: int) -> float:
 
 def divergence_of_counts(first: Counts, second: Counts) -> Divergence | None:
     """Returns the divergence of counts; ``None`` if a side has none."""
-    sums = first.sum(), second.sum()
+    sums = float(first.sum()), float(second.sum())
     if not all(sums):
         return None
-    # Chi-square needs some values in each cell: rare ones share a cell.
-    is_rare = (first + second) * (min(sums) / sum(sums)) < _LEAST_EXPECTED
-    cells = [np.append(side[~is_rare], side[is_rare].sum()) for side in (first, second)]
+    cells = _without_rare(first, second)
     both = cells[0] + cells[1]
-    some = both > 0
     ratio = math.sqrt(sums[1] / sums[0])
-    differences = (cells[0] * ratio - cells[1] / ratio)[some]
-    chi_square = float((differences * differences / both[some]).sum())
-    return Divergence(jensen_shannon(first, second), chi_square, int(some.sum()) - 1)
+    differences = cells[0] * ratio - cells[1] / ratio
+    chi_square = float((differences * differences / both).sum())
+    variance = _variance_of_chi_square(sums, both)
+    is_known = variance > 0 or np.count_nonzero(first + second) == 1
+    return Divergence(jensen_shannon(*cells), chi_square, len(both) - 1, variance, is_known)
+
+
+def _without_rare(first: Counts, second: Counts) -> list[Counts]:
+    """Returns the counts in cells that both samples together fill.
+
+    Rare values share cells with those that are about as frequent in both samples together. This
+    sum does not tell in which sample they are, so that chance still explains samples of one
+    distribution.
+    """
+    sums, both = (first.sum(), second.sum()), first + second
+    some = both > 0
+    is_rare = some & (both * (min(sums) / sum(sums)) < _LEAST_EXPECTED)
+    alone = some & ~is_rare
+    if not is_rare.any():
+        return [first[alone], second[alone]]
+    size = np.log2(np.maximum(both[is_rare], 1)).astype(np.int64)
+    _, group = np.unique(size, return_inverse=True)
+    return [
+        np.append(side[alone], np.bincount(group, weights=side[is_rare]))
+        for side in (first, second)
+    ]
+
+
+def _variance_of_chi_square(rows: tuple[float, float], columns: Counts) -> float:
+    """Returns the variance of Pearson's statistic of such a table.
+
+    Rows are dealt to both samples at random (Haldane 1940, Dawson 1954). It is far above that of
+    the chi-square distribution if many cells are small.
+    """
+    total, cells = sum(rows), len(columns)
+    if cells < 2 or total <= 3:
+        return 0.0
+    of_rows = (total * sum(1 / row for row in rows) - 4) / (total - 2)
+    of_cells = (total * float((1 / columns).sum()) - cells * cells) / (total - 2)
+    free_rows = (total - 2) / (total - 1) - of_rows
+    free_cells = (total - cells) * (cells - 1) / (total - 1) - of_cells
+    variance = 2 * total / (total - 3) * free_rows * free_cells
+    variance += total * total / (total - 1) * of_rows * of_cells
+    return variance if variance > _ROUNDING * cells else 0.0
 
 
 def divergence_of_rows(
@@ -107,15 +159,19 @@ def divergence(first: ColumnStatistics, second: ColumnStatistics) -> Divergence 
 
     It is ``None`` for columns without values, for bytes, and for texts against numbers.
 
-    Texts are compared value by value; texts without a count of their own count as one. Numbers are
-    compared by the bars of their chart, so that one outlier is no drift; TFDV compares 10 buckets
-    of each side's own range. Nulls, NaN and infinities do not count.
+    Texts are compared value by value; those that a side may have without a count of their own share
+    a cell. Numbers are compared by the bars of their chart, so that one outlier is no drift; TFDV
+    compares 10 buckets of each side's own range. Nulls, NaN and infinities do not count.
     """
     kinds = value_type(first.type), value_type(second.type)
     if pa.types.is_binary(kinds[0]) or pa.types.is_binary(kinds[1]):
         return None
     if isinstance(first.values, TextStatistics) and isinstance(second.values, TextStatistics):
-        return divergence_of_counts(*_text_counts(first.values, second.values))
+        sides = [
+            _Texts(one.values, one.counts, one.count, one.undercount)
+            for one in (first.values, second.values)
+        ]
+        return divergence_of_counts(*_text_counts(*sides))
     if isinstance(first.values, NumberStatistics) and isinstance(second.values, NumberStatistics):
         return divergence_of_counts(*_number_counts(first.values, second.values, kinds[0]))
     return None
@@ -126,11 +182,9 @@ def divergence_of_protos(first: _Feature, second: _Feature) -> Divergence | None
 
     Texts are those of the rank histograms, numbers the finite ones of the standard histograms.
     """
-    left, right = rank_counts(first), rank_counts(second)
-    if left and right:
-        texts = sorted({*left, *right})
-        counts = (np.array([side.get(text, 0.0) for text in texts]) for side in (left, right))
-        return divergence_of_counts(*counts)
+    sides = [_texts_of_proto(feature) for feature in (first, second)]
+    if all(len(side.values) for side in sides):
+        return divergence_of_counts(*_text_counts(*sides))
     histograms = [
         histogram
         for feature in (first, second)
@@ -142,21 +196,55 @@ def divergence_of_protos(first: _Feature, second: _Feature) -> Divergence | None
     return divergence_of_counts(*finite_cells_of_histograms(*histograms))
 
 
-def _text_counts(first: TextStatistics, second: TextStatistics) -> list[Counts]:
+class _Texts(NamedTuple):
+    """The texts of one side.
+
+    Attributes:
+      values, counts: of those that are kept.
+      total: number of all texts.
+      hidden: by so much a count may be too low; 0 if all texts are kept.
+    """
+
+    values: pa.Array
+    counts: npt.NDArray[np.int64] | Counts
+    total: float
+    hidden: float
+
+
+def _texts_of_proto(feature: _Feature) -> _Texts:
+    counts = rank_counts(feature)
+    frequencies = np.array(list(counts.values()), np.float64)
+    known = float(frequencies.sum())
+    if feature.string_stats.unique <= len(counts):
+        return _Texts(pa.array(counts, pa.string()), frequencies, known, 0)
+    total = max(known, feature.string_stats.common_stats.tot_num_values)
+    return _Texts(pa.array(counts, pa.string()), frequencies, total, min(counts.values()))
+
+
+def _text_counts(first: _Texts, second: _Texts) -> list[Counts]:
     """Returns each text's count on both sides.
 
-    The last entry has all texts that are not kept.
+    The last entry has the texts that a side may or may not have, as it keeps the frequent ones
+    only. Its other counts are as near to those of the other side as they may be.
     """
     encoded = pa.concat_arrays([first.values, second.values]).dictionary_encode()
     places, number = encoded.indices.to_numpy(), len(encoded.dictionary)
-    counted = []
-    for text, indices in (
-        (first, places[: len(first.values)]),
-        (second, places[len(first.values) :]),
-    ):
-        counts = np.bincount(indices, weights=text.counts, minlength=number)
-        counted.append(np.append(counts, max(0.0, text.count - counts.sum())))
-    return counted
+    parts = np.split(places, [len(first.values)])
+    counted = [
+        np.bincount(part, weights=side.counts, minlength=number)
+        for part, side in zip(parts, (first, second), strict=True)
+    ]
+    is_open = np.zeros(number, bool)
+    for here, there, side, other in ((0, 1, first, second), (1, 0, second, first)):
+        if side.hidden and other.total:
+            expected = counted[there] * (side.total / other.total)
+            kept = np.isin(np.arange(number), parts[here])
+            is_open |= ~kept & (expected <= side.hidden)
+            counted[here] = np.clip(expected, counted[here], counted[here] + side.hidden)
+    return [
+        np.append(counts[~is_open], max(0.0, side.total - counts[~is_open].sum()))
+        for counts, side in zip(counted, (first, second), strict=True)
+    ]
 
 
 def _number_counts(

@@ -10,7 +10,7 @@ import click
 
 from beam_pipelines.cli.options import StorageCommand, format_option, verbose
 from beam_pipelines.cli.output import answer
-from beam_pipelines.core.formatting import shorten, show_bytes, show_share
+from beam_pipelines.core.formatting import shorten, show_bytes, show_change, show_share
 from beam_pipelines.core.visible_text import visible
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.compare_data import DataComparison
 
 _COLUMNS = ("feature", "type", "missing", "drift", "p", "new", "vanished")
+# Columns that are left out if no feature has an entry.
+_OPTIONAL = 5
 # Lines of columns that are alike, and characters of a cell.
 _ALIKE, _WIDEST = 20, 32
 _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "test only")
@@ -114,11 +116,23 @@ def _data_lines(found: DataComparison) -> Iterator[str]:
         yield f"differs: {finding}"
     if not found.findings:
         yield f"{found.test} is like {found.base}."
+    yield from _not_judged(found)
+
+
+def _not_judged(found: DataComparison) -> Iterator[str]:
+    notes = [
+        f"{name}, {note}" if len(found.splits) > 1 else note
+        for name, split in found.splits.items()
+        for note in split.not_judged
+    ]
+    yield from (f"not judged: {note}" for note in notes[:_ALIKE])
+    if len(notes) > _ALIKE:
+        yield f"… and {len(notes) - _ALIKE:,} more that are not judged"
 
 
 def _change(numbers: tuple[int, int]) -> str:
     base, test = numbers
-    change = f" ({(test - base) / base:+.1%})" if base and base != test else ""
+    change = f" ({show_change(base, test)})" if base and base != test else ""
     return f"{base:,} → {test:,}{change}"
 
 
@@ -157,12 +171,13 @@ def _shown(values: Values | None) -> str:
 
 def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
     full = [line for line in lines if len(line) > 1]
-    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
+    columns = list(zip(*full, strict=True))
+    shown = [n for n, column in enumerate(columns) if n < _OPTIONAL or any(column[1:])]
     for line in lines:
         if len(line) == 1:
             yield line[0]
             continue
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        cells = [line[n].ljust(max(map(len, columns[n]))) for n in shown]
         yield "  ".join(cells).rstrip()
 
 

@@ -146,6 +146,11 @@ def value_type(column_type: pa.DataType) -> pa.DataType:
     return column_type
 
 
+def is_date(kind: pa.DataType) -> bool:
+    """Whether values are dates or timestamps."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
 def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
     """Returns the column type of an Arrow type, or ``None``.
 

@@ -117,6 +117,25 @@ def test_new_and_vanished_values() -> None:
     assert (city.new.number, city.new.occurrences, city.new.most[0]) == (4, 5, ("e", 2))
 
 
+def test_dates_are_compared_and_not_judged() -> None:
+    """Their drift is shown, and is no finding."""
+    [day] = [one for one in compared(table(200, 1), table(200, 2)).columns if one.name == "day"]
+    assert (day.note, day.findings) == ("date", ())
+    assert day.drift == pytest.approx(1, abs=0.01)
+    assert day.ranges == ("2026-01-02", "2026-01-03")
+
+
+def test_values_that_occur_once_are_not_judged() -> None:
+    """Their values are counted, and not called alike."""
+    sides = [table(30, n, city=[f"{n}-{row}" for row in range(30)]) for n in (1, 2)]
+    found = compared(*sides)
+    [city] = [one for one in found.columns if one.name == "city"]
+    assert (city.note, city.drift, city.findings) == ("few", None, ())
+    assert city.new is not None
+    assert city.new.number == 30
+    assert "city (few)" in found.not_judged
+
+
 def test_large_and_insignificant_is_no_finding() -> None:
     """Five rows tell nothing, whatever their divergence is."""
     found = compared(table(5, 1, city=["a"] * 5), table(5, 2, city=["a", "a", "a", "b", "b"]))

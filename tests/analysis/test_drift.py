@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,17 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from beam_pipelines.analysis.drift import chi_square_tail, divergence, divergence_of_counts
+from beam_pipelines.analysis.drift import (
+    chi_square_tail,
+    divergence,
+    divergence_of_counts,
+    divergence_of_protos,
+)
 from beam_pipelines.analysis.ids import are_like_ids, is_like_ids
 from beam_pipelines.analysis.report.drift import measure_drift
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
+from beam_pipelines.analysis.statistics.view import proto_of
 
 
 def column(values: Any) -> ColumnStatistics:
@@ -31,15 +39,26 @@ def test_the_tail_of_chi_square(freedom: int) -> None:
 def test_the_statistic_is_pearsons() -> None:
     """Chi-square and its freedom are those of the contingency table.
 
-    Values that are rare in the smaller sample are one column of it.
+    Values that are rare in the smaller sample share a column with those that are as frequent.
     """
-    first, second = np.array([25.0, 0, 7, 11, 1, 2]), np.array([8.0, 0, 12, 40, 3, 0])
+    first, second = np.array([25.0, 0, 7, 11, 1, 0, 1]), np.array([8.0, 0, 12, 40, 0, 1, 0])
     found = divergence_of_counts(first, second)
-    pooled = [[25.0, 7, 11, 3], [8, 12, 40, 3]]
+    pooled = [[25.0, 7, 11, 2], [8, 12, 40, 1]]
     expected = stats.chi2_contingency(pooled, correction=False)
     assert found.chi_square == pytest.approx(expected.statistic)
     assert found.freedom == expected.dof
     assert divergence_of_counts(first, np.zeros(6)) is None
+
+
+def test_the_variance_is_that_of_rows_dealt_at_random() -> None:
+    """Many random tables with the same sums have its mean and variance."""
+    random = np.random.default_rng(6)
+    both, rows = np.array([40, 9, 8, 5, 5, 4, 3]), 30
+    dealt = random.multivariate_hypergeometric(both, rows, size=20_000)
+    found = [divergence_of_counts(*map(np.float64, (one, both - one))) for one in dealt]
+    statistics = [one.chi_square for one in found]
+    assert np.mean(statistics) == pytest.approx(found[0].freedom, rel=0.03)
+    assert np.var(statistics) == pytest.approx(found[0].variance, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +89,55 @@ def test_points_of_a_distribution_do_not_drift() -> None:
     assert not sides[0].values.exact
     found = [divergence(sides[0], other) for other in sides[1:]]
     assert min(one.p_value for one in found) > 0.001
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([f"a{n % 30}" for n in range(3000)], [f"b{n % 30}" for n in range(60)]),
+        ([f"a{n % 30}" for n in range(3000)], [f"b{n}" for n in range(5)]),
+        ([f"a{n % 30}" for n in range(60)], [f"b{n % 30}" for n in range(60)]),
+        ([f"a{n % 1000}" for n in range(6000)], [f"b{n % 333}" for n in range(2000)]),
+    ],
+)
+def test_texts_that_are_all_replaced_drift(before: list[str], after: list[str]) -> None:
+    """All texts are others, in few rows too."""
+    found = divergence(column(before), column(after))
+    assert found.beyond_chance > 0.4
+    assert found.p_value < 1e-6
+
+
+def test_texts_that_occur_once_tell_nothing() -> None:
+    """Any two samples of them differ as much."""
+    found = divergence(*(column([f"{side}{n}" for n in range(30)]) for side in "ab"))
+    assert not found.is_known
+    assert found.p_value == 1
+    assert divergence(column(["a"] * 30), column(["a"] * 7)).is_known
+
+
+@pytest.mark.parametrize("as_proto", [False, True], ids=["accumulators", "protos"])
+def test_frequent_texts_against_all_texts(as_proto: bool) -> None:
+    """Texts that one side does not keep are no drift."""
+    random = np.random.default_rng(7)
+    shares = 1 / np.arange(1, 20_001) ** 0.7
+    draw = functools.partial(random.choice, 20_000, p=shares / shares.sum())
+    few = ColumnLimits(texts=2000, kept_texts=500)
+    parts = [pa.array([f"{word}{n}" for n in draw(30_000)]) for word in ("q", "q", "z")]
+    sides = [
+        ColumnStatistics.of(part, limits=limits)
+        for part, limits in zip(parts, (None, few, few), strict=True)
+    ]
+    assert [side.values.exact for side in sides] == [True, False, False]
+    compare = divergence
+    if as_proto:
+        rows = [TableStatistics(30_000, {"x": side}) for side in sides]
+        sides = [proto_of(one).features[0] for one in rows]
+        compare = divergence_of_protos
+    for pair in (sides[:2], sides[1::-1]):
+        assert compare(*pair).beyond_chance < 0.05
+    other = compare(sides[0], sides[2])
+    assert other.beyond_chance > 0.1
+    assert other.p_value < 1e-6
 
 
 def test_a_shift_is_found_in_few_and_in_many_rows() -> None:
@@ -108,6 +176,17 @@ def test_few_rows_beside_many_ids() -> None:
     assert are_like_ids(many, few)
     assert not are_like_ids(many, twice)
     assert not are_like_ids(few, few)
+
+
+def test_dates_of_a_baseline_are_not_highlighted() -> None:
+    """Those of another split are."""
+    first, later = (
+        TableStatistics.of(pa.record_batch({"day": pa.array([day] * 200, pa.date32())}))
+        for day in (20_000, 20_001)
+    )
+    found = measure_drift({"train": first, "eval": later}, {"train": later})
+    assert [one.is_high for one in found["day"]] == [True, False]
+    assert [one.value for one in found["day"]] == pytest.approx([1, 1], abs=0.01)
 
 
 def test_ids_are_not_highlighted() -> None:

@@ -72,6 +72,27 @@ def test_files_datasets_and_recipes(folder: Path, capsys: pytest.CaptureFixture[
     assert run(["compare", "a.csv", "c.csv", "--max_drift", "1"]) == 0
 
 
+def test_the_table_shows_dates_and_what_is_not_judged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dates have a drift and ranges; empty columns are left out."""
+    for name, day, rows in (("d", "2026-01-01", 60), ("e", "2026-01-02", 900)):
+        lines = (f"{n},{day}\n" for n in range(rows))
+        (folder / f"{name}.csv").write_text("id,day\n" + "".join(lines))
+    assert run(["compare", "d.csv", "e.csv"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [" ".join(line.split()) for line in shown] == [
+        "train: 60 → 900 (×15) rows",
+        "feature type missing drift p",
+        "day date 0% 0.999 <0.001",
+        "id int64 0% id",
+        "",
+        "e.csv is like d.csv.",
+        "not judged: id (id)",
+        "not judged: day (date): 2026-01-01 → 2026-01-02",
+    ]
+
+
 def test_splits_that_cannot_be_compared(folder: Path) -> None:
     """Splits are compared by name, single ones in any case."""
     assert run(["describe", "a.yaml", "-q", "-o", "a"]) == 0

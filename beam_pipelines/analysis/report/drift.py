@@ -8,6 +8,7 @@ from typing import NamedTuple
 from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT, divergence
 from beam_pipelines.analysis.ids import are_like_ids
 from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core.columns import is_date, value_type
 
 BASELINE = "baseline"
 
@@ -19,7 +20,8 @@ class Drift(NamedTuple):
       split: name of the split.
       reference: another split or the baseline.
       value: in bits, without the part that few rows have by chance.
-      is_high: whether it is large, and chance does not explain it. Ids are never alike.
+      is_high: whether it is large, and chance does not explain it. Ids are never alike, and dates
+        not those of a baseline.
     """
 
     split: str
@@ -46,10 +48,11 @@ def measure_drift(
         for name, column in statistics[split].columns.items():
             other = table.columns.get(name)
             value = None if other is None else divergence(other, column)
-            if value is None or other is None:
+            if other is None or value is None or not value.is_known:
                 continue
             bits = value.beyond_chance
             is_high = bits >= LARGE_DRIFT and value.p_value < CHANCE
-            is_high = is_high and not are_like_ids(other, column)
+            is_other_day = reference == BASELINE and is_date(value_type(column.type))
+            is_high = is_high and not is_other_day and not are_like_ids(other, column)
             found.setdefault(name, []).append(Drift(split, reference, bits, is_high))
     return {name: tuple(drifts) for name, drifts in found.items()}

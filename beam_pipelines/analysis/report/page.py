@@ -15,7 +15,7 @@ from beam_pipelines.analysis.report.features import describe_features
 from beam_pipelines.analysis.report.slices import describe_slices
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, show_number, show_share
+from beam_pipelines.core.formatting import show_bytes, show_change, show_number, show_share
 from beam_pipelines.core.version import __version__
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def page_environment() -> jinja2.Environment:
     environment.filters |= {
         "anchor": anchor,
         "bytes": show_bytes,
+        "change": show_change,
         "clipped": _clip,
         "commas": "{:,}".format,
         "css_text": _css_text,
