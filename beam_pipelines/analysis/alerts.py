@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.columns import is_date, value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
 from beam_pipelines.core.hashing import hash_rows
 
@@ -28,8 +29,15 @@ _MANY_TEXTS, _FEW_ROWS = 1000, 10
 # Numbers that stand for nothing in many files, and the least share of them.
 _SENTINELS = (-9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
 _LEAST_SENTINELS = 0.001
+_DATES = ("0001-01-01", "1899-12-30", "1900-01-01", "1970-01-01", "2099-12-31", "9999-12-31")
+_DAYS = frozenset(datetime.date.fromisoformat(day).toordinal() - 719_163 for day in _DATES)
+_MICROSECONDS_PER_DAY = 86_400_000_000
+# Texts of three words and more, and the least share of them in a column of prose.
+_PROSE, _LEAST_PROSE = r"\S\s+\S+\s+\S", 0.5
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _SHOWN = 40
+# Columns that a line names.
+_NAMED = 5
 
 
 class Alert(NamedTuple):
@@ -84,6 +92,21 @@ def find_repeats(compared: int, repeats: int, rows: int) -> Iterator[Alert]:
         yield Alert("rows", "duplicates", f"{found}; 'duplicates: {{by: rows}}' finds them all")
 
 
+def by_kind(alerts: Iterable[Alert]) -> dict[str, list[str]]:
+    """Returns kind -> what the alerts are about, for the manifest."""
+    found: dict[str, list[str]] = {}
+    for alert in alerts:
+        found.setdefault(alert.what, []).append(alert.feature)
+    return found
+
+
+def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a line for each kind of alert of a dataset."""
+    for kind, names in manifest.get("alerts", {}).items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        yield f"{kind}: {', '.join(names[:_NAMED])}{more}"
+
+
 def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
     values, kind = column.values, value_type(column.type)
     if not column.present or not _count(column):
@@ -96,11 +119,14 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
         return
     if is_label:
         yield from _of_label(column)
+    texts = values if isinstance(values, TextStatistics) and pa.types.is_string(kind) else None
+    if texts is not None and _is_prose(texts):
+        return
     if is_like_ids(column):
-        yield "id", "every row has another value, from which nothing can be learned"
-    elif isinstance(values, TextStatistics) and pa.types.is_string(kind):
-        yield from _of_texts(values)
-    elif isinstance(values, NumberStatistics) and not pa.types.is_temporal(kind):
+        yield "id", "nearly every row has a value of its own, from which nothing can be learned"
+    elif texts is not None:
+        yield from _of_texts(texts)
+    elif isinstance(values, NumberStatistics) and not pa.types.is_time(kind):
         yield from _of_numbers(values, kind)
 
 
@@ -140,6 +166,12 @@ def _of_label(column: ColumnStatistics) -> Iterator[tuple[str, str]]:
         yield "imbalanced label", f"{show_share(values.counts[place], values.count)} are {shown}"
 
 
+def _is_prose(values: TextStatistics) -> bool:
+    """Whether most texts have three words or more, as sentences do."""
+    are_prose = pc.match_substring_regex(values.values, _PROSE).to_numpy(zero_copy_only=False)
+    return bool(values.counts[are_prose].sum() >= _LEAST_PROSE * max(1, values.counts.sum()))
+
+
 def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
     are_numbers = pc.match_substring_regex(values.values, _NUMBER).to_numpy(zero_copy_only=False)
     numbers = int(values.counts[are_numbers].sum())
@@ -151,7 +183,7 @@ def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
         )
         share = show_share(numbers, values.count)
         yield "nearly numeric", f"{share} of the texts are numbers; others are {named}"
-    if values.distinct >= _MANY_TEXTS and values.distinct * _FEW_ROWS >= values.count:
+    elif values.distinct >= _MANY_TEXTS and values.distinct * _FEW_ROWS >= values.count:
         rows = values.count / values.distinct
         about = "" if values.exact else "about "
         yield "high cardinality", f"{about}{values.distinct:,} texts, in {rows:.1f} rows each"
@@ -163,17 +195,28 @@ def _of_numbers(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[s
         return
     for place, rest in ((0, numbers[1:]), (len(numbers) - 1, numbers[:-1])):
         value, count = numbers[place].item(), int(values.counts[place])
-        if value not in _SENTINELS or count < _LEAST_SENTINELS * values.count or count < 2:
+        is_rare = count < _LEAST_SENTINELS * values.count or count < 2
+        if is_rare or not _is_sentinel(value, kind):
             continue
         low, high = rest[0].item(), rest[-1].item()
         gap = low - value if place == 0 else value - high
-        if gap > high - low or (value < 0 <= low):
+        is_below = value < 0 <= low and not is_date(kind)
+        if gap > high - low or is_below:
             share = show_share(count, values.count)
             ends = f"{show_value(low, kind)} to {show_value(high, kind)}"
             yield (
                 "sentinel",
                 f"{share} are {show_value(value, kind)}, the others {ends}: does it mean null?",
             )
+
+
+def _is_sentinel(value: float, kind: pa.DataType) -> bool:
+    """Whether a number or date stands for nothing in many files."""
+    if pa.types.is_date(kind):
+        return value in _DAYS
+    if pa.types.is_timestamp(kind):
+        return not value % _MICROSECONDS_PER_DAY and value // _MICROSECONDS_PER_DAY in _DAYS
+    return value in _SENTINELS
 
 
 def _fingerprint(column: ColumnStatistics) -> Any:

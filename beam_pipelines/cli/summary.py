@@ -13,7 +13,14 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis import class_shares, duplicates, expectations, leaks, sampled_classes
+from beam_pipelines.analysis import (
+    alerts,
+    class_shares,
+    duplicates,
+    expectations,
+    leaks,
+    sampled_classes,
+)
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
@@ -171,7 +178,7 @@ def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 
 def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
-    """Prints failed expectations, unlikely joins and duplicates."""
+    """Prints failed expectations, unlikely joins, duplicates and alerts."""
     if entries := manifest.get("expectations"):
         met = sum(entry["holds"] for entry in entries)
         print(f"expect   {met:,} of {len(entries):,} expectations are met", file=stream)
@@ -181,6 +188,8 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
         print(visible(f"sampled  {line}"), file=stream)
     for warning in _warnings(manifest):
         print(visible(f"warning  {warning}"), file=stream)
+    for line in alerts.lines_of(manifest):
+        print(visible(f"alert    {line}"), file=stream)
 
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
@@ -217,7 +226,16 @@ def _rounded(manifest: Mapping[str, Any]) -> list[str]:
 
 
 # Entries of a manifest on a run and its rows.
-_FINDINGS = ("taken", "class_shares", "sample", "expectations", "duplicates", "leaks", "personal")
+_FINDINGS = (
+    "taken",
+    "class_shares",
+    "sample",
+    "expectations",
+    "duplicates",
+    "leaks",
+    "personal",
+    "alerts",
+)
 _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",

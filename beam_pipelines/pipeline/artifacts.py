@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis import duplicates, leaks
-from beam_pipelines.analysis.alerts import Alert, find_alerts, find_repeats
+from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_repeats
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
@@ -123,7 +123,12 @@ def write_files(
         labels = {name: tuple(names) for name, names in manifest["labels"].items()}
         for path, text in label_files(labels, plan.recipe.label).items():
             write(path, text)
-    write(REPORT, render_report(_report(plan, result, manifest, statistics)))
+    alerts = [
+        *_repeats(plan, manifest, result),
+        *find_alerts(statistics, plan.recipe.label),
+    ]
+    manifest["alerts"] = by_kind(alerts)
+    write(REPORT, render_report(_report(plan, result, manifest, statistics, alerts)))
     write(manifest_name, manifest_to_text(manifest))
     return written
 
@@ -251,6 +256,7 @@ def _report(
     result: FirstPassResult,
     manifest: Manifest,
     statistics: Mapping[str, TableStatistics],
+    alerts: Sequence[Alert],
 ) -> Report:
     """Returns the content of the report.
 
@@ -325,7 +331,6 @@ def _report(
         repeated=manifest["counts"].get("repeated", 0),
         alerts=[
             *(Alert("rows", "duplicates", line) for line in duplicates.warnings_of(manifest)),
-            *_repeats(plan, manifest, result),
             *(Alert("splits", "leaks", line) for line in leaks.warnings_of(manifest)),
             *(
                 Alert(entry["column"], "personal data", findings.show_personal(entry))
@@ -336,7 +341,7 @@ def _report(
                 for join in joins_of(manifest)
                 for warning in join.warnings()
             ),
-            *find_alerts(statistics, recipe.label),
+            *alerts,
         ],
         class_names=plan.labels,
         sampled=result.sampled,

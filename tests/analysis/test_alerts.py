@@ -10,12 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.alerts import find_alerts, find_repeats
+from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_repeats, lines_of
 from beam_pipelines.analysis.report import Report, render_report
 from beam_pipelines.analysis.report.values import SplitSummary
 from beam_pipelines.analysis.statistics import TableStatistics
 
 NUMBERS = [str(number % 40) for number in range(200)]
+
+
+def days(after: range, sentinel: str) -> pa.Array:
+    """Returns dates after 2026-01-01, and a third as many of a sentinel."""
+    start = datetime.date(2026, 1, 1)
+    found = [start + datetime.timedelta(number) for number in after]
+    return pa.array([*found, *[datetime.date.fromisoformat(sentinel)] * (len(found) // 3)])
 
 
 def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str]]:
@@ -35,8 +42,12 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([7] * 200, ("constant", "every value is 7")),
         (["a", None] * 100, ("constant", "every value is 'a'; 50.0% lack it")),
         ([datetime.date(2026, 1, 1)] * 200, ("constant", "every value is 2026-01-01")),
-        ([f"u{number}" for number in range(200)], ("id", "every row has another value")),
-        (list(range(200)), ("id", "every row has another value")),
+        ([f"u{number}" for number in range(200)], ("id", "nearly every row has a value")),
+        (list(range(200)), ("id", "nearly every row has a value")),
+        ([f"a text of {number} words" for number in range(2000)], None),
+        ([f"item {number}" for number in range(200)], ("id", "nearly every row has a value")),
+        ([*map(str, range(3000)), "n.a."], ("id", "nearly every row has a value")),
+        ([*map(str, range(2000)), *map(str, range(2000)), "?"], ("nearly numeric", "'\\?'$")),
         ([*NUMBERS[:-3], "n.a.", "n.a.", "?"], ("nearly numeric", "98.5% .* 'n.a.', '\\?'$")),
         (NUMBERS, None),
         ([*NUMBERS[:100], *["x"] * 100], None),
@@ -49,6 +60,14 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([*np.arange(150) / 3, *[9999.0] * 50], ("sentinel", "9,999, the others 0 to 49.67")),
         ([*range(-500, -350), *[-999] * 50], ("sentinel", "the others")),
         ([*range(0, 3000, 20), *[999] * 50], None),
+        (
+            days(range(150), "1900-01-01"),
+            ("sentinel", "25.0% are 1900-01-01, the others 2026-01-01"),
+        ),
+        (days(range(150), "1970-01-01"), ("sentinel", "does it mean null")),
+        (days(range(150), "1970-01-02"), None),
+        (days(range(0, 150_000, 1000), "1900-01-01"), None),
+        (days(range(150), "1970-01-01").cast(pa.timestamp("us")), ("sentinel", "1970-01-01 00:00")),
         ([*range(-3000, 0, 20), *[-999] * 50], None),
         ([1, 2] * 100, None),
     ],
@@ -107,6 +126,14 @@ def test_equal_rows(numbers: tuple[int, int, int], expected: list[str]) -> None:
     """Rows that were compared are all rows, or a sample."""
     found = [alert.found.partition(";")[0] for alert in find_repeats(*numbers)]
     assert found == expected
+
+
+def test_the_lines_of_the_summary() -> None:
+    """Each kind has a line, which names a few columns."""
+    found = [Alert("rows", "duplicates", "…"), *(Alert(f"c{n}", "empty", "…") for n in range(7))]
+    lines = list(lines_of({"alerts": by_kind(found)}))
+    assert lines == ["duplicates: rows", "empty: c0, c1, c2, c3, c4 and 2 more"]
+    assert list(lines_of({})) == []
 
 
 def test_the_page_shows_alerts() -> None:

@@ -57,6 +57,7 @@ MANIFEST = {
         "written": 100,
     },
     "timings": {"total_secs": 12.34},
+    "alerts": {"constant": ["a"]},
     "record": "example",
     "recipe": {"output": {"floats": "round"}, "join": [{"source": "planes"}]},
     "columns": {
@@ -359,9 +360,10 @@ def test_summary() -> None:
     assert ["all", "100", "3", "1", "MB", "335", "kB"] in cells
     assert ["flights", "[1]", "1,000,000", "3", "2", "30", "MB"] in cells
     assert ["left", "planes", "90", "10", "0", "0"] in cells
-    assert lines[-4:] == [
+    assert lines[-5:] == [
         "rows     1,000,000 read, 3 rejected, 999,900 filtered out, 100 written in 12.3 s",
         "floats   float64 rounded to 32 bits: b, c, e and 1 more",
+        "alert    constant: a",
         f"dataset  {folder}",
         f"report   {folder}/report.html",
     ]
