@@ -14,7 +14,7 @@ from beam_pipelines.transforms.deal import DealChunks
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.shuffle import ScatterRows
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
-from beam_pipelines.transforms.write import Note, ShardInfo, WriteShardFiles
+from beam_pipelines.transforms.write import Note, ShardInfo, Target, WriteShardFiles
 from beam_pipelines.transforms.write_dealt import WriteDealtShards
 
 
@@ -57,15 +57,11 @@ class WriteSpilled(beam.PTransform):
             | "DealChunks" >> DealChunks(plan.recipe.output, shard_plan, self.planned)
             | "Write"
             >> WriteDealtShards(
-                plan.shard_name,
-                plan.recipe.output,
+                self._target(),
                 shard_plan,
                 folder,
-                folders.temporary_of(),
                 None if is_encoded else plan.encode,
                 self.encoder.fitted,
-                plan.encode.lists,
-                self.note,
             )
         )
 
@@ -76,17 +72,13 @@ class WriteSpilled(beam.PTransform):
             self._encoded(spilled)
             | "ScatterRows" >> ScatterRows(plan.recipe.output, shard_plan, self.planned)
             | "Exchange" >> Exchange(None)
-            | "Write"
-            >> WriteShardFiles(
-                plan.shard_name,
-                plan.recipe.output,
-                shard_plan,
-                folders.temporary_of(),
-                folders.scratch_of("parts"),
-                plan.encode.lists,
-                self.note,
-            )
+            | "Write" >> WriteShardFiles(self._target(), shard_plan, folders.scratch_of("parts"))
         )
+
+    def _target(self) -> Target:
+        plan = self.plan
+        folder = self.folders.temporary_of()
+        return Target(plan.shard_name, plan.recipe.output, folder, plan.encode.lists, self.note)
 
     def _encoded(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection:
         log = ProgressLog(self.folders.progress)

@@ -77,18 +77,35 @@ class ShardInfo(NamedTuple):
         return self, *self.also
 
 
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What all shards of a dataset have in common.
+
+    Attributes:
+      name: the dataset's name.
+      output: the recipe's output.
+      folder: of the shards.
+      lists: names of the features that are feature lists; empty: records are tf.Examples.
+      note: is called with the rows of each partition that is in its file; ``None``: nothing is.
+    """
+
+    name: str
+    output: Output
+    folder: str
+    lists: tuple[str, ...] = ()
+    note: Note | None = None
+
+    def settings(self, plan: ShardPlan) -> Settings:
+        """Returns the settings of the sinks."""
+        return Settings(self.output, self.lists, plan.columns)
+
+
 # A partition in each format, as its sink prepared it.
 Prepared = Mapping[str, pa.RecordBatch]
 
 
 def write_partitions(
-    partitions: Iterable[Prepared],
-    plan: ShardPlan,
-    shard: int,
-    name: str,
-    settings: Settings,
-    folder: str,
-    note: Note | None = None,
+    partitions: Iterable[Prepared], plan: ShardPlan, shard: int, target: Target
 ) -> ShardInfo:
     """Writes a shard in all its formats, and its index.
 
@@ -99,10 +116,7 @@ def write_partitions(
       partitions: prepared, in order.
       plan: of all shards.
       shard: its number among all shards.
-      name: the dataset's.
-      settings: of the dataset.
-      folder: of the shards.
-      note: is called with the rows of each partition that is in its file.
+      target: of all shards.
 
     Raises:
       DataError: the file read back differs from the bytes written, or another reader finds other
@@ -110,19 +124,19 @@ def write_partitions(
     """
     give_back_memory()
     split, number = plan.locate(shard)
-    output = settings.output
+    output, folder, settings = target.output, target.folder, target.settings(plan)
     with contextlib.ExitStack() as stack:
         opened = {}
         for format_ in formats_of(output):
             path = shard_path(
-                name, split.name, number, split.num_shards, output.compression, format_
+                target.name, split.name, number, split.num_shards, output.compression, format_
             )
             file = _Counted(stack.enter_context(files.replace(files.within(folder, path))))
             opened[format_] = path, file, sink_of(format_).open(cast("BinaryIO", file), settings)
         for prepared in partitions:
             counts = [sink.add(prepared[format_]) for format_, (*_, sink) in opened.items()]
-            if note is not None:
-                note(counts[0])
+            if target.note is not None:
+                target.note(counts[0])
         written = {format_: sink.close() for format_, (*_, sink) in opened.items()}
     for path, file, sink in opened.values():
         _read_back(files.within(folder, path), file.size, file.crc32c)
@@ -159,20 +173,21 @@ class StoredParts(NamedTuple):
 
 
 def store_parts(
-    received: Received,
-    plan: ShardPlan,
-    output: Output,
-    folder: str,
-    lists: tuple[str, ...] = (),
+    received: Received, plan: ShardPlan, target: Target, folder: str
 ) -> tuple[int, StoredParts]:
     """Prepares one partition of a shard, and stores it in new files.
+
+    Args:
+      received: the partition's blocks.
+      plan, target: of all shards.
+      folder: of the new files.
 
     Returns:
       The shard's number, and where its partition is.
     """
     shard, partition = received.partition
     batch = unpack_blocks([block for block in received.payloads() if block])
-    prepared = prepare(batch, Settings(output, lists, plan.columns), shard, partition)
+    prepared = prepare(batch, target.settings(plan), shard, partition)
     path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
     for format_, batch in prepared.items():
         with files.replace(f"{path}.{format_}") as file:
@@ -181,25 +196,18 @@ def store_parts(
 
 
 def assemble_shard(
-    group: tuple[int, Iterable[StoredParts]],
-    plan: ShardPlan,
-    name: str,
-    output: Output,
-    folder: str,
-    lists: tuple[str, ...] = (),
-    note: Note | None = None,
+    group: tuple[int, Iterable[StoredParts]], plan: ShardPlan, target: Target
 ) -> ShardInfo:
     """Writes one shard from its stored parts; errors are those of ``write_partitions``."""
     shard, stored = group
     partitions = (
         {
             format_: bytes_to_batches(files.read_bytes(f"{own.path}.{format_}"))[0]
-            for format_ in formats_of(output)
+            for format_ in formats_of(target.output)
         }
         for own in sorted(stored)
     )
-    settings = Settings(output, lists, plan.columns)
-    return write_partitions(partitions, plan, shard, name, settings, folder, note)
+    return write_partitions(partitions, plan, shard, target)
 
 
 def prepare(
@@ -238,44 +246,32 @@ class WriteShardFiles(beam.PTransform):
     Output: one ``ShardInfo`` for each shard.
 
     Attributes:
-      name: the dataset's name.
-      output: the recipe's output.
+      target: of the shards.
       plan: path of the shard plan's file, complete when the first ``Received`` arrives.
-      folder: of the shards.
       parts: folder for the parts of shards.
-      lists: names of the features that are feature lists; empty: records are tf.Examples.
-      note: is called with the rows of each partition that is in its file; ``None``: nothing is.
     """
 
-    name: str
-    output: Output
+    target: Target
     plan: str
-    folder: str
     parts: str
-    lists: tuple[str, ...] = ()
-    note: Note | None = None
 
     def expand(self, all_received: beam.PCollection[Received]) -> beam.PCollection[ShardInfo]:
         plan = LoadedShardPlan(self.plan)
         return (
             all_received
-            | "StoreParts"
-            >> beam.Map(
-                lambda received, plan, *own: store_parts(received, plan.get(), *own),
-                plan,
-                self.output,
-                self.parts,
-                self.lists,
-            )
+            | "StoreParts" >> beam.Map(_store_parts, plan, self.target, self.parts)
             | "PartsOfShard" >> beam.GroupByKey()
-            | "Assemble"
-            >> beam.Map(
-                lambda group, plan, *own: assemble_shard(group, plan.get(), *own),
-                plan,
-                self.name,
-                self.output,
-                self.folder,
-                self.lists,
-                self.note,
-            )
+            | "Assemble" >> beam.Map(_assemble_shard, plan, self.target)
         )
+
+
+def _store_parts(
+    received: Received, plan: LoadedShardPlan, target: Target, folder: str
+) -> tuple[int, StoredParts]:
+    return store_parts(received, plan.get(), target, folder)
+
+
+def _assemble_shard(
+    group: tuple[int, Iterable[StoredParts]], plan: LoadedShardPlan, target: Target
+) -> ShardInfo:
+    return assemble_shard(group, plan.get(), target)

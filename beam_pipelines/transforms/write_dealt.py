@@ -21,13 +21,12 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.sinks import Settings
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.deal import DealtShard, deal, places_of
 from beam_pipelines.transforms.encode import LoadedEncodings
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan
 from beam_pipelines.transforms.spill import changed, checked_tail, spilled_path
-from beam_pipelines.transforms.write import Note, Prepared, ShardInfo, prepare, write_partitions
+from beam_pipelines.transforms.write import Prepared, ShardInfo, Target, prepare, write_partitions
 
 T = TypeVar("T")
 
@@ -146,11 +145,8 @@ def write_dealt(
     dealt: DealtShard,
     plan: ShardPlan,
     encode: EncodePlan | None,
-    name: str,
-    settings: Settings,
+    target: Target,
     spilled: str,
-    folder: str,
-    note: Note | None = None,
 ) -> ShardInfo:
     """Writes a dealt shard.
 
@@ -158,17 +154,14 @@ def write_dealt(
       dealt: the shard.
       plan: of all shards.
       encode: fitted encodings; ``None``: the spilled rows are encoded.
-      name: the dataset's.
-      settings: of the dataset.
+      target: of all shards.
       spilled: folder of the spilled chunks.
-      folder: of the shards.
-      note: as in ``write_partitions``.
 
     Raises:
       DataError: as ``write_partitions``, ``load_rows`` and ``encode_rows`` raise it.
     """
-    schema, placed = place_rows(dealt, plan, settings.output, spilled)
-    split = plan.locate(dealt.shard)[0].name
+    schema, placed = place_rows(dealt, plan, target.output, spilled)
+    split, settings = plan.locate(dealt.shard)[0].name, target.settings(plan)
 
     def prepared(partition: int) -> Prepared:
         if not placed[partition]:
@@ -179,7 +172,7 @@ def write_dealt(
         return prepare(batch, settings, dealt.shard, partition)
 
     steps = (partial(prepared, partition) for partition in range(len(placed)))
-    return write_partitions(_prefetched(steps), plan, dealt.shard, name, settings, folder, note)
+    return write_partitions(_prefetched(steps), plan, dealt.shard, target)
 
 
 def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
@@ -200,54 +193,32 @@ class WriteDealtShards(beam.PTransform):
     Input: ``DealtShard`` elements. Output: one ``ShardInfo`` for each.
 
     Attributes:
-      name: the dataset's name.
-      output: the recipe's output.
+      target: of the shards.
       plan: path of the shard plan's file, complete when the first element arrives.
       spilled: folder of the spilled chunks.
-      folder: of the shards.
       encode: the encodings; ``None``: the spilled rows are encoded.
       fitted: folder of the fitted encodings, complete when the first element arrives.
-      lists: names of the features that are feature lists; empty: records are tf.Examples.
-      note: is called with the rows of each partition that is in its file; ``None``: nothing is.
     """
 
-    name: str
-    output: Output
+    target: Target
     plan: str
     spilled: str
-    folder: str
     encode: EncodePlan | None
     fitted: str = ""
-    lists: tuple[str, ...] = ()
-    note: Note | None = None
 
     def expand(self, dealt: beam.PCollection[DealtShard]) -> beam.PCollection[ShardInfo]:
         encodings = None if self.encode is None else LoadedEncodings(self.encode, self.fitted)
         return dealt | "Write" >> beam.Map(
-            _write,
-            LoadedShardPlan(self.plan),
-            encodings,
-            self.output,
-            self.lists,
-            self.name,
-            self.spilled,
-            self.folder,
-            self.note,
+            _write, LoadedShardPlan(self.plan), encodings, self.target, self.spilled
         )
 
 
 def _write(
     dealt: DealtShard,
-    loaded: LoadedShardPlan,
+    plan: LoadedShardPlan,
     encodings: LoadedEncodings | None,
-    output: Output,
-    lists: tuple[str, ...],
-    name: str,
+    target: Target,
     spilled: str,
-    folder: str,
-    note: Note | None,
 ) -> ShardInfo:
-    plan = loaded.get()
-    settings = Settings(output, lists, plan.columns)
     encode = None if encodings is None else encodings.get()
-    return write_dealt(dealt, plan, encode, name, settings, spilled, folder, note)
+    return write_dealt(dealt, plan.get(), encode, target, spilled)
