@@ -137,7 +137,8 @@ class DealChunks(beam.PTransform):
         dealt = (
             spilled
             | "Await" >> beam.Map(lambda spilled, _: spilled, beam.pvalue.AsSingleton(self.planned))
-            | "Deal" >> beam.ParDo(_Deal(self.output, LoadedShardPlan(self.plan)))
+            | "Deal"
+            >> beam.ParDo(CollectByPartition(_deal, self.output, LoadedShardPlan(self.plan)))
         )
         opened = self.planned | "OpenShards" >> beam.FlatMap(_open_shards)
         return (
@@ -148,19 +149,13 @@ class DealChunks(beam.PTransform):
         )
 
 
-class _Deal(CollectByPartition):
-    """Sends chunks as ``(shard, [DealtChunk])``."""
-
-    def __init__(self, output: Output, plan: LoadedShardPlan) -> None:
-        self._output, self._plan = output, plan
-
-    def items_of(self, element: SpilledChunk) -> Iterator[tuple[int, DealtChunk]]:
-        plan = self._plan.get()
-        for number in shards_of(plan, self._output, element):
-            chunk = DealtChunk(
-                element.range_number, element.part, element.start, element.rows, element.tail
-            )
-            yield number, chunk
+def _deal(
+    chunk: SpilledChunk, output: Output, plan: LoadedShardPlan
+) -> Iterator[tuple[int, DealtChunk]]:
+    """Yields the shards that get rows of a chunk, with its address."""
+    dealt = DealtChunk(chunk.range_number, chunk.part, chunk.start, chunk.rows, chunk.tail)
+    for number in shards_of(plan.get(), output, chunk):
+        yield number, dealt
 
 
 def shards_of(plan: ShardPlan, output: Output, chunk: SpilledChunk) -> list[int]:

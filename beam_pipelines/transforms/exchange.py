@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -164,7 +164,7 @@ class SendMessages(beam.PTransform):
         self, messages: beam.PCollection[Message]
     ) -> beam.PCollection[tuple[Any, list[Sent]]]:
         return messages | "Store" >> beam.ParDo(
-            _SendSlices() if self.folder is None else _Store(self.folder)
+            _SendSlices() if self.folder is None else CollectByPartition(_store, self.folder)
         )
 
 
@@ -231,16 +231,21 @@ class CollectByPartition(beam.DoFn):
     times 200 bytes.
     """
 
-    def items_of(self, element: Any) -> Iterable[tuple[Any, Any]]:
-        """Returns (partition, item) pairs; an item has at most 128 bytes."""
-        raise NotImplementedError
+    def __init__(self, items_of: Callable[..., Iterable[tuple[Any, Any]]], *args: Any) -> None:
+        """Takes what an element is sent as.
+
+        Args:
+          items_of: returns (partition, item) pairs of an element; an item has at most 128 bytes.
+          args: further arguments of it.
+        """
+        self._items_of, self._args = items_of, args
 
     def start_bundle(self) -> None:
         self._items: dict[Any, list[Any]] = {}
         self._held = 0
 
     def process(self, element: Any) -> Iterator[tuple[Any, list[Any]]]:
-        for partition, item in self.items_of(element):
+        for partition, item in self._items_of(element, *self._args):
             items = self._items.setdefault(partition, [])
             items.append(item)
             self._held += 1
@@ -259,16 +264,11 @@ class CollectByPartition(beam.DoFn):
         self._items, self._held = {}, 0
 
 
-class _Store(CollectByPartition):
-    """Stores payloads, and sends their addresses as ``(partition, [Sent])``."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def items_of(self, element: Message) -> Iterator[tuple[Any, Sent]]:
-        for partition, address in store_message(self._folder, element).items():
-            attempt = address.path.rpartition("_")[2]
-            yield partition, Sent(element.order, attempt, (address.offset, address.length))
+def _store(message: Message, folder: str) -> Iterator[tuple[Any, Sent]]:
+    """Stores the payloads of a message; yields partitions and addresses."""
+    for partition, address in store_message(folder, message).items():
+        attempt = address.path.rpartition("_")[2]
+        yield partition, Sent(message.order, attempt, (address.offset, address.length))
 
 
 def _receive_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | None) -> Received:

@@ -69,7 +69,7 @@ def test_addresses_of_many_messages_share_elements(
     """
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
     monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
-    sender = exchange._Store(str(tmp_path))
+    sender = exchange.CollectByPartition(exchange._store, str(tmp_path))
     sender.start_bundle()
     sent = [element for message in PARCELS for element in sender.process(message)]
     sent += [windowed.value for windowed in sender.finish_bundle()]
