@@ -163,11 +163,6 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
             f"about {_count(split.rows)} rows in {split.shards:,} "
             f"shard{'' if split.shards == 1 else 's'}{parts}",
         )
-    yield _line(
-        "shuffle",
-        f"{show_bytes(scale.shuffle_bytes)} in about {_count(scale.blocks)} blocks of "
-        f"{scale.block_rows:,.0f} rows",
-    )
     yield _line("shards", f"{show_bytes(scale.shard_bytes)} in {scale.shards:,} files")
     held = (
         f"{show_bytes(scale.offsets_bytes)} of shard plan, {show_bytes(scale.broadcast_bytes)} "
@@ -184,8 +179,14 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     yield _line(
         "engine",
         f"elements of {show_bytes(MAX_ELEMENT_BYTES)} at most; the largest side input is of "
-        f"{show_bytes(scale.side_input_bytes)}; with an output "
-        f"on an object store a group of the shuffle is of {show_bytes(scale.group_bytes)}",
+        f"{show_bytes(scale.side_input_bytes)}",
+    )
+    secs = show_hours(scale.block_secs)
+    yield _line(
+        "object store",
+        f"if the output is on one, {show_bytes(scale.shuffle_bytes)} pass through the engine's "
+        f"shuffle, in about {_count(scale.blocks)} blocks of {scale.block_rows:,.0f} rows and "
+        f"groups of {show_bytes(scale.group_bytes)}; the blocks take {secs} more",
     )
     total = sum(scale.cpu_secs.values())
     steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())

@@ -72,10 +72,11 @@ class Scale:
       rows: read.
       splits: by name.
       kept_bytes: temporary files of spilled columns.
-      shuffle_bytes: rows on their way to their shards.
+      shuffle_bytes: of rows in the engine's shuffle, if the output is on an object store.
       exchanged_bytes: rows in the exchanges of hash joins and groups.
-      blocks: of rows on their way to their shards.
+      blocks: of rows in that shuffle.
       block_rows: rows of one block.
+      block_secs: CPU seconds to pack and unpack the blocks.
       shard_bytes: of all shards.
       graph_bytes: of the submitted job.
       offsets_bytes: of the shard plan, in every worker process.
@@ -100,6 +101,7 @@ class Scale:
     exchanged_bytes: float
     blocks: float
     block_rows: float
+    block_secs: float
     shard_bytes: float
     graph_bytes: float
     offsets_bytes: float
@@ -195,6 +197,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         exchanged_bytes=_exchanged(plan, rows * preview.kept_bytes),
         blocks=blocks,
         block_rows=block_rows,
+        block_secs=blocks * costs.BLOCK,
         shard_bytes=written * preview.shard_bytes,
         graph_bytes=ranges * costs.GRAPH_BYTES_PER_RANGE,
         offsets_bytes=offsets,
@@ -206,7 +209,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         broadcast_bytes=broadcast,
         join_partition_bytes=partition,
         worker_bytes=worker,
-        cpu_secs=_cpu(plan, preview, rows, written, blocks),
+        cpu_secs=_cpu(plan, preview, rows, written),
     )
 
 
@@ -269,9 +272,7 @@ def _exchanged(plan: Plan, read_bytes: float) -> float:
     )
 
 
-def _cpu(
-    plan: Plan, preview: Preview, rows: float, written: float, blocks: float
-) -> dict[str, float]:
+def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str, float]:
     secs = {"read and statistics": rows * preview.columns * costs.READ_AND_STATISTICS}
     for step in plan.joins.steps:
         price = costs.JOIN_BROADCAST if step.strategy == "broadcast" else costs.JOIN_HASH
@@ -284,7 +285,6 @@ def _cpu(
             written * sum(len(chain.steps) for chain in plan.encode.chains) * costs.ENCODE
         )
     secs["shuffle and write"] = written * preview.features * costs.SHUFFLE_AND_WRITE
-    secs["blocks"] = blocks * costs.BLOCK
     return secs
 
 

@@ -201,7 +201,7 @@ def test_the_command_prints_the_plan(folder, capsys, size, shown):
         "ranges",
         "split train",
         "split eval",
-        "shuffle",
+        "object store",
         "CPU",
         "worker",
         "limits, by the size of clicks",
