@@ -1,6 +1,6 @@
 """Reads, joins, selects, groups and splits rows without a Beam pipeline.
 
-A conversion runs the same functions as the PTransforms of ``pipeline/first_pass.py``. Here one
+A conversion runs the same functions as the PTransforms of ``pipeline/read_splits.py``. Here one
 generator chains them, for previews, for offending rows, and for a debugger::
 
     chunks = read_range(plan.base, byte_range, quote_states={}, reject=False)

@@ -1,4 +1,4 @@
-"""The first pass notes how far a source is read."""
+"""The read of a conversion notes how far a source is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.consumed import add_consumed, take_consumed
-from beam_pipelines.pipeline.first_pass import _LARGE_RANGE_BYTES, _NoteRead
+from beam_pipelines.pipeline.read_splits import _LARGE_RANGE_BYTES, _NoteRead
 from beam_pipelines.runners.progress import ProgressLog
 
 LARGE = 2 * _LARGE_RANGE_BYTES

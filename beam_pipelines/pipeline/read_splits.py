@@ -1,0 +1,246 @@
+"""Reads the rows of all splits: read, join, select, split, drop repeats."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.consumed import take_consumed
+from beam_pipelines.pipeline.near import near_folders, near_rule
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.run_options import RunFolders
+from beam_pipelines.runners.progress import Kind, ProgressLog
+from beam_pipelines.sources.plan import RANGE_BYTES
+from beam_pipelines.transforms.assign_splits import AssignSplits
+from beam_pipelines.transforms.base_filter import joinable
+from beam_pipelines.transforms.drop_repeats import DropRepeats
+from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
+from beam_pipelines.transforms.group import GroupRows
+from beam_pipelines.transforms.join.join import JoinChunks
+from beam_pipelines.transforms.join.plan import count_partitions
+from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
+from beam_pipelines.transforms.leaks import FindLeaks
+from beam_pipelines.transforms.limit_classes import FindLimits
+from beam_pipelines.transforms.near_duplicates import NearDuplicates
+from beam_pipelines.transforms.near_leaks import NearLeaks
+from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
+from beam_pipelines.transforms.read import ReadChunks
+from beam_pipelines.transforms.reject import Checks, SelectOrReject
+from beam_pipelines.transforms.sample import SamplePlan
+from beam_pipelines.transforms.select import SelectChunks, SelectPlan
+from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
+
+# A larger range is a file that cannot be cut.
+_LARGE_RANGE_BYTES = 2 * RANGE_BYTES
+
+
+@dataclasses.dataclass
+class ReadSplits(beam.PTransform):
+    """Reads, joins, selects, groups and splits.
+
+    Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
+    ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
+    was found unique. If rows are compared, also ``repeats`` and ``leaks``.
+    If classes are divided, also ``shares``; if they are limited, ``limits``.
+    """
+
+    plan: Plan
+    folders: RunFolders
+
+    def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
+        plan, log = self.plan, ProgressLog(self.folders.progress)
+        reject = plan.recipe.rejects
+        drops = plan.recipe.duplicates is not None and plan.recipe.duplicates.drops
+        sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
+        chunks = (
+            begin
+            | "Read" >> ReadChunks(plan.base, reject, numbered=reject or drops, take=plan.take)
+            | "NoteRead" >> beam.ParDo(_NoteRead(log, sizes))
+        )
+        keys = {}
+        if plan.base.source.key:
+            keys["keys"] = chunks | "CheckKey" >> CheckUniqueKey(
+                plan.base, self.folders.exchange_of("base-key")
+            )
+        if plan.base_filter is not None:
+            chunks = self._filter(chunks, plan.base_filter, reject, drops)
+        if plan.joins.steps:
+            chunks = chunks | "Join" >> JoinChunks(
+                plan.joins, self.folders.exchange_of("join"), reject
+            )
+        selection = plan.select.numbered() if drops else plan.select
+        checks = dataclasses.replace(plan.checks, select=selection)
+        select = SelectOrReject(checks, plan.base) if reject else SelectChunks(selection)
+        chunks = chunks | "Select" >> select
+        chunks, found = self._compare(chunks, drops)
+        if plan.groups is not None:
+            chunks = chunks | "Group" >> GroupRows(
+                plan.groups,
+                plan.select.schema,
+                len(plan.base.ranges),
+                self.folders.exchange_of("group"),
+            )
+        if plan.split.stratify:
+            chunks, found["shares"] = self._assign(chunks)
+        if leaks := plan.select.leaks:
+            first = plan.select.compared
+            find = FindLeaks(
+                plan.split,
+                tuple(range(first, first + len(leaks))),
+                count_partitions(plan.base),
+                self.folders.exchange_of("leaks"),
+                plan.select.time is not None,
+            )
+            found["leaks"] = chunks | "FindLeaks" >> find
+            if plan.recipe.leaks is not None and (near := plan.recipe.leaks.near) is not None:
+                find_near = NearLeaks(
+                    near_rule(plan, NEAR_LEAKS, near),
+                    plan.split,
+                    first + len(leaks),
+                    near_folders(self.folders, "leaks"),
+                )
+                both = (found["leaks"], chunks | "NearLeaks" >> find_near)
+                found["leaks"] = both | "AllLeaks" >> beam.Flatten()
+            chunks = chunks | "WithoutLeaks" >> beam.Map(without_hashes)
+        limits = ""
+        if plan.split.sample is not None and plan.split.sample.has_limits:
+            limits = self.folders.scratch_of("limits")
+            chunks, found["limits"] = self._limit(chunks, plan.split.sample, limits)
+        splits = chunks | "Split" >> SplitChunks(
+            plan.split, self.folders.rejected_of("base"), plan.recipe.output, limits
+        )
+        kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
+        return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **found}
+
+    def _filter(
+        self, chunks: beam.PCollection[Chunk], first: SelectPlan, reject: bool, drops: bool
+    ) -> beam.PCollection[Chunk]:
+        """Leaves out rows that need no join for it."""
+        select = first.numbered() if reject or drops else first
+        checks = Checks(select, None)
+        filtered = SelectOrReject(checks, self.plan.base) if reject else SelectChunks(select)
+        return chunks | "Filter" >> filtered | "Joinable" >> beam.Map(joinable, select)
+
+    def _assign(
+        self, chunks: beam.PCollection[Chunk]
+    ) -> tuple[beam.PCollection[Chunk], beam.PCollection[str]]:
+        """Assigns rows to splits by the counts of their classes."""
+        folders, partitions = self.folders, count_partitions(self.plan.base)
+        assign = AssignSplits(
+            self.plan.split,
+            partitions,
+            folders.scratch_of("class_shares"),
+            (folders.scratch_of("classes"), folders.scratch_of("unsplit")),
+            folders.exchange_of("classes"),
+            folders.removes_spilled,
+        )
+        assigned = chunks | "AssignSplits" >> assign
+        return assigned["chunks"], assigned["shares"]
+
+    def _limit(
+        self, chunks: beam.PCollection[Chunk], sample: SamplePlan, path: str
+    ) -> tuple[beam.PCollection[Chunk], beam.PCollection[str]]:
+        """Finds the rows of each class that limits keep."""
+        folders, partitions = self.folders, count_partitions(self.plan.base)
+        find = FindLimits(
+            self.plan.split,
+            sample,
+            partitions,
+            path,
+            (folders.scratch_of("sampled"), folders.scratch_of("unlimited")),
+            folders.exchange_of("sampled"),
+            folders.removes_spilled,
+        )
+        limited = chunks | "FindLimits" >> find
+        return limited["chunks"], limited["limits"]
+
+    def _compare(
+        self, chunks: beam.PCollection[Chunk], drops: bool
+    ) -> tuple[beam.PCollection[Chunk], dict[str, beam.PCollection[Any]]]:
+        """Finds equal rows where the recipe asks for it.
+
+        Values that have to be unique are compared after duplicates are left out.
+        """
+        plan, folders = self.plan, self.folders
+        compared, partitions = plan.select.compared, count_partitions(plan.base)
+        rule, found = plan.recipe.duplicates, []
+        drops_equal = drops and bool(plan.select.equal)
+        numbers = tuple(range(compared - drops_equal))
+        find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
+        if numbers and not drops:
+            found.append(chunks | "FindRepeats" >> find)
+        if rule is not None and rule.near is not None:
+            near = NearDuplicates(
+                near_rule(plan, NEAR_ROWS, rule.near),
+                compared,
+                plan.base,
+                rule.near.column,
+                drops,
+                near_folders(folders, "duplicates"),
+            )
+            compared_chunks = chunks | "NearDuplicates" >> near
+            chunks = compared_chunks["chunks"]
+            found.append(compared_chunks["found"])
+        elif drops_equal and rule is not None:
+            exchanges = (folders.exchange_of("duplicates"), folders.exchange_of("kept"))
+            drop = DropRepeats(
+                rule,
+                compared - 1,
+                plan.base,
+                partitions,
+                exchanges,
+                folders.scratch_of("unrepeated"),
+                folders.removes_spilled,
+            )
+            kept = chunks | "DropRepeats" >> drop
+            chunks = kept["chunks"]
+            found.append(kept["found"])
+        elif compared:
+            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, compared)
+        if numbers and drops:
+            found.append(chunks | "FindRepeats" >> find)
+            chunks = chunks | "WithoutUnique" >> beam.Map(without_hashes, 0, compared)
+        if len(found) > 1:
+            return chunks, {"repeats": found | "AllRepeats" >> beam.Flatten()}
+        return chunks, dict(zip(("repeats",), found, strict=False))
+
+
+class _NoteRead(beam.DoFn):
+    """Notes the rows of chunks, and the bytes of their ranges.
+
+    The bytes of a range are noted with its first chunk. A file that cannot be cut may be a range of
+    any size: of such a one they are noted as far as it is read, and the rest at its end.
+    """
+
+    def __init__(self, log: ProgressLog, sizes: Sequence[int]) -> None:
+        self._log, self._sizes, self._rest = log, sizes, 0
+
+    def process(self, chunk: Chunk) -> Iterator[Chunk]:
+        consumed = take_consumed()
+        if chunk.part == 0:
+            self._note_rest()
+            self._rest = self._sizes[chunk.range_number]
+        is_small = self._rest <= _LARGE_RANGE_BYTES and chunk.part == 0
+        is_last = chunk.crc32c is not None
+        size = self._rest if is_small or is_last else min(consumed, self._rest)
+        self._rest -= size
+        self._log.add(chunk.batch.num_rows, size, "read")
+        yield chunk
+
+    def finish_bundle(self) -> None:
+        self._note_rest()
+
+    def _note_rest(self) -> None:
+        if self._rest:
+            self._log.add(0, self._rest, "read")
+        self._rest = 0
+
+
+def note_rows(chunk: Chunk, log: ProgressLog, kind: Kind) -> Chunk:
+    """Notes the rows of a chunk, and returns it."""
+    log.add(chunk.batch.num_rows, 0, kind)
+    return chunk
