@@ -36,6 +36,10 @@ _MICROSECONDS_PER_DAY = 86_400_000_000
 _PROSE, _LEAST_PROSE = r"\S\s+\S+\s+\S", 0.5
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _SHOWN = 40
+# Readers of images add these, which are often alike in all images, or differ in all.
+_OF_IMAGES = frozenset(
+    f"image/{name}" for name in ("channels", "filename", "format", "height", "stem", "width")
+)
 # Columns that a line names.
 _NAMED = 5
 
@@ -66,7 +70,7 @@ def find_alerts(statistics: Mapping[str, TableStatistics], label: str | None) ->
     seen: dict[Any, str] = {}
     for name in names:
         parts = [table.columns[name] for table in filled]
-        if not parts[0].is_counted:
+        if not parts[0].is_counted or name in _OF_IMAGES:
             continue
         column = parts[0] if len(parts) == 1 else ColumnStatistics.merged(parts)
         yield from (Alert(name, *found) for found in _of_column(name, column, name == label))
@@ -123,7 +127,7 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
     if texts is not None and _is_prose(texts):
         return
     if is_like_ids(column):
-        yield "id", "nearly every row has a value of its own, from which nothing can be learned"
+        yield "id", "nearly every row has a value of its own; an id tells a model nothing"
     elif texts is not None:
         yield from _of_texts(texts)
     elif isinstance(values, NumberStatistics) and not pa.types.is_time(kind):

@@ -128,6 +128,13 @@ def test_equal_rows(numbers: tuple[int, int, int], expected: list[str]) -> None:
     assert found == expected
 
 
+def test_what_readers_of_images_add() -> None:
+    """Sizes and names of image files have no alerts."""
+    names = {"image/width": [64] * 200, "image/filename": [f"{n}.png" for n in range(200)]}
+    assert alerts(**names) == []
+    assert len(alerts(**{f"an {name}": values for name, values in names.items()})) == 2
+
+
 def test_the_lines_of_the_summary() -> None:
     """Each kind has a line, which names a few columns."""
     found = [Alert("rows", "duplicates", "…"), *(Alert(f"c{n}", "empty", "…") for n in range(7))]

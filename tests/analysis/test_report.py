@@ -396,3 +396,11 @@ def test_the_picture_has_both_parts_of_the_filter() -> None:
     assert diagram.index("x &gt; 1") < diagram.index("left join") < diagram.index("y &gt; 2")
     assert "The filter left out 400 before the joins." in text
     assert "The filter left out 30 after the joins." in text
+
+
+def test_dates_have_no_zeros() -> None:
+    """The day 1970-01-01 is no zero; a number of 0 is one."""
+    batch = pa.record_batch({"day": pa.array([0, 9], pa.date32()), "x": pa.array([0, 9])})
+    statistics = {"train": TableStatistics.of(batch)}
+    page = render_report(report(statistics=statistics))
+    assert page.count("Zeros") == 1

@@ -54,6 +54,16 @@ def test_nothing_is_cut_off(look, number: int, width: int) -> None:
     assert page.evaluate(MISPLACED_HEADS) == []
 
 
+@pytest.mark.parametrize("width", [390, 768])
+def test_names_above_values(look, width: int) -> None:
+    """The name above a value has its own place."""
+    page = look(render_report(report_of_splits(6, "validation_out_of_distribution_2")), width)
+    assert page.locator(".stacked .more td").count()
+    too_wide = """[...document.querySelectorAll('.stacked .part:not(.plain) td')]
+        .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
+    assert page.evaluate(too_wide) == []
+
+
 def test_the_page_in_a_notebook(browser) -> None:
     """In a notebook's frame, scripts run, and links open their feature."""
     troubles: list[str] = []

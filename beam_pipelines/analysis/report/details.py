@@ -15,7 +15,7 @@ from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStati
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import LARGE_BYTES
 from beam_pipelines.analysis.years import Show
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.columns import is_date, value_type
 from beam_pipelines.core.formatting import MINUS, show_number, show_share, show_spread
 
 _PERCENTILES = {
@@ -155,7 +155,8 @@ def _summary(columns: _Columns, show: Show) -> _Lines:
             "Std. deviation",
             [Cell(show_spread(item.standard_deviation, kind)) for item in numbers],
         )
-        yield "Zeros", [_count(item.zeros, item.count) for item in numbers]
+        if not is_date(kind):
+            yield "Zeros", [_count(item.zeros, item.count) for item in numbers]
         for name, field in (
             ("NaN", "nans"),
             (f"{MINUS}∞", "minus_infinities"),
