@@ -37,6 +37,7 @@ from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
     cache_option_views,
     drop_idle_bundle_processors,
+    plain_labels,
     plain_pickles,
     silent_worker_threads,
     size_based_flushes,
@@ -200,6 +201,7 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     has_own_workers = are_threads or (is_local(options) and fork_server.is_running())
     with (
         size_based_flushes(),
+        plain_labels(),
         contextlib.nullcontext() if shows_engine_logs() else silent_worker_threads(),
         _storage_options_for_processes(options),
         _faster_local_run() if is_local(options) else contextlib.nullcontext(),
