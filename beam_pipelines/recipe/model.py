@@ -360,7 +360,11 @@ class Recipe:
         read_mapping, {}, "none", "New column: SQL expression, in order; each sees those above it."
     )
     protect: Mapping[str, Protection] = recipe_key(
-        read_protect, {}, "none", "What becomes of values before all below sees them.", omitted=True
+        read_protect,
+        {},
+        "none",
+        "Hashes, masks or truncates values before the keys below see them.",
+        omitted=True,
     )
     drop: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns to leave out, after derive."
