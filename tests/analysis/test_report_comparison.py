@@ -57,3 +57,12 @@ def test_datasets_that_are_alike() -> None:
     text = page(compare_split(table(0), table(0)))
     assert "They are alike." in text
     assert "Differences" not in text
+
+
+def test_empty_cells_are_empty() -> None:
+    """A narrow screen leaves cells without a value out."""
+    text = page(compare_split(table(0), table(0)), findings=())
+    assert '<td data-head="New"><td data-head="Vanished"></td>' in text
+    text = page(compare_split(table(0, "gone"), table(0)))
+    assert '<td data-head="Drift"><td data-head="p"><td data-head="New">' in text
+    assert '<td data-head="Range"><td data-head="Drift">' in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from beam_pipelines.analysis.comparison import compare_split
@@ -131,3 +132,27 @@ def test_long_names_of_splits(look, width: int, name: str) -> None:
     for text, number, below in lines:
         assert below < 4  # no line has the mark alone
         assert number == 1 or len(text) > 11 or width == 390
+
+
+def test_words_of_a_comparison_are_whole(look) -> None:
+    """Types and p are in one line on a desk."""
+    start, step = 1_767_225_600_000_000, 3_000_000_000
+    when = [
+        pa.array(range(first, first + 900 * step, step), pa.timestamp("us"))
+        for first in (start, start + 900 * step)
+    ]
+    texts = [[f"{side} word {n % 30}" for n in range(900)] for side in ("old", "new")]
+    sides = [
+        TableStatistics.of(pa.record_batch({"when": time, "text": words}))
+        for time, words in zip(when, texts, strict=True)
+    ]
+    split = compare_split(*sides)
+    page = look(render_comparison("a", "b", {"train": split}, {}, (None, None), ()), 1280)
+    heights = """[2, 6].flatMap(number =>
+        [...document.querySelectorAll(`.compared td:nth-child(${number})`)].map(one => {
+            const range = document.createRange();
+            range.selectNodeContents(one);
+            return range.getBoundingClientRect().height; }))"""
+    found = page.evaluate(heights)
+    assert len(found) == 4
+    assert max(found) < 25
