@@ -101,7 +101,8 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
     index_of = join_indexes(plan, notes)
     chunks: list[Chunk] = []
     num_read = kept = 0
-    for chunk in _head(plan):
+    head = _head(plan)
+    for chunk in head:
         num_read += chunk.batch.num_rows
         parts = list(split_rows(numbered, [chunk], index_of))
         kept += sum(part.batch.num_rows for part in parts)
@@ -115,7 +116,8 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
         )
     numbers, chunks = _first(chunks, number)
     encode = fitted_on(plan.encode, _to_fit_on(plan.encode, chunks, notes))
-    if plan.encode.reads:
+    is_whole = len(plan.base.ranges) == 1 and next(head, None) is None
+    if plan.encode.reads and (notes or not is_whole):
         notes.append(f"encodings are fitted on {kept:,} rows only, so that values differ")
     return FirstRows(
         tuple(_rows(chunks, numbers, encode, private_features(plan.recipe, encode.chains))),

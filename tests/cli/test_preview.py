@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -55,7 +56,7 @@ def test_rows_are_in_the_order_of_the_source(recipe: str) -> None:
 
 
 def test_values_are_encoded(recipe: str) -> None:
-    """Encodings are fitted on the sample, and a note says so."""
+    """Encodings are fitted on all rows of a small source."""
     found = previewed(recipe, 39)
     assert found.labels["color"] == ("red", "blue")
     for row in found.rows:
@@ -63,7 +64,17 @@ def test_values_are_encoded(recipe: str) -> None:
         assert row.encoded["twice"] == row.raw["id"] * 2
     trained = [row.encoded["score"] for row in found.rows if row.split == "train"]
     assert abs(sum(trained)) < 1e-3
-    assert found.notes == ("encodings are fitted on 39 rows only, so that values differ",)
+    assert found.notes == ()
+
+
+def test_encodings_of_a_part_of_the_source(recipe: str, tmp_path: pathlib.Path) -> None:
+    """A note says that not all rows were read."""
+    text = pathlib.Path(recipe).read_text()
+    assert "d.csv" in text
+    pathlib.Path(recipe).write_text(text.replace("d.csv", "d*.csv"))
+    (tmp_path / "d2.csv").write_text((tmp_path / "d.csv").read_text())
+    (note,) = previewed(recipe, 1).notes
+    assert re.fullmatch(r"encodings are fitted on \d\d rows only, so that values differ", note)
 
 
 @pytest.mark.end_to_end
