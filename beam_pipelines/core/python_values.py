@@ -92,7 +92,7 @@ def _clock(numbers: pa.Int64Array, unit: str) -> pa.StringArray:
 
 
 def _within_python(array: pa.Array) -> pa.Array:
-    """Returns an array with texts for the times that Python has not."""
+    """Returns an array, with texts for times out of Python's range."""
     types, type_ = pa.types, array.type
     if isinstance(array, pa.ExtensionArray):
         return _within_python(array.storage)
@@ -113,7 +113,7 @@ def _within_python(array: pa.Array) -> pa.Array:
 
 
 def _is_far(array: pa.Array) -> pa.BooleanArray | None:
-    """Returns which values have no equal in Python; ``None``: all have one."""
+    """Returns which values are out of Python's range; ``None``: none."""
     types, type_ = pa.types, array.type
     if types.is_date32(type_):
         low, high = _FIRST_DAY, _LAST_DAY

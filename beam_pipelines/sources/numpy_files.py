@@ -191,7 +191,7 @@ def _check_arrays(source: Source, path: str, arrays: list[_Array]) -> None:
 
 
 def _has_type(dtype: np.dtype[Any]) -> bool:
-    """Whether Arrow has a type for values of NumPy's."""
+    """Whether Arrow has a type for values of a NumPy dtype."""
     try:
         to_arrow(np.empty(0, dtype))
     except pa.ArrowNotImplementedError:

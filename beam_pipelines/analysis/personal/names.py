@@ -49,7 +49,7 @@ def names_persons(words: frozenset[str]) -> bool:
 
 
 def names_things(words: frozenset[str]) -> bool:
-    """Whether a column's name is one of places or things.
+    """Whether a column's name names places or things, not persons.
 
     A ``store`` is one; a ``store_manager`` is not.
     """

@@ -125,7 +125,7 @@ def _fit(text: str, pixels: int, size: int) -> str:
 
 
 def _letter_width(letter: str) -> float:
-    """Returns the most that a letter takes of its size, roughly."""
+    """Returns the largest width of a letter, by its size."""
     if unicodedata.east_asian_width(letter) in "WF" or letter in "mwMW@%":
         return 1.05
     if letter in " .,:;'|!ijlftr()[]-":

@@ -38,7 +38,7 @@ _MOST_LEVELS = 200
 
 
 class SchemaError(ValueError):
-    """A schema that is no table's.
+    """A schema that does not describe a table.
 
     Attributes:
       cure: what the writer of the file can do.

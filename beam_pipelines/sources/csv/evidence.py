@@ -123,7 +123,7 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
 
 
 def mostly(evidence: Evidence) -> tuple[str, str, list[str]] | None:
-    """Returns what at least half of a column's texts are.
+    """Returns the kind of at least half of a column's texts.
 
     Returns:
       ``numbers``, ``dates`` or ``booleans``, a value that is one, and the values that are none;
@@ -217,7 +217,7 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
 
 
 def _best(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple[CellFormat, ...]]:
-    """Returns how many cells the best reading fits, and that."""
+    """Returns the best reading, after the number of cells that it fits."""
     readings: list[tuple[int, str, tuple[CellFormat, ...]]] = [
         _judge_numbers(evidence, decimal),
         _judge_words(evidence),

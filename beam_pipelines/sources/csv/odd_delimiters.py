@@ -1,4 +1,4 @@
-"""Asks about tables whose cells are between other characters than usual."""
+"""Refuses tables with unusual delimiters, and asks for the delimiter."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _are_objects(text: str) -> bool:
 
 
 def _end_of_value(text: str, start: int = 0) -> int:
-    """Returns where the first JSON value ends; 0: nowhere."""
+    """Returns where the first JSON value ends; 0 if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):
