@@ -64,7 +64,7 @@ def plan_privately(source: Source, recipe: Recipe) -> SourcePlan:
     plan = plan_source(dataclasses.replace(source, private=private), recipe.directory)
     if not private:
         return plan
-    decisions = tuple(decision.split("  # such as ")[0] for decision in plan.decisions)
+    decisions = tuple(decision.partition("  # ")[0] for decision in plan.decisions)
     return dataclasses.replace(plan, decisions=decisions)
 
 

@@ -156,8 +156,14 @@ def test_planning_says_no_value(
     recipe = "name: d\nsources: {d: d.csv}\npii: {allow: [phone, born]}\n"
     Path("r.yaml").write_text(recipe)
     output = [] if command in ("preview", "plan") else ["--output", "out", "--overwrite"]
-    for wrong in (f"1,{_secret(1)},01.02.1990", f"1,2,03.04.1990,{_secret(1)}"):
-        Path("d.csv").write_text("\n".join(["n,phone,born", *lines[:40], wrong, *lines]) + "\n")
+    for few, wrong in (
+        (lines, f"1,{_secret(1)},01.02.1990"),
+        (lines, f"1,2,03.04.1990,{_secret(1)}"),
+        ([], f"1,{_secret(1)},01.02.1990"),  # a column of texts, which is worth a remark
+    ):
+        if command == "convert" and not few:  # its shards have the values
+            continue
+        Path("d.csv").write_text("\n".join(["n,phone,born", *lines[:40], wrong, *few]) + "\n")
         run_command([command, "r.yaml", *output])
         said = capfd.readouterr()
         assert found_in(folder / "out", said.out + said.err) == set()
