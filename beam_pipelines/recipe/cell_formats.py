@@ -1,8 +1,8 @@
 """How the cells of a text column are written: numbers, dates, booleans.
 
-A format is written in a recipe as the number 1234.5 would look in the file (``1.234,5 €``), as a
-pattern of ``strptime`` (``%d/%m/%Y``), or as two words (``yes/no``). It says how to read cells that
-are not written as in plain CSV.
+A format is written in a recipe as the number 1234.5 would look in the file (``1.234,5 €``; in India
+123456.5 shows more: ``1,23,456.5``), as a pattern of ``strptime`` (``%d/%m/%Y``), or as two words
+(``yes/no``). It says how to read cells that are not written as in plain CSV.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from typing import Literal
 BLANKS = " \u00a0\u202f"
 APOSTROPHES = "'\u2019"
 _NUMBER = re.compile(
-    rf"(?P<before>[^0-9.,]*)1(?P<thousands>[.,{BLANKS}{APOSTROPHES}]?)234"
+    rf"(?P<before>[^0-9.,]*)1(?:(?P<thousands>[.,{BLANKS}{APOSTROPHES}]?)234|(?P<lakh>,23,456))"
     r"(?:(?P<decimal>[.,])5)?(?P<after>[^0-9.,]*)"
 )
 _PARTS = re.compile(r"%(?P<part>[A-Za-z])(?P<text>[^%]*)")
-_DAYS = tuple({"d", month, year} for month in "mb" for year in "Yy")
+# Without a day it is the first of the month; without all three, a time of day.
+_DAYS = (
+    set(),
+    *(day | {month, year} for day in (set(), {"d"}) for month in "mbB" for year in "Yy"),
+)
 _CLOCKS: tuple[set[str], ...] = (
     set(),
     {"H", "M"},
@@ -41,15 +45,17 @@ class NumberFormat:
       decimal: before the fraction, ``.`` or ``,``.
       thousands: between groups of three digits; empty if there is none.
       before, after: units, which a cell may lack; of ``%`` every cell but 0 has it.
+      is_indian: whether groups have two digits, and the last one three.
     """
 
     decimal: Literal[".", ","]
     thousands: str = ""
     before: str = ""
     after: str = ""
+    is_indian: bool = False
 
     def __str__(self) -> str:
-        whole = f"1{self.thousands}234"
+        whole = "1,23,456" if self.is_indian else f"1{self.thousands}234"
         gap = " " if self.after and self.after != "%" else ""
         return f"{self.before}{whole}{self.decimal}5{gap}{self.after}"
 
@@ -61,10 +67,11 @@ class NumberFormat:
 
 @dataclasses.dataclass(frozen=True)
 class DateFormat:
-    """A day, perhaps with a time of day.
+    """A day, a time of day, or both.
 
     Attributes:
-      pattern: as ``strptime`` takes it, of %d %m %b %Y %y %H %I %M %S %p; %b is in English.
+      pattern: as ``strptime`` takes it, of %d %m %b %B %Y %y %H %I %M %S %p %a %A. Names are
+        English; as for POSIX, %b is %B, and %a is %A.
     """
 
     pattern: str
@@ -76,6 +83,11 @@ class DateFormat:
     def parts(self) -> list[tuple[str, str]]:
         """Letters of the parts, each with the text behind it."""
         return [(match["part"], match["text"]) for match in _PARTS.finditer(self.pattern)]
+
+    @property
+    def has_day(self) -> bool:
+        """Whether cells have a day, or a month."""
+        return any(part in "Yy" for part, _ in self.parts)
 
     @property
     def has_clock(self) -> bool:
@@ -111,26 +123,32 @@ def parse_format(text: str) -> CellFormat:
 
 def _number(text: str) -> NumberFormat | None:
     match = _NUMBER.fullmatch(text.strip())
-    if match is None or match["thousands"] == match["decimal"]:
+    if match is None:
         return None
-    decimal = match["decimal"] or ("," if match["thousands"] == "." else ".")
-    thousands = match["thousands"]
+    thousands = "," if match["lakh"] else match["thousands"]
+    if thousands == match["decimal"]:
+        return None
+    decimal = match["decimal"] or ("," if thousands == "." else ".")
     if thousands in BLANKS:
         thousands = thousands and " "
     elif thousands in APOSTROPHES:
         thousands = "'"
     return NumberFormat(
-        "," if decimal == "," else ".", thousands, match["before"].strip(), match["after"].strip()
+        "," if decimal == "," else ".",
+        thousands,
+        match["before"].strip(),
+        match["after"].strip(),
+        bool(match["lakh"]),
     )
 
 
 def _date(text: str) -> DateFormat | None:
     format_ = DateFormat(text)
     parts = [part for part, _ in format_.parts]
-    of_day = {part for part in parts if part in "dmbyY"}
-    of_clock = set(parts) - of_day
+    of_day = {part for part in parts if part in "dmbByY"}
+    of_clock = set(parts) - of_day - {"a", "A"}
     is_known = len(parts) == len(set(parts)) and of_day in _DAYS and of_clock in _CLOCKS
-    return format_ if text.startswith("%") and is_known else None
+    return format_ if text.startswith("%") and is_known and of_day | of_clock else None
 
 
 def _words(text: str) -> WordsFormat | None:

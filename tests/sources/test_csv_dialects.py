@@ -34,6 +34,8 @@ FOUND = [
     ("a;b\n1,5;1.250\n", [{"a": 1.5, "b": 1250}], ["delimiter", "formats", "formats"]),
     ('a,b\n"1,234,567",x\n', [{"a": 1234567, "b": "x"}], ["formats"]),
     ('a,b\n"1,234",0.5\n', [{"a": 1234, "b": 0.5}], ["formats"]),
+    ('a\n"1,23,456"\n"12,34,567"\n999\n', [{"a": 123456}, {"a": 1234567}, {"a": 999}], ["formats"]),
+    ('a\n"₹1,23,456.50"\n₹7.25\n', [{"a": 123456.5}, {"a": 7.25}], ["formats"]),
     ("a\n12.5%\n5 %\n", [{"a": 0.125}, {"a": 0.05}], ["formats"]),
     ("a\n$5\n-$7.25\n", [{"a": 5.0}, {"a": -7.25}], ["formats"]),
     ("a\nyes\nNo\n\n", [{"a": True}, {"a": False}], ["formats"]),
@@ -200,6 +202,13 @@ def test_a_few_bytes_that_are_not_utf_8_are_bad_rows(tmp_path: Path) -> None:
         "%d/%m/%Y",
         "%m-%d-%y %I:%M %p",
         "yes/no",
+        "1,23,456.5",
+        "₹1,23,456.5",
+        "1234.5 km/h",
+        "%B %d, %Y",
+        "%b-%y",
+        "%a, %d %b %Y",
+        "%I:%M %p",
     ],
 )
 def test_a_format_is_shown_as_it_is_read(text: str) -> None:
@@ -210,7 +219,8 @@ def test_a_format_is_shown_as_it_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "1.234.5", "%d/%q/%Y", "%d/%m", "a/a", "12345", "%Y-%m-%d %p"]
+    "text",
+    ["", "x", "1.234.5", "%d/%q/%Y", "%d/%m", "a/a", "12345", "%Y-%m-%d %p", "%a", "1,23,456,5"],
 )
 def test_a_text_that_is_no_format(text: str) -> None:
     """Another text is refused with examples of formats."""
@@ -349,21 +359,59 @@ def test_single_quotes_of_one_column(tmp_path: Path) -> None:
         (["01-Jan-2024", "9-SEP-1999"], "%d-%b-%Y", "1999-09-09"),
         (["31 Dec 24", "1 may 70"], "%d %b %y", "1970-05-01"),
         (["31/Dec/2024 10:05", "1/Feb/2024 9:00"], "%d/%b/%Y %H:%M", "2024-02-01 09:00:00"),
+        (["January 31, 2024", "May 5, 2024"], "%B %d, %Y", "2024-05-05"),
+        (["Jan 31, 2024", "May 5, 2024"], "%b %d, %Y", "2024-05-05"),
+        (["1 May 2024", "31 December 2024"], "%d %B %Y", "2024-12-31"),
+        (["2024 Mar 09", "2024 May 10"], "%Y %b %d", "2024-05-10"),
+        (["Sat, 9 Mar 2024", "Sun, 10 Mar 2024"], "%a, %d %b %Y", "2024-03-10"),
+        (["March 9, 2024 at 8:30 PM", "March 10, 2024 at 12:05 AM"], "%B %d, %Y at %I:%M %p",
+         "2024-03-10 00:05:00"),
+        (["3/31/2024, 8:30:00 PM", "3/1/2024, 9:05:10 AM"], "%m/%d/%Y, %I:%M:%S %p",
+         "2024-03-01 09:05:10"),
+        (["8:30 PM", "12:05 am"], "%I:%M %p", "00:05:00"),
+        (["8:30:01PM", "12:05:00PM"], "%I:%M:%S%p", "12:05:00"),
     ],
-)
+)  # fmt: skip
 def test_names_of_months(tmp_path: Path, cells: list[str], pattern: str, value: str) -> None:
     """Dates with English names of months are found and checked."""
-    path = write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells * 9))
+    path = write(tmp_path / "a.csv", "a,b\n" + "".join(f'"{cell}",1\n' for cell in cells * 9))
     (decision,) = plan_of(path).decisions
     assert f'"{pattern}"' in decision
     rows = read_rows(path)
     assert str(rows[1]["a"]) == value
-    for wrong in ("31-Feb-2024", "01-Foo-2024", "01-January-2024"):
-        with pytest.raises(DataError, match=f"found '{wrong}'"):
-            read_rows(
-                write(tmp_path / "b.csv", f"a,b\n{wrong},1\n"),
-                formats={"a": "%d-%b-%Y"},
-                types={"a": "date"},
-            )
+    assert read_rows(path, formats={"a": pattern}) == rows
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pattern", "type_"),
+    [
+        ("31-Feb-2024", "%d-%b-%Y", "date"),
+        ("01-Foo-2024", "%d-%b-%Y", "date"),
+        ("01-Janu-2024", "%d-%b-%Y", "date"),
+        ("Xxx, 1 Jan 2024", "%a, %d %b %Y", "date"),
+        ("13:00 PM", "%I:%M %p", "time"),
+        ("24:00", "%H:%M", "time"),
+    ],
+)
+def test_what_is_no_date(tmp_path: Path, wrong: str, pattern: str, type_: str) -> None:
+    """Days that no calendar has, and other words, are errors."""
+    path = write(tmp_path / "a.csv", f'a,b\n"{wrong}",1\n')
+    with pytest.raises(DataError, match=f"found '{wrong}', expected it written as '{pattern}'"):
+        read_rows(path, formats={"a": pattern}, types={"a": type_})
+
+
+def test_a_format_of_another_type_than_declared(tmp_path: Path) -> None:
+    """A time of day is no timestamp; the remedy works."""
+    path = write(tmp_path / "a.csv", "a,b\n" + "8:30 PM,1\n" * 20)
+    with pytest.raises(
+        DataError, match=r"found '8:30 PM', expected a timestamp.*types: \{a: text\}"
+    ):
+        read_rows(path, types={"a": "timestamp"})
+    assert read_rows(path, types={"a": "text"})[0]["a"] == "8:30 PM"
+    assert read_rows(path)[0]["a"] == datetime.time(20, 30)
+
+
+def test_names_of_months_in_texts(tmp_path: Path) -> None:
+    """Names in other texts are no dates."""
     text = write(tmp_path / "c.csv", "a,b\n1-may-be,1\n2 jan and 3,1\n")
     assert plan_of(text).decisions == ()

@@ -13,11 +13,26 @@ _NUMBER = re.compile(
     r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
     r"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|[A-Z]{3}))?"
 )
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def names_pattern(names: tuple[str, ...]) -> str:
+    """Returns the pattern of names, whole or shortened to three letters."""
+    return f"(?i:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in names)})"
+
+
+_MONTH = names_pattern(MONTHS)
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?"
 _DATE = re.compile(
-    r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?)?"
-    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
-    r"|[0-9]{1,2}([-/. ])(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\2[0-9]{2,4}"
-    r"(?: [0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?)?"
+    rf"[0-9]{{1,4}}([-/.])[0-9]{{1,2}}\1[0-9]{{1,4}}\.?(?:,?[ T]+{_CLOCK})?"
+    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:\s?[AaPp][Mm])?"
+    rf"|(?:{names_pattern(WEEKDAYS)},? )?"
+    rf"(?:[0-9]{{1,2}}([-/. ]){_MONTH},?\2[0-9]{{2,4}}|[0-9]{{4}}([-/. ]){_MONTH}\3[0-9]{{1,2}}"
+    rf"|{_MONTH} [0-9]{{1,2}},? [0-9]{{4}})(?:,?(?: at)?[ T]{_CLOCK})?"
 )
 _NULLS = frozenset(("na", "n/a", "n.a.", "null", "none", "nan", "-", "--", "?", ".", "\\n"))
 

@@ -23,10 +23,10 @@ from beam_pipelines.sources.csv.evidence import (
     Verdict,
     is_grouped,
     judge,
-    mostly,
     type_of,
 )
 from beam_pipelines.sources.csv.nearly import Misfit
+from beam_pipelines.sources.csv.remarks import remark
 from beam_pipelines.sources.format import problem
 
 _GROUPED = NumberFormat(",", ".")
@@ -67,7 +67,7 @@ def choose(
     types = {name: schema.field(name).type for name in wanted}
     formats = {name: parse_format(text) for name, text in source.formats.items() if name in wanted}
     open_ = [name for name in wanted if name not in formats]
-    verdicts = _judge_all(source, types, evidence, open_, default)
+    verdicts, decimal = _judge_all(source, types, evidence, open_, default)
     problems, decisions = [], []
     for name, verdict in verdicts.items():
         if len(verdict.readings) > 1 and source.infer == "lenient":
@@ -86,7 +86,7 @@ def choose(
             formats[name] = verdict.readings[0]
             decisions.append(_decision(name, verdict.readings[0], evidence[name]))
         else:
-            decisions += _mostly(source, name, evidence[name])
+            decisions += remark(source, name, evidence[name], decimal)
     if problems:
         raise RecipeProblems(problems)
     for name, format_ in formats.items():
@@ -102,8 +102,8 @@ def _judge_all(
     evidence: Mapping[str, Evidence],
     names: list[str],
     default: str,
-) -> dict[str, Verdict]:
-    """Returns how each column is read that may have a format."""
+) -> tuple[dict[str, Verdict], str]:
+    """Returns how columns are read, and the file's decimal mark."""
     texts = [name for name in names if _may_have(source, name, types)]
     verdicts = {name: judge(evidence[name]) for name in texts}
     decimal = _decimal_mark(verdicts.values(), types, evidence)
@@ -114,7 +114,7 @@ def _judge_all(
         is_number = types[name] == pa.float64() and name not in source.types
         if is_number and is_grouped(evidence[name]):
             verdicts[name] = _grouped(decimal, source.delimiter or default)
-    return verdicts
+    return verdicts, decimal
 
 
 def _may_have(source: Source, name: str, types: Mapping[str, pa.DataType]) -> bool:
@@ -180,18 +180,6 @@ def _undecided(name: str, verdict: Verdict, evidence: Evidence) -> str:
         f"types: {{{key}: text}}  # {example!r} has two readings, formats: {cures}; infer: lenient "
         "takes texts"
     )
-
-
-def _mostly(source: Source, name: str, evidence: Evidence) -> list[str]:
-    """Returns the finding of a column with few texts."""
-    found = None if name in source.types else mostly(evidence)
-    if found is None:
-        return []
-    word, one, others = found
-    other = shorten(others[0], 40)
-    cure = f"; add {other!r} to 'nulls' if it means null" if len(others) == 1 else ""
-    kinds = f"{word}, such as {shorten(one, 40)!r}, but not {other!r}"
-    return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{cure}"]
 
 
 def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:

@@ -22,7 +22,7 @@ from beam_pipelines.recipe.cell_formats import (
     WordsFormat,
     parse_format,
 )
-from beam_pipelines.sources.csv.cells import kind
+from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, kind, names_pattern
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 
@@ -32,18 +32,31 @@ NEARLY_SHARE, NEARLY_MOST = 0.01, 300
 _LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
 # So many values that look like numbers are worth a word on a column of texts.
 _LEAST_MOSTLY = 10
+# Cells that tell the patterns of dates with names of months; letters of a short name.
+_TOLD_BY, _SHORT = 20, 3
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
 _WORD_FORMATS = [parse_format(text) for text in WORDS]
 _UNIT = re.compile(r"[$€£¥₹₽₩₺%]|[A-Z]{3}|zł|kr|Kč|Ft|R\$")
-_SEPARATORS = (
-    (".", ""), (",", ""), (".", ","), (",", "."), (".", "'"), (",", "'"), (",", " "), (".", " "),
+_MARKS = (
+    NumberFormat("."), NumberFormat(","), NumberFormat(".", ","), NumberFormat(",", "."),
+    NumberFormat(".", "'"), NumberFormat(",", "'"), NumberFormat(",", " "), NumberFormat(".", " "),
+    NumberFormat(".", ",", is_indian=True),
 )  # fmt: skip
-_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", ", %H:%M")
+_CLOCKS = (
+    "", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", ", %H:%M", ", %H:%M:%S",
+    ", %I:%M %p", ", %I:%M:%S %p",
+)  # fmt: skip
 _ORDERS = (
-    "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d", "d{0}b{0}Y",
-    "d{0}b{0}y",
+    "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d",
 )  # fmt: skip
+# Parts of a date with the name of its month, or of a time of twelve hours.
+_PART = re.compile(
+    rf"(?P<month>{names_pattern(MONTHS)})(?![A-Za-z])"
+    rf"|(?P<weekday>{names_pattern(WEEKDAYS)})(?![A-Za-z])"
+    r"|(?P<clock>[0-9]{1,2}:[0-9]{2})(?P<seconds>:[0-9]{2})?(?P<half>\s?[AaPp][Mm])?"
+    r"|(?P<number>[0-9]+)|(?P<word>[A-Za-z%]+)"
+)
 # Arrow's own readers take these, and no other reading may contradict them.
 _PLAIN = NumberFormat(".")
 _GROUPED = NumberFormat(",", ".")
@@ -183,18 +196,79 @@ def _shapes(values: pa.Array, counts: pa.Array) -> Counter[str]:
 def _dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:
     """Returns how many cells fit each pattern that is likely."""
     separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/. ])", cell))}
+    patterns = [
+        re.sub("([dmyY])", r"%\1", order.format(separator)) + clock
+        for separator in sorted(separators)
+        for order in _ORDERS
+        for clock in _CLOCKS
+    ]
+    patterns += sorted(_named_patterns(some[:_TOLD_BY]))
     some_cells = pa.array(some, pa.string())
     found: Counter[str] = Counter()
-    for separator in sorted(separators):
-        for order in _ORDERS:
-            for clock in _CLOCKS:
-                pattern = re.sub("([dmbyY])", r"%\1", order.format(separator)) + clock
-                format_ = DateFormat(pattern)
-                if to_plain(some_cells, format_).null_count > (1 - least) * len(some):
-                    continue
-                fits = to_plain(values, format_).is_valid()
-                found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
+    for pattern in patterns:
+        format_ = DateFormat(pattern)
+        if to_plain(some_cells, format_).null_count > (1 - least) * len(some):
+            continue
+        fits = to_plain(values, format_).is_valid()
+        found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
     return found
+
+
+def _named_patterns(cells: list[str]) -> set[str]:
+    """Returns the patterns of cells with months' names, AM or PM.
+
+    A name in full tells more than ``May``, which is short, too.
+    """
+    found = {pattern for cell in cells if (pattern := named_pattern(cell))}
+    for long, short in (("%B", "%b"), ("%A", "%a")):
+        found -= {one.replace(long, short) for one in found if long in one}
+    return found
+
+
+def named_pattern(cell: str) -> str:
+    """Returns the pattern of a cell with a month, AM or PM.
+
+    Nothing for any other cell.
+    """
+    cell, text, end = cell.strip(), "", 0
+    for match in _PART.finditer(cell):
+        text += cell[end : match.start()] + _part(match, text)
+        end = match.end()
+    text += cell[end:]
+    for pattern in (text, text.replace("%d", "%y")):  # Mar-24 is a month of a year
+        if re.search("%[bBp]", text) and isinstance(_format_or_none(pattern), DateFormat):
+            return pattern
+    return ""
+
+
+def _part(match: re.Match[str], text: str) -> str:
+    """Returns the pattern of a part of a date."""
+    if match["month"]:
+        return "%B" if len(match["month"]) > _SHORT else "%b"
+    if match["weekday"]:
+        return "%A" if len(match["weekday"]) > _SHORT else "%a"
+    if match["clock"]:
+        half = match["half"] or ""
+        return f"{'%I' if half else '%H'}:%M{':%S' if match['seconds'] else ''}{half[:-2]}" + (
+            "%p" if half else ""
+        )
+    if match["number"]:
+        is_short = len(match["number"]) < _SHORT
+        return (
+            "%Y"
+            if len(match["number"]) == len("2024")
+            else "%d"
+            if is_short and "%d" not in text
+            else "%y"
+        )
+    return match["word"]
+
+
+def _format_or_none(text: str) -> CellFormat | None:
+    try:
+        return parse_format(text)
+    except ValueError:
+        return None
 
 
 def judge(evidence: Evidence, decimal: str = "") -> Verdict:
@@ -226,7 +300,7 @@ def _best(evidence: Evidence, decimal: str = "") -> tuple[int, str, tuple[CellFo
     return max(readings, key=lambda reading: reading[0])
 
 
-def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[CellFormat, ...]]:
+def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[NumberFormat, ...]]:
     shapes = list(evidence.shapes)
     counts = np.array([evidence.shapes[shape] for shape in shapes], np.int64)
     units = Counter[tuple[str, str]]()
@@ -239,17 +313,28 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[Ce
     array = pa.array(shapes, pa.string())
     fits: dict[NumberFormat, int] = {}
     for before, after in units:
-        for mark, thousands in _SEPARATORS:
-            format_ = NumberFormat(mark, thousands, before, after)  # type: ignore[arg-type]
+        for marks in _MARKS:
+            format_ = dataclasses.replace(marks, before=before, after=after)
             flags = to_plain(array, format_).is_valid().to_numpy(zero_copy_only=False)
             flags = flags | (is_number & (not format_.is_percent))
-            flags |= is_double & (mark == ".") & (not format_.is_percent)
+            flags |= is_double & (marks.decimal == ".") & (not format_.is_percent)
             fits[format_] = int(counts[flags].sum())
     most = max(fits.values(), default=0)
     best = [format_ for format_, number in fits.items() if number == most]
     if not most:
         return 0, "", ()
     return most, "numbers", _likely(best, shapes, decimal)
+
+
+def number_formats(texts: list[str], decimal: str) -> tuple[NumberFormat, ...]:
+    """Returns how texts are written that are all numbers.
+
+    Several formats are as likely as each other.
+    """
+    shapes = _shapes(pa.array(texts), pa.array(np.ones(len(texts), np.int64)))
+    fits, _, formats = _judge_numbers(Evidence(shapes), decimal)
+    is_name = any(_IDENTIFIER.fullmatch(shape) for shape in shapes)
+    return formats if fits == len(texts) and not is_name else ()
 
 
 def _units(shape: str) -> tuple[str, str]:
@@ -280,7 +365,7 @@ def _likely(best: list[NumberFormat], shapes: list[str], decimal: str) -> tuple[
 
 
 def _rank(format_: NumberFormat) -> int:
-    return _SEPARATORS.index((format_.decimal, format_.thousands))
+    return _MARKS.index(dataclasses.replace(format_, before="", after=""))
 
 
 def _number(text: str | None) -> float | None:
@@ -327,6 +412,8 @@ def type_of(format_: CellFormat, evidence: Evidence) -> pa.DataType:
     if isinstance(format_, WordsFormat):
         return pa.bool_()
     if isinstance(format_, DateFormat):
+        if not format_.has_day:
+            return pa.time64("us")
         return pa.timestamp("us") if format_.has_clock else pa.date32()
     shapes = pa.array([s for s in evidence.shapes if not s.startswith("<")], pa.string())
     plain = [text for text in to_plain(shapes, format_).to_pylist() if text is not None]

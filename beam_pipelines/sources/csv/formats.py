@@ -17,6 +17,7 @@ from beam_pipelines.recipe.cell_formats import (
     DateFormat,
     NumberFormat,
 )
+from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS
 
 _BLANK = f"[{BLANKS}\t]"
 # More digits than float64 keeps: such a number of a float column would be rounded.
@@ -25,7 +26,10 @@ _MOST_DIGITS = 15
 _DIGITS = {
     "d": "[0-9]{1,2}",
     "m": "[0-9]{1,2}",
-    "b": "[A-Za-z]{3}",
+    "b": "[A-Za-z]{3,9}",
+    "B": "[A-Za-z]{3,9}",
+    "a": "[A-Za-z]{3,9}",
+    "A": "[A-Za-z]{3,9}",
     "Y": "[0-9]{4}",
     "y": "[0-9]{2}",
     "H": "(?:[01]?[0-9]|2[0-3])",
@@ -34,9 +38,6 @@ _DIGITS = {
     "S": "[0-5][0-9]",
     "p": "[AaPp][Mm]",
 }
-_MONTHS = (
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-)  # fmt: skip
 # Days of the months, by number; month 0 has none.
 _DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -61,6 +62,18 @@ def to_plain(texts: pa.Array, format_: CellFormat) -> pa.Array:
     return pa.array(["true", "false"]).take(words)
 
 
+def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Returns plain texts as values.
+
+    Raises:
+      pa.ArrowInvalid: one of them is none of the type.
+    """
+    if pa.types.is_time(type_):  # there is no such cast
+        moments = pc.binary_join_element_wise("1970-01-01", plain, " ")
+        return moments.cast(pa.timestamp("us")).cast(type_)
+    return plain.cast(type_)
+
+
 def number_pattern(format_: NumberFormat) -> str:
     """Returns the regular expression of a number, for RE2 and Python.
 
@@ -71,6 +84,8 @@ def number_pattern(format_: NumberFormat) -> str:
     optional = "" if format_.is_percent else "?"
     group = _any_of(format_.thousands)
     grouped = f"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+|" if group else ""
+    if format_.is_indian:
+        grouped = f"[1-9][0-9]?(?:{group}[0-9]{{2}})*{group}[0-9]{{3}}|"
     return (
         f"^(?P<sign>[+-]?){before + optional if before else ''}(?P<inner>[+-]?)"
         f"(?P<whole>{grouped}0|[1-9][0-9]*|)"
@@ -118,20 +133,45 @@ def date_pattern(format_: DateFormat) -> str:
 def _plain_dates(texts: pa.Array, format_: DateFormat) -> pa.Array:
     found = pc.extract_regex(texts, pattern=date_pattern(format_))
     part = {letter: pc.struct_field(found, letter) for letter, _ in format_.parts}
-    if "y" in part:  # as POSIX reads it
-        century = pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20")
-        part["Y"] = pc.binary_join_element_wise(century, part["y"], "")
-    if "b" in part:
-        number = pc.add(pc.index_in(pc.utf8_lower(part["b"]), value_set=pa.array(_MONTHS)), 1)
-        part["m"] = number.cast(pa.string())
-    day, month = (pc.utf8_lpad(part[letter], 2, padding="0") for letter in "dm")
-    plain = pc.binary_join_element_wise(part["Y"], month, day, "-")
+    plain, is_good = pc.if_else(found.is_valid(), "", None), found.is_valid()
+    if format_.has_day:
+        plain, is_good = _plain_days(part, plain)
+    for letter in "aA":
+        if letter in part:
+            is_good = pc.and_(is_good, _index(part[letter], WEEKDAYS).is_valid())
     if format_.has_clock:
         seconds = part["S"] if "S" in part else pc.if_else(plain.is_valid(), "00", None)
         clock = pc.binary_join_element_wise(_hour(part), part["M"], seconds, ":")
-        plain = pc.binary_join_element_wise(plain, clock, " ")
-    is_day = _is_day(part["Y"], month, day)
-    return pc.if_else(is_day, plain, pa.scalar(None, pa.string()))
+        gap = " " if format_.has_day else ""
+        plain = pc.binary_join_element_wise(plain, clock, gap)
+    return pc.if_else(is_good, plain, pa.scalar(None, pa.string()))
+
+
+def _plain_days(part: dict[str, pa.Array], empty: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Returns days as ``2024-01-31``, and which of them are of the calendar.
+
+    Args:
+      part: letter of the pattern -> texts.
+      empty: an empty text for each cell that fits the pattern.
+    """
+    if "y" in part:  # as POSIX reads it
+        century = pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20")
+        part["Y"] = pc.binary_join_element_wise(century, part["y"], "")
+    for letter in "bB":
+        if letter in part:
+            part["m"] = pc.add(_index(part[letter], MONTHS), 1).cast(pa.string())
+    days = part.get("d", pc.binary_join_element_wise(empty, "1", ""))
+    day, month = (pc.utf8_lpad(some, 2, padding="0") for some in (days, part["m"]))
+    plain = pc.binary_join_element_wise(part["Y"], month, day, "-")
+    return plain, _is_day(part["Y"], month, day)
+
+
+def _index(words: pa.Array, names: tuple[str, ...]) -> pa.Array:
+    """Returns the numbers of names, whole or shortened to three letters."""
+    folded = pc.utf8_lower(words)
+    short = pa.array([name[:3] for name in names])
+    number = pc.index_in(folded, value_set=pa.array(names))
+    return pc.coalesce(number, pc.index_in(folded, value_set=short))
 
 
 def _hour(part: dict[str, pa.Array]) -> pa.Array:

@@ -30,7 +30,7 @@ from beam_pipelines.sources.csv.bad_cells import (
     other_number,
     without_plus,
 )
-from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.exact_cast import INFINITY
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
@@ -147,7 +147,7 @@ class CsvParser:
             plain = to_plain(arrays[name], format_)
             if plain.null_count > arrays[name].null_count:
                 raise pa.ArrowInvalid(f"a cell of '{name}' is not written as {format_}")
-            arrays[name] = columns.normalise(plain.cast(self.read_schema.field(name).type))
+            arrays[name] = columns.normalise(typed(plain, self.read_schema.field(name).type))
         return pa.RecordBatch.from_arrays(list(arrays.values()), schema=self.schema)
 
     def _check_infinite(self, data: bytes, table: pa.Table) -> None:
@@ -384,6 +384,9 @@ def _wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
     if plain is not None and pa.types.is_integer(field.type):
         return bad_rows.wrong_value(found, field.type, _float_cure(field.name))
     key = yaml_text(field.name)
+    if plain is not None:
+        cure = f"Declare 'types: {{{key}: text}}', or no type, as it is written as '{format_}'."
+        return bad_rows.wrong_value(found, field.type, cure)
     return (
         f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. Add {found!r} to "
         f"'nulls' of the source, declare 'types: {{{key}: text}}', or set 'formats' of the source."

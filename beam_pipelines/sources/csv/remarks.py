@@ -1,0 +1,209 @@
+"""Remarks on columns of texts, with lines of a recipe for them.
+
+They are about numbers with a unit, months, times and durations, which stay texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.cell_formats import BLANKS, DateFormat
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
+from beam_pipelines.sources.csv.evidence import Evidence, mostly, named_pattern, number_formats
+from beam_pipelines.sources.csv.formats import to_plain
+
+# Cells that make a remark, and the share of them that it must fit.
+_LEAST, _LEAST_ALIKE = 10, 0.95
+_MOST_UNITS = 5
+_MEASURED = re.compile(
+    rf"(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
+    rf"(?P<gap>[{BLANKS}]*)(?P<unit>(?:[^\W\d_]|[°\"'′″])[^\d.,:;()_]{{0,11}})?"
+)
+_SIMPLE = frozenset("+-.0123456789")
+_ORDINALS = frozenset(("st", "nd", "rd", "th"))
+_UNITS = frozenset(
+    (
+        "mg", "g", "kg", "t", "oz", "lb", "lbs", "mm", "cm", "m", "km", "in", "ft", "yd", "mi",
+        "ml", "cl", "l", "L", "s", "sec", "min", "h", "hr", "hrs", "d", "ms", "ns", "us", "Hz",
+        "kHz", "MHz", "GHz", "W", "kW", "MW", "V", "mV", "mA", "J", "kJ", "Pa", "kPa", "hPa", "bar",
+        "K", "k", "M", "B", "bn", "mn", "KB", "MB", "GB", "TB", "kB", "KiB", "MiB", "GiB", "TiB",
+        "B/s", "°C", "°F", "C", "F", "ha", "ac", "kcal", "cal", "px", "pt", "°",
+    )
+)  # fmt: skip
+# Texts of dates that no format reads: 1st March 2024, 06/Jan/2024:10:00:00 +0000.
+_DATED = re.compile(
+    rf"(?=.*[0-9]{{4}})(?=.*{names_pattern(MONTHS)}(?![A-Za-z]))"
+    rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
+    r"|[0-9]+(?:st|nd|rd|th)?\b|(?:of|at|the|UTC|GMT|AM|PM|am|pm|Z|T)\b|[-+/.,:\s])+"
+)
+_DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
+# Times of day and months that Arrow does not read.
+_PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
+
+
+class _Remark(NamedTuple):
+    """What a column is like.
+
+    Attributes:
+      likeness: the words for it.
+      fits: whether a cell is like that.
+      cure: the lines of a recipe that read it.
+    """
+
+    likeness: str
+    fits: list[bool]
+    cure: str
+
+
+def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[str]:
+    """Returns the findings of a column of texts: one, or none.
+
+    Args:
+      source: with the types that the recipe declares.
+      name: of the column.
+      evidence: of its cells.
+      decimal: the decimal mark of other columns of the file, if they tell.
+    """
+    if name in source.types:
+        return []
+    cells = [cell.strip(f"{BLANKS}\t") for cell in evidence.some]
+    cells = [cell for cell in cells if cell]
+    found = None
+    if len(cells) >= _LEAST:
+        found = _dates(name, cells) or _measures(name, cells, decimal)
+    if found is None:
+        return _mostly(name, evidence)
+    others = list(
+        dict.fromkeys(cell for cell, fits in zip(cells, found.fits, strict=True) if not fits)
+    )
+    but = f", but not {shorten(others[0], 40)!r}" if others else ""
+    example = next(cell for cell, fits in zip(cells, found.fits, strict=True) if fits)
+    words = f"{found.likeness}, such as {shorten(example, 40)!r}{but}; {found.cure}"
+    return [f"types: {{{yaml_text(name)}: text}}  # {words}{_nulls(others)}"]
+
+
+def _mostly(name: str, evidence: Evidence) -> list[str]:
+    """Returns the finding of a column with few texts."""
+    found = mostly(evidence)
+    if found is None:
+        return []
+    word, one, others = found
+    kinds = f"{word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
+    return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{_nulls(others)}"]
+
+
+def _nulls(others: list[str]) -> str:
+    if len(others) != 1:
+        return ""
+    return f"; add {shorten(others[0], 40)!r} to 'nulls' if it means null"
+
+
+def _measures(name: str, cells: list[str], decimal: str) -> _Remark | None:
+    """Returns what is worth saying of numbers with units."""
+    matches = [_MEASURED.fullmatch(cell) for cell in cells]
+    units = Counter(_unit(match) for match in matches if match)
+    unit, count = max(units.items(), key=lambda one: one[1], default=("", 0))
+    if unit and count >= _LEAST_ALIKE * len(cells):
+        fits = [match is not None and _unit(match) == unit for match in matches]
+        texts = [match["number"] for match in matches if match and _unit(match) == unit]
+        return _one_unit(name, unit, texts, fits, decimal)
+    known = [unit for unit in units if unit in _UNITS]
+    fits = [match is not None and _unit(match) in ("", *known) for match in matches]
+    if not 0 < len(known) <= _MOST_UNITS or sum(fits) < _LEAST_ALIKE * len(cells):
+        return None
+    shown = " and ".join(map(repr, sorted(known, key=lambda unit: -units[unit])[:2]))
+    cure = "regexp_extract in 'derive' divides them"
+    if all(match is None or set(match["number"]) <= _SIMPLE for match in matches):
+        cure = _derived(
+            {
+                f"{name}_number": f"regexp_extract({_sql(name)}, '[-0-9.]+')::DOUBLE",
+                f"{name}_unit": f"regexp_extract({_sql(name)}, '[^-0-9. ]*$')",
+            }
+        )
+        cure = f"{cure} divides them"
+    return _Remark(f"numbers with units, {shown}", fits, cure)
+
+
+def _unit(match: re.Match[str]) -> str:
+    """Returns the unit of a number.
+
+    Nothing if it has none, or a letter that makes it a code.
+    """
+    unit = match["unit"] or ""
+    is_code = not match["gap"] and len(unit) == 1 and unit.isalpha() and unit not in _UNITS
+    return "" if is_code or unit in _ORDINALS else unit
+
+
+def _one_unit(
+    name: str, unit: str, texts: list[str], fits: list[bool], decimal: str
+) -> _Remark | None:
+    formats = number_formats(texts, decimal)
+    if not formats:
+        return None
+    cures = _listed(name, [str(dataclasses.replace(one, after=unit)) for one in formats])
+    return _Remark("numbers with a unit", fits, f"{cures} reads numbers")
+
+
+def _listed(name: str, formats: Iterable[str]) -> str:
+    """Returns the formats as values of a recipe."""
+    shown = (f"{{{yaml_text(name)}: {yaml_text(one)}}}" for one in formats)
+    return f"formats: {' or '.join(shown)}"
+
+
+def _derived(expressions: Mapping[str, str]) -> str:
+    """Returns the key of a recipe that makes columns."""
+    shown = (f"{yaml_text(name)}: {yaml_text(sql)}" for name, sql in expressions.items())
+    return f"derive: {{{', '.join(shown)}}}"
+
+
+def _dates(name: str, cells: list[str]) -> _Remark | None:
+    """Returns what is worth saying of months, times of day and durations."""
+    named = Counter(pattern for cell in cells if (pattern := _pattern_of_month(cell)))
+    texts = pa.array(cells, pa.string())
+    for pattern in (*_PATTERNS, *(pattern for pattern, _ in named.most_common(1))):
+        format_ = DateFormat(pattern)
+        fits = to_plain(texts, format_).is_valid().to_pylist()
+        if sum(fits) >= _LEAST_ALIKE * len(cells):
+            cure = f"{_listed(name, [pattern])} reads"
+            if format_.has_day:
+                return _Remark("months", fits, f"{cure} the first day of each")
+            return _Remark("perhaps times of day", fits, f"{cure} them")
+    fits = [_DURATION.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) >= _LEAST_ALIKE * len(cells):
+        return _Remark("durations", fits, _seconds(name, cells))
+    fits = [_DATED.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) >= _LEAST_ALIKE * len(cells):
+        return _Remark("dates that no format reads", fits, "strptime in 'derive' may read them")
+    return None
+
+
+def _pattern_of_month(cell: str) -> str:
+    """Returns the pattern of a month and its year: ``Mar-24``."""
+    pattern = named_pattern(cell)
+    return pattern if "%d" not in pattern else ""
+
+
+def _seconds(name: str, cells: list[str]) -> str:
+    """Returns the line that makes seconds of durations."""
+    numbers = {cell.count(":") + 1 for cell in cells}
+    parts, sql = max(numbers), _sql(name)
+    if len(numbers) > 1:
+        return "split_part in 'derive' makes numbers"
+    terms = (
+        f"split_part({sql}, ':', {place + 1})::BIGINT * {60 ** (parts - 1 - place)}"
+        for place in range(parts)
+    )
+    return f"{_derived({f'{name}_seconds': ' + '.join(terms)})} makes seconds"
+
+
+def _sql(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else f'"{name}"'

@@ -1,0 +1,156 @@
+"""Remarks on columns of texts, and the lines that read them."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beam_pipelines.sql.expressions import evaluate, parse_expression
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, read_rows, write
+
+DAY, TIME = datetime.date, datetime.time
+
+
+def put(tmp_path: Path, cells: list[str], name: str = "a") -> str:
+    """Writes a file whose first column has the cells."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [(name, "b"), *((cell, n) for n, cell in enumerate(cells))]
+    )
+    return write(tmp_path / "a.csv", text.getvalue())
+
+
+FORMATTED = [
+    ([f"{n} kg" for n in range(20)], "numbers with a unit, such as '0 kg'", 5),
+    ([f"{n}.5cm" for n in range(20)], "numbers with a unit, such as '0.5cm'", 5.5),
+    ([f"{n},5 km/h" for n in range(20)], "numbers with a unit, such as '0,5 km/h'", 5.5),
+    ([f"1,{n}00 m²" for n in range(10, 30)], "numbers with a unit, such as '1,1000 m²'", None),
+    ([f"1,{n},000 m²" for n in range(110, 130)], "numbers with a unit", 1115000),
+    ([f'{n}"' for n in range(20)], "numbers with a unit", 5),
+    ([f"-{n}.5°C" for n in range(20)], "numbers with a unit, such as '-0.5°C'", -5.5),
+    (["January 2024", "May 2024"] * 9, "months, such as 'January 2024'", DAY(2024, 5, 1)),
+    (["Jan-24", "May-24"] * 9, "months, such as 'Jan-24'", DAY(2024, 5, 1)),
+    (["2024-01", "2024-12"] * 9, "months, such as '2024-01'", DAY(2024, 12, 1)),
+    (["6:50", "10:20"] * 9, "perhaps times of day, such as '6:50'", TIME(10, 20)),
+    (["06h50", "10h20"] * 9, "perhaps times of day, such as '06h50'", TIME(10, 20)),
+]
+
+
+@pytest.mark.parametrize(("cells", "words", "value"), FORMATTED)
+def test_a_format_reads_the_texts(
+    tmp_path: Path, cells: list[str], words: str, value: object
+) -> None:
+    """The finding has the format, and the format works."""
+    path = put(tmp_path, cells)
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith(f"types: {{a: text}}  # {words}")
+    assert read_rows(path)[5]["a"] == cells[5]
+    if value is None:
+        return
+    line = finding.partition("; ")[2].rpartition(" read")[0]
+    options: dict[str, Any] = yaml.safe_load(line)
+    assert read_rows(path, **options)[5]["a"] == value
+
+
+def test_a_unit_with_two_readings(tmp_path: Path) -> None:
+    """The finding has both formats."""
+    path = put(tmp_path, [f"1,{n} km" for n in range(110, 130)])
+    (finding,) = plan_of(path).decisions
+    assert 'formats: {a: "1234,5 km"} or {a: "1,234.5 km"} reads numbers' in finding
+    assert read_rows(path, formats={"a": "1234,5 km"})[5]["a"] == 1.115
+    assert read_rows(path, formats={"a": "1,234.5 km"})[5]["a"] == 1115
+
+
+def test_a_unit_that_a_cell_lacks(tmp_path: Path) -> None:
+    """The finding names the cell, and its remedies work together."""
+    path = put(tmp_path, [*(f"{n} kg" for n in range(30)), "heavy"])
+    (finding,) = plan_of(path).decisions
+    assert "such as '0 kg', but not 'heavy'; formats: {a: \"1234.5 kg\"} reads numbers" in finding
+    assert finding.endswith("; add 'heavy' to 'nulls' if it means null")
+    rows = read_rows(path, formats={"a": "1234.5 kg"}, nulls=("", "heavy"))
+    assert [row["a"] for row in rows] == [*range(30), None]
+
+
+DERIVED = [
+    ("a", ["75 kg", "12.5 lb"] * 9, "numbers with units, 'kg' and 'lb'",
+     {"a_number": [75, 12.5], "a_unit": ["kg", "lb"]}),
+    ("lap time", ["355", "3M", "12K"] * 9, "numbers with units, 'M' and 'K'",
+     {"lap time_number": [355, 3, 12], "lap time_unit": ["", "M", "K"]}),
+    ("a", ["75:30", "2:05"] * 9, "durations", {"a_seconds": [4530, 125]}),
+    ("a", ["1:15:30", "0:02:05"] * 9 + ["30:00:00"], "durations", {"a_seconds": [4530, 125]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "cells", "words", "values"), DERIVED)
+def test_an_expression_reads_the_texts(
+    tmp_path: Path, name: str, cells: list[str], words: str, values: dict[str, list[Any]]
+) -> None:
+    """The finding has a line of 'derive', and the line works."""
+    path = put(tmp_path, cells, name)
+    plan = plan_of(path)
+    (finding,) = plan.decisions
+    assert f"# {words}, such as '{cells[0]}'; derive: " in finding
+    line = finding[finding.index("derive: ") : finding.rindex("}") + 1]
+    table = read.read_table(plan, reject=False)[0]
+    batch = table.combine_chunks().to_batches()[0]
+    derived = yaml.safe_load(line)["derive"]
+    assert list(derived) == list(values)
+    for key, sql in derived.items():
+        found = evaluate(batch, parse_expression(key, sql, batch.schema.names)).to_pylist()
+        assert found[: len(values[key])] == values[key]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["1st March 2024", "2nd May 2024"] * 9, "dates that no format reads"),
+        (["06/Jan/2024:10:00:00 +0000", "07/Jan/2024:11:00:00 +0000"] * 9, "dates that no format"),
+        (["1,200 kg", "75 lb"] * 9, "numbers with units, 'kg' and 'lb'"),
+        (["75:30", "1:02:05"] * 9, "durations"),
+    ],
+)
+def test_no_line_is_certain(tmp_path: Path, cells: list[str], words: str) -> None:
+    """The finding names the functions to use."""
+    (finding,) = plan_of(put(tmp_path, cells)).decisions
+    assert f"# {words}" in finding
+    assert "'derive'" in finding
+
+
+TEXTS = [
+    [f"{n} {street}" for n in range(9) for street in ("Main St", "Oak Avenue", "Elm Street")],
+    ["iPhone 12", "7 Up", "3M tape", "5 kg rice", "Windows 11", "12 Monkeys"] * 5,
+    [f"{n}.{n % 3}.{n % 5}" for n in range(20)],
+    [f"10.0.{n}.{n}" for n in range(20)],
+    [f"555-{n}" for n in range(1000, 1020)],
+    [f"{n}/5" for n in range(20)],
+    [f"{n}-{n + 9}" for n in range(20)],
+    [f"{n}A" for n in range(20)],
+    [f"A{n}" for n in range(20)],
+    [f"user_{n}" for n in range(20)],
+    [f"{n}th" for n in range(4, 20)],
+    ["May", "June", "March"] * 9,
+    ["May 2024 was warm", "June 2024 was not"] * 9,
+    ["Mon", "Tue"] * 9,
+    ["16:9", "4:3"] * 9,
+    ["00501 kg", "00502 kg"] * 9,
+    ["5 kg"] * 5,
+]
+
+
+@pytest.mark.parametrize("cells", TEXTS)
+def test_other_texts_need_no_word(tmp_path: Path, cells: list[str]) -> None:
+    """Addresses, names of products, codes and scores have no finding."""
+    assert plan_of(put(tmp_path, cells)).decisions == ()
+
+
+def test_a_declared_column_needs_no_word(tmp_path: Path) -> None:
+    """The recipe has decided."""
+    path = put(tmp_path, [f"{n} kg" for n in range(20)])
+    assert plan_of(path, types={"a": "text"}).decisions == ()
