@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pandas as pd
 import pytest
 from hypothesis import given
 
@@ -118,3 +119,80 @@ def test_one_object_with_a_small_list_is_a_row(tmp_path: Path) -> None:
     """An object with a list of numbers has no finding."""
     path = write(tmp_path / "a.jsonl", json.dumps({"a": [1, 2, 3], "b": [{"c": 1}]}))
     assert plan_of(path).decisions == ()
+
+
+FRAME = pd.DataFrame(
+    {
+        "id": range(30),
+        "zip": [f"0{number}" for number in range(1000, 1030)],
+        "day": ["2024-01-01", "2024-01-02"] * 15,
+        "x": [number / 2 for number in range(30)],
+    }
+)
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "values", "table"])
+@pytest.mark.parametrize("indent", [0, 2])
+def test_whole_tables_of_pandas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orient: Any, indent: int
+) -> None:
+    """A table in one value is refused; the remedy makes its rows."""
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_json("a.json", orient=orient, indent=indent)
+    with pytest.raises(DataError, match=f"whole table in one value.*orient='{orient}'") as caught:
+        plan_of("a.json")
+    exec(str(caught.value).partition("for example: ")[2])  # noqa: S102 - the remedy
+    FRAME.to_json("right.jsonl", orient="records", lines=True)
+    rows = [list(row.values()) for row in read_rows("new.jsonl")]
+    values = [list(row.values()) for row in read_rows("right.jsonl")]
+    assert [row[-4:] for row in rows] == values
+    assert ("'format: json'" in str(caught.value)) == (orient in ("columns", "index"))
+    if orient in ("columns", "index"):
+        assert len(read_rows("a.json", format="json")) == 1
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "values"])
+def test_large_tables_of_pandas(tmp_path: Path, orient: Any) -> None:
+    """A table is found by its beginning."""
+    frame = pd.DataFrame({"a": ["x" * 50] * 40_000, "b": 1})
+    frame.to_json(tmp_path / "a.json", orient=orient)
+    with pytest.raises(DataError, match=f"orient='{orient}'"):
+        plan_of(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": {"0": 1}}\n{"a": {"0": 2}}\n',
+        '{"a": {"1": 1, "2": 2}}\n',
+        '{"a": {"0": 1}, "id": 3}\n',
+        '{"columns": ["a", "b"], "data": [1, 2]}\n',
+        '{"schema": {"a": 1}, "data": [1]}\n',
+        '{"0": 1, "1": 2}\n',
+        '[{"a": 1}, {"a": 2}]',
+    ],
+)
+def test_other_objects_are_rows(tmp_path: Path, text: str) -> None:
+    """Objects like those of pandas that are not alike."""
+    assert read_rows(write(tmp_path / "a.json", text))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": {"x": 1, "y": 2}, "b": {"x": "u", "y": "v"}},
+        {"a": [1, 2], "b": ["u", "v"]},
+    ],
+)
+def test_one_object_of_columns_has_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any]
+) -> None:
+    """The finding has the Python that makes rows of columns."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.json", json.dumps(value))
+    (decision,) = plan_of("a.json").decisions
+    assert "one object is one row; if its fields are columns, " in decision
+    code = decision.partition("if its fields are columns, ")[2].removesuffix(" makes rows")
+    exec(code, {"pandas": pd})  # noqa: S102 - the remedy
+    assert [(row["a"], row["b"]) for row in read_rows("new.jsonl")] == [(1, "u"), (2, "v")]
+    assert len(read_rows("a.json")) == 1

@@ -27,6 +27,7 @@ from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.bad_lines import BadLines, cure_of_kinds, plain
 from beam_pipelines.sources.json.depth import check_depth
+from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
 from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -87,11 +88,13 @@ class JsonLines(TextFormat):
         if source.format is not None:
             return _types_of(source, files).contents(files[0])
         form, reason = "json_lines", ""
-        if _is_document(source, head):
+        text = start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source)
+        check_is_no_table(text.decode("utf-8", errors="replace"), files[0].path)
+        if is_document(text):
             form, reason = DOCUMENTS, "an array, or objects without a line each"
             source = dataclasses.replace(source, format=form)
         types = _types_of(source, files)
-        contents, reason = types.contents(files[0]), types.objects_within() or reason
+        contents, reason = types.contents(files[0]), types.rows_within(files[0].path) or reason
         return contents._replace(
             source=source, decisions=(f"format: {form}  # {reason}",) if reason else ()
         )
@@ -170,20 +173,9 @@ class JsonTypes:
         if not runs and body.data.strip() and not self._wrong:
             self._wrong = _contradiction(source, file, body)
 
-    def objects_within(self) -> str:
-        """Returns how to get rows from a list in the only object.
-
-        It is "" if there is none.
-        """
-        for name, column in zip(self._run.column_names, self._run.columns, strict=True):
-            if self.rows == 1 and pa.types.is_list(column.type):
-                count = len(column[0] or ())
-                if pa.types.is_struct(column.type.value_type) and count > 1:
-                    return (
-                        f"one object is one row; jq -c '.[{json.dumps(name)}][]' makes rows of its "
-                        f"{count:,} objects"
-                    )
-        return ""
+    def rows_within(self, path: str) -> str:
+        """Returns how to get rows from the only object; else nothing."""
+        return rows_within(self._run, path) if self.rows == self._run.num_rows == 1 else ""
 
     def contents(self, first: FileInfo) -> Contents:
         """Returns what was found.
@@ -477,7 +469,3 @@ def _judge(
 
 def _head(source: Source, file: FileInfo) -> bytes:
     return read_head(file.path, compression_of(source, file.path), _HEAD_BYTES, source.limits)
-
-
-def _is_document(source: Source, head: bytes) -> bool:
-    return is_document(start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source))
