@@ -389,13 +389,20 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
 
 def cure_of_kinds(error: Exception) -> str:
     """Returns the remedy for a field with two kinds of values."""
+    if (found := text_for_kinds(error)) is None:
+        return "Mend the line."
+    name, type_ = found
+    return f"Mend the line, or declare 'types: {{{name}: {type_}}}' of the source."
+
+
+def text_for_kinds(error: Exception) -> tuple[str, str] | None:
+    """Returns the column with two kinds of values, and their type."""
     match = _TWO_KINDS.search(str(error))
     parts = match["path"].split("/") if match else []
     if match is None or parts.count("[]") > 1 or {match["old"], match["new"]} - _SCALAR_KINDS:
-        return "Mend the line."
-    type_ = "list<text>" if "[]" in parts else "text"
+        return None
     name = ".".join(part for part in parts if part != "[]")
-    return f"Mend the line, or declare 'types: {{{name}: {type_}}}' of the source."
+    return name, "list<text>" if "[]" in parts else "text"
 
 
 def _declare_text(field: pa.Field) -> str:

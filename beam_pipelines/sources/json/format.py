@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 import numpy as np
@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import Shape, array_type, only_chunk
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.columns import Shape, only_chunk
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
@@ -25,9 +25,11 @@ from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.format import Contents, combine
-from beam_pipelines.sources.json.bad_lines import BadLines, cure_of_kinds, plain
+from beam_pipelines.sources.json.bad_lines import BadLines, cure_of_kinds, plain, text_for_kinds
 from beam_pipelines.sources.json.depth import check_depth
+from beam_pipelines.sources.json.nearly import Tallies, mixed_columns
 from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
+from beam_pipelines.sources.json.parser_types import parsed_schema
 from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -56,8 +58,6 @@ _MAX_RUNS = 1_000
 # ``_FEW`` is bad.
 _FEW, _MANY, _JUDGED = 100, 20, 2_000
 _OPENS, _CLOSES = b"{}"
-# Types of the numbers of tensors and raw bytes that take fractions.
-_FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")
 
 # Bytes of a document that show what it is.
 _HEAD_BYTES = 1 << 20
@@ -86,7 +86,7 @@ class JsonLines(TextFormat):
         head = _head(source, files[0])
         check_is_text(source, files[0].path, head)
         if source.format is not None:
-            return _types_of(source, files).contents(files[0])
+            return _types_of(source, files).judged_contents(files[0])
         form, reason = "json_lines", ""
         text = start_of_text(head.removeprefix(blocks.BYTE_ORDER_MARK), source)
         check_is_no_table(text.decode("utf-8", errors="replace"), files[0].path)
@@ -94,10 +94,12 @@ class JsonLines(TextFormat):
             form, reason = DOCUMENTS, "an array, or objects without a line each"
             source = dataclasses.replace(source, format=form)
         types = _types_of(source, files)
-        contents, reason = types.contents(files[0]), types.rows_within(files[0].path) or reason
-        return contents._replace(
-            source=source, decisions=(f"format: {form}  # {reason}",) if reason else ()
+        contents, reason = (
+            types.judged_contents(files[0]),
+            types.rows_within(files[0].path) or reason,
         )
+        shown = (f"format: {form}  # {reason}",) if reason else ()
+        return contents._replace(decisions=(*shown, *contents.decisions))
 
     def read_body(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
@@ -126,15 +128,18 @@ class JsonLines(TextFormat):
         return combine(good, plan.schema), tuple(rejected)
 
 
-def _types_of(source: Source, files: tuple[FileInfo, ...]) -> JsonTypes:
-    """Returns the types of sampled lines."""
-    types = JsonTypes(source)
+def _types_of(
+    source: Source, files: tuple[FileInfo, ...], mixed: Mapping[str, str] | None = None
+) -> JsonTypes:
+    """Returns the types of sampled lines; ``mixed`` as in ``JsonTypes``."""
+    types = JsonTypes(source, mixed or {})
     for sampled in inference.sample_rounds(source, files):
         for file, lines in blocks.sample_bodies(source, sampled, blocks.LINES):
             types.add(file, lines)
         if types.rows:
             break
-    return types
+    # The lines before those that show a mixed column are looked at again.
+    return types if types.mixed == (mixed or {}) else _types_of(source, files, types.mixed)
 
 
 class JsonTypes:
@@ -142,10 +147,18 @@ class JsonTypes:
 
     Attributes:
       rows: number of lines so far.
+      mixed: columns of numbers and texts -> the types that ``infer: lenient`` gives them.
+
+    Args:
+      source: of the recipe.
+      mixed: those that are known; ``None``: ``infer: lenient`` gives none.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, mixed: Mapping[str, str] | None = None) -> None:
+        self.mixed = dict(mixed or {})
+        self._is_lenient = mixed is not None and source.infer == "lenient"
+        self._source = dataclasses.replace(source, types={**source.types, **self.mixed})
+        self._tallies = Tallies(self.mixed)
         self._schema = pa.schema([])
         self._seen: dict[str, Shape | None] = {}
         self._wrong: DataError | None = None
@@ -158,20 +171,45 @@ class JsonTypes:
         Raises:
           DataError: they contradict each other, or are beyond a limit.
         """
-        source = self._source
-        blocks.check_lines(source, file, lines)
-        check_depth(source, file, lines)
-        body = lines._replace(data=with_texts(lines.data, text_columns(source)))
-        runs = _runs(body.data)
+        blocks.check_lines(self._source, file, lines)
+        check_depth(self._source, file, lines)
+        body = self._with_texts(lines)
+        source, runs = self._source, _runs(body.data)
         if runs is None:
             raise _contradiction(source, file, body)
+        if len(runs) == 1:
+            self._tallies.add(source, file, body, runs[0])
         for run in sorted(runs, key=lambda run: -run.num_rows):
             _check_numbers(source, file, body, run)
+            if self._is_lenient:
+                self.mixed |= mixed_columns(self._schema, run.schema)
             self._schema = inference.merge_schemas(self._schema, run.schema, is_left_right=True)
             shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
             self.rows, self._run = self.rows + run.num_rows, run
         if not runs and body.data.strip() and not self._wrong:
             self._wrong = _contradiction(source, file, body)
+
+    def _with_texts(self, lines: blocks.Body) -> blocks.Body:
+        """Returns lines with quotes around the numbers of columns of text.
+
+        With ``infer: lenient`` these are also columns that have numbers and texts.
+        """
+        while True:
+            source = self._source
+            body = lines._replace(data=with_texts(lines.data, text_columns(source)))
+            if not self._is_lenient:
+                return body
+            try:
+                _parse(body.data, None, "infer")
+            except bad_rows.ERRORS as error:
+                name, type_ = text_for_kinds(error) or ("", "")
+                if not name or name in source.types:
+                    return body
+                self.mixed[name] = type_
+                types = {**source.types, name: type_}
+                self._source = dataclasses.replace(source, types=types)
+            else:
+                return body
 
     def rows_within(self, path: str) -> str:
         """Returns how to get rows from the only object; else nothing."""
@@ -208,38 +246,22 @@ class JsonTypes:
             [field.with_type(digits_type(field.type)) for field in contents.read_schema]
         )
         return contents._replace(
-            file_schema=_parsed_schema(source, schema, read_schema), read_schema=read_schema
+            file_schema=parsed_schema(source, schema, read_schema),
+            read_schema=read_schema,
         )
 
+    def judged_contents(self, first: FileInfo) -> Contents:
+        """Returns what was found, with findings of columns that are nearly alike.
 
-def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:
-    """Returns the nested types for the parser, of the columns to read."""
-    read_types = {field.name: field.type for field in read_schema}
-
-    def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
-        if name not in read_types:
-            return None
-        if array := array_type(source.types.get(name)):
-            # Integers and fractions may both be in a column of declared floats.
-            return _as_deep(found, pa.float64()) if array[1] in _FLOATS else found
-        type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
-        return _as_deep(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
-
-    return pa.schema(nested.map_leaves(schema, parsed))
-
-
-def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
-    """Returns lists of as many levels, of other values."""
-    return pa.list_(_as_deep(type_.value_type, leaf)) if nested.is_list(type_) else leaf
-
-
-def _declared_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the parser's type for a declared one, before a cast."""
-    if nested.is_list(type_):
-        return pa.list_(_declared_type(type_.value_type))
-    if pa.types.is_date(type_) or pa.types.is_time(type_):
-        return pa.string()
-    return type_
+        Raises:
+          DataError: see ``contents``.
+          RecipeProblems: a column of times has a few other texts.
+        """
+        contents = self.contents(first)
+        problems, decisions = self._tallies.judge(self._source)
+        if problems:
+            raise RecipeProblems(problems)
+        return contents._replace(source=self._source, decisions=tuple(decisions))
 
 
 def _runs(data: bytes) -> list[pa.Table] | None:

@@ -23,7 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_SCALAR = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false)$"
+# A number or a boolean.
+SCALAR = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false)$"
 _QUOTE, _COLON, _COMMA, _OBJECT, _LIST = b'":,{['
 _NONE = -1
 
@@ -76,7 +77,7 @@ def _scalars(text: Bytes, starts: Positions) -> tuple[Positions, Positions]:
         pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(text)]
     )
     words = both.take(pa.array(np.arange(0, len(both), 2)))
-    is_scalar = pc.match_substring_regex(words, _SCALAR).to_numpy(zero_copy_only=False)
+    is_scalar = pc.match_substring_regex(words, SCALAR).to_numpy(zero_copy_only=False)
     return starts[is_scalar], ends[is_scalar]
 
 

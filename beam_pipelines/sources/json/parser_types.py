@@ -1,0 +1,42 @@
+"""The types that the parser of JSON is asked for."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from beam_pipelines.core.columns import array_type
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import nested, shapes
+
+# Types of the numbers of tensors and raw bytes that take fractions.
+_FLOATS = ("float16", "float32", "float64", "bfloat16", "complex64", "complex128")
+
+
+def parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:
+    """Returns the nested types for the parser, of the columns to read."""
+    read_types = {field.name: field.type for field in read_schema}
+
+    def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
+        if name not in read_types:
+            return None
+        if array := array_type(source.types.get(name)):
+            # Integers and fractions may both be in a column of declared floats.
+            return _as_deep(found, pa.float64()) if array[1] in _FLOATS else found
+        type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
+        return _as_deep(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
+
+    return pa.schema(nested.map_leaves(schema, parsed))
+
+
+def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    """Returns lists of as many levels, of other values."""
+    return pa.list_(_as_deep(type_.value_type, leaf)) if nested.is_list(type_) else leaf
+
+
+def _declared_type(type_: pa.DataType) -> pa.DataType:
+    """Returns the parser's type for a declared one, before a cast."""
+    if nested.is_list(type_):
+        return pa.list_(_declared_type(type_.value_type))
+    if pa.types.is_date(type_) or pa.types.is_time(type_):
+        return pa.string()
+    return type_

@@ -1,0 +1,106 @@
+"""JSON fields of numbers, booleans or times but for a few texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sql.expressions import evaluate, parse_expression
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, problems_of, read_rows, write
+
+TIMES = [f"2024-01-{n % 28 + 1:02}" for n in range(300)]
+CLOCKS = [f"2024-01-{n % 28 + 1:02}T10:{n % 60:02}:00" for n in range(300)]
+
+
+def put(tmp_path: Path, values: list[Any], odd: str, place: int) -> str:
+    """Writes lines; one has another value."""
+    values = [*values[:place], odd, *values[place:]]
+    lines = [json.dumps({"id": n, "o": {"a": value}}) for n, value in enumerate(values)]
+    lines.insert(1, "")
+    return write(tmp_path / "a.jsonl", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("values", [TIMES, CLOCKS])
+@pytest.mark.parametrize("place", [0, 150, 300])
+def test_times_but_for_a_few_texts(tmp_path: Path, values: list[str], place: int) -> None:
+    """The error names the line, and its remedies work."""
+    path = put(tmp_path, values, "n.a.", place)
+    text = problems_of(path)["sources", "s", "types"]
+    line = place + 2 if place else 1
+    assert f"column 'o.a': found 'n.a.' ({path}, line {line}) among 300 times, expected" in text
+    assert "'types: {o.a: text}'" in text
+    assert "'infer: lenient'" in text
+    plan = plan_of(path, types={"o.a": "text"})
+    assert plan.decisions == ()
+    (batch,) = read.read_table(plan, reject=False)[0].to_batches()
+    sql = parse_expression("x", 'TRY_CAST("o.a" AS TIMESTAMP)', batch.schema.names)
+    assert evaluate(batch, sql).null_count == 1
+    assert read_rows(path, infer="lenient")[place]["o.a"] == "n.a."
+    (finding,) = plan_of(path, infer="lenient").decisions
+    assert finding == (
+        f"types: {{o.a: text}}  # 1 of 301 values are no times, such as 'n.a.' (line {line}); "
+        "infer: lenient takes texts"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        (list(range(300)), "numbers"),
+        ([n / 8 for n in range(300)], "numbers"),
+        ([True, False] * 150, "booleans"),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 150, 300])
+@pytest.mark.parametrize("sample_bytes", [500, 1 << 20])
+def test_texts_among_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    values: list[Any],
+    word: str,
+    place: int,
+    sample_bytes: int,
+) -> None:
+    """The run stops; lenient types take texts as they are written."""
+    monkeypatch.setattr(blocks, "SAMPLE_BYTES", sample_bytes)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", sample_bytes)
+    path = put(tmp_path, values, "n.a.", place)
+    line = place + 2 if place else 1
+    with pytest.raises(DataError, match=rf"line {line}, column 'o.a'.*types: \{{o.a: text\}}"):
+        read_rows(path)
+    texts = [json.dumps(value) for value in values]
+    texts.insert(place, "n.a.")
+    assert [row["o.a"] for row in read_rows(path, infer="lenient")] == texts
+    assert read_rows(path, types={"o.a": "text"}) == read_rows(path, infer="lenient")
+    (finding,) = plan_of(path, infer="lenient").decisions
+    assert f"1 of 301 values are no {word}, such as 'n.a.' (line {line}); infer" in finding
+
+
+def test_more_texts_have_a_finding(tmp_path: Path) -> None:
+    """Texts among times are said where most values are times."""
+    path = put(tmp_path, TIMES[:30], "soon", 7)
+    (finding,) = plan_of(path).decisions
+    assert finding == "types: {o.a: text}  # 1 of 31 values are no times, such as 'soon' (line 9)"
+    assert read_rows(path)[7]["o.a"] == "soon"
+
+
+@pytest.mark.parametrize(
+    "values", [["x", "y"] * 20, ["5", "6"] * 20, [*TIMES[:9], "x"] + ["y"] * 9]
+)
+def test_texts_need_no_word(tmp_path: Path, values: list[str]) -> None:
+    """Other texts have no finding, with lenient types neither."""
+    path = put(tmp_path, values, "n.a.", 5)
+    assert plan_of(path).decisions == ()
+    assert plan_of(path, infer="lenient").decisions == ()
+
+
+def test_lists_of_numbers_and_texts(tmp_path: Path) -> None:
+    """Lenient types take the items as texts."""
+    path = write(tmp_path / "a.jsonl", '{"a": [1, 2]}\n{"a": ["x"]}\n')
+    assert read_rows(path, infer="lenient") == [{"a": ["1", "2"]}, {"a": ["x"]}]
