@@ -44,6 +44,7 @@ class Divergence(NamedTuple):
       chi_square: Pearson's statistic of the hypothesis that both are samples of one distribution.
       freedom: its degrees of freedom.
       variance: of the statistic, if the rows of both samples are dealt to them at random.
+      bits_of_cells: the divergence of that statistic's cells; rare values share some.
       is_known: whether other samples of the same rows would differ more or less; not if each value
         occurs once.
     """
@@ -52,6 +53,7 @@ class Divergence(NamedTuple):
     chi_square: float
     freedom: int
     variance: float
+    bits_of_cells: float
     is_known: bool = True
 
     @property
@@ -62,7 +64,7 @@ class Divergence(NamedTuple):
         """
         if self.chi_square <= self.freedom:
             return 0.0
-        return self.bits * (1 - self.freedom / self.chi_square)
+        return self.bits_of_cells * (1 - self.freedom / self.chi_square)
 
     @property
     def p_value(self) -> float:
@@ -105,7 +107,14 @@ def divergence_of_counts(first: Counts, second: Counts) -> Divergence | None:
     chi_square = float((differences * differences / both).sum())
     variance = _variance_of_chi_square(sums, both)
     is_known = variance > 0 or np.count_nonzero(first + second) == 1
-    return Divergence(jensen_shannon(*cells), chi_square, len(both) - 1, variance, is_known)
+    return Divergence(
+        jensen_shannon(first, second),
+        chi_square,
+        len(both) - 1,
+        variance,
+        jensen_shannon(*cells),
+        is_known,
+    )
 
 
 def _without_rare(first: Counts, second: Counts) -> list[Counts]:
