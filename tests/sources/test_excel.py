@@ -318,3 +318,19 @@ def test_document_types_are_refused(tmp_path: Path) -> None:
     path.write_bytes(stream.getvalue())
     with pytest.raises(DataError, match="found a damaged workbook"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("size", [*range(1, 40), 64, 100, 1000])
+def test_a_sheet_is_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Errors and the last cell are found wherever a piece ends."""
+    path = xlsx(tmp_path / "a.xlsx", [["n", "t"], [1, "a"], ["#N/A", "=1+1"]])
+    monkeypatch.setattr(faults, "_PIECE_BYTES", size)
+    with zipfile.ZipFile(path) as archive:
+        sheet = faults.Sheet("Sheet1", 0)
+        found = faults.of_xlsx(str(path), archive, sheet)
+        assert found == {(2, 0): "#N/A", (2, 1): faults.NO_VALUE}
+        monkeypatch.setattr(faults, "MOST_CELLS", 5)
+        with pytest.raises(DataError, match="spans 6 cells"):
+            faults.of_xlsx(str(path), archive, sheet)

@@ -42,23 +42,25 @@ _WORDS = {
 }
 
 
+# The first that fits counts: a bool is an int, too.
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "bool"),
+    (int, "number"),
+    (float, "number"),
+    (datetime.datetime, "timestamp"),
+    (datetime.date, "date"),
+    (datetime.time, "time"),
+    (datetime.timedelta, "duration"),
+)
+
+
 class NearlyError(ValueError):
     """A column whose cells are of one type but for a few."""
 
 
-def kind_of(value: Any) -> str:
-    """Returns the type of a cell."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, (int, float)):
-        return "number"
-    if isinstance(value, datetime.datetime):
-        return "timestamp"
-    if isinstance(value, datetime.date):
-        return "date"
-    if isinstance(value, datetime.time):
-        return "time"
-    return "duration" if isinstance(value, datetime.timedelta) else "text"
+def _kind(own: type) -> str:
+    """Returns the word for the type of a cell."""
+    return next((word for type_, word in _KINDS if issubclass(own, type_)), "text")
 
 
 def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataType:
@@ -73,21 +75,31 @@ def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataT
     Raises:
       NearlyError: a few cells are of another type than the others.
     """
-    cells = [(row, cells[place]) for row, cells in table.rows if not is_null(source, cells[place])]
-    kinds = Counter(kind_of(value) for _, value in cells)
+    values = [cells[place] for _, cells in table.rows]
+    kinds = Counter[str]()
+    for own, count in Counter(map(type, values)).items():
+        kinds[_kind(own)] += count
+    nulls = {"", *source.nulls}
+    kinds["text"] -= sum(map(nulls.__contains__, (one for one in values if isinstance(one, str))))
+    kinds = +kinds
     if "timestamp" in kinds:
         kinds["timestamp"] += kinds.pop("date", 0)
     if not kinds:
         return pa.null()
     [(kind, number), *others] = kinds.most_common()
     if kind == "number" and not others:
-        return pa.int64() if all(map(_is_integer, (value for _, value in cells))) else pa.float64()
-    few = len(cells) - number
-    is_near = 0 < few <= min(_MOST, _FEW * len(cells)) and kind != "text"
+        is_whole = all(_is_integer(one) for one in values if isinstance(one, float))
+        return pa.int64() if is_whole else pa.float64()
+    few = kinds.total() - number
+    is_near = 0 < few <= min(_MOST, _FEW * kinds.total()) and kind != "text"
     name = table.names[place]
     if is_near and source.infer != "lenient" and name not in source.types:
         merged = {kind, "date"} if kind == "timestamp" else {kind}
-        misfits = [(row, value) for row, value in cells if kind_of(value) not in merged]
+        misfits = [
+            (row, value)
+            for (row, _), value in zip(table.rows, values, strict=True)
+            if _kind(type(value)) not in merged and not is_null(source, value)
+        ]
         raise NearlyError(_nearly(source, path, table, place, _WORDS[kind], number, misfits))
     return pa.string() if others else _TYPES[kind]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -23,8 +23,13 @@ NO_VALUE = "a formula without a value"
 MOST_BYTES = 1024 * MIB
 # Cells that a sheet spans, empty ones included: calamine makes all of them.
 MOST_CELLS = 64 * MIB
-_PLACE = re.compile(rb"\br=[\"']([A-Z]{1,3})([0-9]{1,7})[\"']")
-_SUSPECT = re.compile(rb"\bt=[\"']e[\"']|<(?:\w+:)?f[ >/]")
+_COLUMN = re.compile(rb"r=[\"']([A-Z]{1,3})[0-9]")
+_ROW = re.compile(rb"r=[\"'][A-Z]{1,3}([0-9]{1,7})[\"']")
+# Of errors and formulas. A search for each takes a fifth of the time of a regular expression.
+_SUSPECTS = (b't="e"', b"t='e'", b"<f>", b"<f ", b"<f/", b":f>", b":f ", b":f/")
+# A sheet's XML is many times as large as its file. So it is read in pieces, which overlap by more
+# than a place or a suspect has.
+_PIECE_BYTES, _OVERLAP = MIB, 32
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 
 
@@ -91,15 +96,24 @@ def of_xlsx(path: str, archive: zipfile.ZipFile, sheet: Sheet) -> Faults:
       DataError: it spans too many cells.
       KeyError, ValueError, expat.ExpatError: it is damaged.
     """
-    data = archive.read(_sheet_file(archive, sheet.name))
-    rows, columns = 0, set()
-    for match in _PLACE.finditer(data):
-        columns.add(match[1])
-        rows = max(rows, int(match[2]))
+    name = _sheet_file(archive, sheet.name)
+    rows, columns, is_suspect, before = 0, set[bytes](), False, b""
+    for piece in _pieces(archive, name):
+        text = before + piece
+        columns.update(_COLUMN.findall(text))
+        rows = max(rows, *map(int, set(_ROW.findall(text))), 0)
+        is_suspect = is_suspect or any(one in text for one in _SUSPECTS)
+        before = text[-_OVERLAP:]
     widest = max((column_number(one.decode()) for one in columns), default=0) + 1
     if rows * widest > MOST_CELLS:
         raise too_many_cells(path, sheet.name, rows * widest)
-    return _Cells().of(data) if _SUSPECT.search(data) else {}
+    return _Cells().of(_pieces(archive, name)) if is_suspect else {}
+
+
+def _pieces(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    with archive.open(name) as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
 
 
 class _Cells:
@@ -113,9 +127,9 @@ class _Cells:
         self._text: list[str] | None = None
         self._value = ""
 
-    def of(self, data: bytes) -> Faults:
+    def of(self, pieces: Iterable[bytes]) -> Faults:
         """Returns the faults."""
-        _parse(data, self._start, self._end, self._characters)
+        _parse(pieces, self._start, self._end, self._characters)
         return self._faults
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -168,12 +182,12 @@ def _sheet_file(archive: zipfile.ZipFile, name: str) -> str:
 
 def _elements(data: bytes) -> Iterator[tuple[str, dict[str, str]]]:
     found: list[tuple[str, dict[str, str]]] = []
-    _parse(data, lambda name, attributes: found.append((name, attributes)))
+    _parse([data], lambda name, attributes: found.append((name, attributes)))
     yield from found
 
 
 def _parse(
-    data: bytes,
+    pieces: Iterable[bytes],
     start: Callable[[str, dict[str, str]], object],
     end: Callable[[str], object] | None = None,
     characters: Callable[[str], object] | None = None,
@@ -190,12 +204,14 @@ def _parse(
         parser.EndElementHandler = lambda name: end(name.rpartition(":")[2])
     if characters is not None:
         parser.CharacterDataHandler = characters
-    parser.Parse(data, True)
+    for piece in pieces:
+        parser.Parse(piece, False)
+    parser.Parse(b"", True)
 
 
 def of_ods(path: str, archive: zipfile.ZipFile, sheet: Sheet) -> Faults:
     """Returns the faults of a sheet of an .ods file; see ``of_xlsx``."""
-    return _OdsCells(path, sheet.name).of(archive.read("content.xml"))
+    return _OdsCells(path, sheet.name).of(_pieces(archive, "content.xml"))
 
 
 class _OdsCells:
@@ -210,9 +226,9 @@ class _OdsCells:
         self._text: list[str] = []
         self._is_error = self._is_filled = False
 
-    def of(self, data: bytes) -> Faults:
+    def of(self, pieces: Iterable[bytes]) -> Faults:
         """Returns the faults."""
-        _parse(data, self._start, self._end, self._text.append)
+        _parse(pieces, self._start, self._end, self._text.append)
         return self._faults
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

@@ -125,7 +125,7 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     filled: list[tuple[int, list[Any]]] = [
         (number, cells)
         for number, cells in enumerate(sheet.iter_rows())
-        if number >= skipped and (any(cell != "" for cell in cells) or number in rows_with_faults)
+        if number >= skipped and (cells.count("") < len(cells) or number in rows_with_faults)
     ]
     if not filled:
         raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
@@ -139,10 +139,9 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     _check_merged(where, sheet, filled[0][0])
     numbers = tuple(first + place for place in used)
     names = _names(source, where, filled[0], used, numbers)
-    rows = [
-        (number, [cells[place] for place in used])
-        for number, cells in (filled if source.header is False else filled[1:])
-    ]
+    rows = filled if source.header is False else filled[1:]
+    if len(used) < len(filled[0][1]):
+        rows = [(number, [cells[place] for place in used]) for number, cells in rows]
     return Table(sheet.name, names, numbers, rows, found, data)
 
 
