@@ -231,7 +231,13 @@ def normalise(array: pa.Array) -> pa.Array:
         array = array.cast(_in_microseconds(array.type))
     if pa.types.is_decimal(array.type) and target == pa.float64():
         return array.cast(target, safe=False)
-    return array.cast(target)
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        if not pa.types.is_nested(array.type):
+            raise
+    # Perhaps a value of the neighbours of a slice, which the lists of a slice still hold.
+    return array.take(pa.array(range(len(array)), pa.int64())).cast(target)
 
 
 def normalise_schema(schema: pa.Schema, where: str, takes_steps: bool = False) -> pa.Schema:
