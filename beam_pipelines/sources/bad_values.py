@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.python_values import python_value
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, list_nulls, nested, shapes, sparse_structs
-from beam_pipelines.sources.exact_cast import NULL_INSIDE
+from beam_pipelines.sources.exact_cast import NULL_INSIDE, convert_array
 from beam_pipelines.sources.plan import SourcePlan
 
 SPARSE = "no sparse vector"
+# Types that may take a value which another one refuses.
+_OTHERS = ("text", "float64", "int64")
 
 
 class ColumnError(ValueError):
@@ -51,10 +57,7 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
                 "column out."
             ),
         )
-    cure = (
-        f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with "
-        "'columns'."
-    )
+    cure = _other_types(found, error.column, plan)
     expected, leaf = bad_rows.expected(type_), shapes.leaf(type_)
     if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
         each = "a list, each item " if nested.is_list(type_) else ""
@@ -62,6 +65,32 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     elif pa.types.is_floating(type_):
         cure = f"{cure} ({error.message})"
     return error.column, bad_rows.wrong_value(_value(found), expected, cure)
+
+
+def _other_types(found: pa.Array, name: str, plan: SourcePlan) -> str:
+    """Returns the lines of a recipe that read a refused value."""
+    names = other_types(lambda type_: convert_array(found, type_), found.type)
+    known = columns.type_name(plan.read_schema.field(name).type)
+    lines = [f"'types: {{{yaml_text(name)}: {type_}}}'" for type_ in names if type_ != known]
+    leave = "eave the column out with 'columns'."
+    return f"Declare {' or '.join(lines)}, or l{leave}" if lines else f"L{leave}"
+
+
+def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) -> list[str]:
+    """Returns the names of types that a value can become.
+
+    Args:
+      convert: tries a type.
+      found: the type of the value.
+    """
+    names = []
+    for name in _OTHERS:
+        type_ = columns.parse_type(name)
+        type_ = pa.list_(type_) if nested.is_list(found) else type_
+        with contextlib.suppress(*bad_rows.ERRORS, TypeError):
+            convert(type_)
+            names.append(columns.type_name(type_))
+    return names
 
 
 def _known_problem(found: pa.Array, error: ColumnError, plan: SourcePlan) -> str:

@@ -16,6 +16,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import (
     bad_rows,
     bad_values,
@@ -109,7 +110,7 @@ def contents_of(
         if not _can_become(found, source.types[name], declared):
             message = (
                 f"column '{name}': found {found}, which cannot become {source.types[name]}. "
-                "Declare another type."
+                f"{_others(found, name)}"
             )
             problems.append(problem(source, "types", message))
         fields.append(pa.field(name, declared))
@@ -164,6 +165,16 @@ def _can_become(found: pa.DataType, name: str, declared: pa.DataType) -> bool:
     except (*bad_rows.ERRORS, TypeError):
         return False
     return True
+
+
+def _others(found: pa.DataType, name: str) -> str:
+    """Returns the lines of a recipe that a column can follow."""
+    empty = pa.array([], shapes.stored(found))
+    names = bad_values.other_types(
+        lambda type_: _convert(empty, columns.type_name(type_), pa.field("", type_), type_), found
+    )
+    lines = [f"'types: {{{yaml_text(name)}: {type_}}}'" for type_ in names]
+    return f"Declare {' or '.join(lines)}." if lines else "Declare none."
 
 
 def _without_null(type_: pa.DataType) -> pa.DataType:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.core.columns import normalise
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
@@ -427,3 +428,50 @@ def test_exact_floats_and_decimals(tmp_path: Path) -> None:
         ("", "drop: [x]\n"),
     ):
         assert plan(source, more)
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "cures"),
+    [
+        ([1, 2**63 + 5], pa.uint64(), ["text"]),
+        ([[1], [2**63 + 5]], pa.list_(pa.uint64()), ["list<text>"]),
+        ([0, 1_700_000_000_123_456_789], pa.timestamp("ns"), ["text", "int64"]),
+        ([0, 123_456_789], pa.time64("ns"), ["text", "int64"]),
+        ([decimal.Decimal(1), decimal.Decimal(2**70)], pa.decimal128(38, 0), ["text", "float64"]),
+        ([1_000, 123_456_789], pa.duration("ns"), []),
+    ],
+)
+def test_the_types_that_an_error_names_work(
+    tmp_path: Path, values: list[Any], type_: pa.DataType, cures: list[str]
+) -> None:
+    """A value beyond its column type is an error; each remedy works."""
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"a b": pa.array(values, type_), "x": [1, 2]}), path)
+    with pytest.raises(DataError, match="row 2, column 'a b'") as caught:
+        read_rows(path)
+    named = re.findall(r"'types: \{\"a b\": ([a-z0-9<>]+)\}'", str(caught.value))
+    assert named == cures
+    assert str(caught.value).endswith("eave the column out with 'columns'.")
+    for cure in cures:
+        assert len(read_rows(path, types={"a b": cure})) == 2
+    assert read_rows(path, columns=("x",)) == [{"x": 1}, {"x": 2}]
+
+
+def test_a_type_that_a_column_cannot_become(tmp_path: Path) -> None:
+    """The error names types that it can become."""
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"a": pa.array([1_000_000], pa.timestamp("us"))}), path)
+    text = problems_of(path, types={"a": "time"})["sources", "s", "types"]
+    named = re.findall(r"'types: \{a: ([a-z0-9]+)\}'", text)
+    assert named == ["text", "int64"]
+    for cure in named:
+        assert read_rows(path, types={"a": cure})
+
+
+def test_a_slice_of_lists_is_not_refused_for_its_neighbours() -> None:
+    """Only the lists with a value beyond the type are refused."""
+    lists = pa.array([[1], [2**63 + 5], [2]], pa.list_(pa.uint64()))
+    assert normalise(lists.slice(0, 1)).to_pylist() == [[1]]
+    assert normalise(lists.slice(2)).to_pylist() == [[2]]
+    with pytest.raises(pa.ArrowInvalid):
+        normalise(lists.slice(1, 1))

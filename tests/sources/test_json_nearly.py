@@ -100,6 +100,33 @@ def test_texts_need_no_word(tmp_path: Path, values: list[str]) -> None:
     assert plan_of(path, infer="lenient").decisions == ()
 
 
+@pytest.mark.parametrize("fraction", [".123Z", ".123456", ".5+02:00"])
+def test_times_with_fractions(tmp_path: Path, fraction: str) -> None:
+    """They stay texts; the finding has the type that reads them."""
+    line = json.dumps({"a": f"2024-01-01T10:00:00{fraction}"}) + "\n"
+    path = write(tmp_path / "a.jsonl", line * 20)
+    (finding,) = plan_of(path).decisions
+    assert finding == (
+        f"types: {{a: text}}  # times, such as '2024-01-01T10:00:00{fraction}'; "
+        "types: {a: timestamp} reads them"
+    )
+    (row, *_) = read_rows(path, types={"a": "timestamp"})
+    assert row["a"].microsecond in (123_000, 123_456, 500_000)
+    assert plan_of(path, types={"a": "timestamp"}).decisions == ()
+
+
+def test_times_with_nanoseconds(tmp_path: Path) -> None:
+    """The finding has a function for times that no type has."""
+    path = write(tmp_path / "a.jsonl", '{"a": "2024-01-01T10:00:00.123456789"}\n' * 20)
+    plan = plan_of(path)
+    assert plan.decisions[0].endswith(
+        "; a CAST to TIMESTAMP in 'derive' leaves out parts of microseconds"
+    )
+    batch = read.read_table(plan, reject=False)[0].to_batches()[0]
+    found = evaluate(batch, parse_expression("x", "CAST(a AS TIMESTAMP)", ["a"]))
+    assert found[0].as_py().microsecond == 123_456
+
+
 def test_lists_of_numbers_and_texts(tmp_path: Path) -> None:
     """Lenient types take the items as texts."""
     path = write(tmp_path / "a.jsonl", '{"a": [1, 2]}\n{"a": ["x"]}\n')

@@ -7,6 +7,7 @@ makes texts of a column with both.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Collection
 
@@ -37,6 +38,7 @@ _TIME = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
 )
+_BELOW_MICROS = r"\.[0-9]{7}"
 _BOOLEAN = "^(?:true|false)$"
 
 
@@ -48,9 +50,11 @@ class Tally:
       total: values that are not null.
       fits: ``numbers``, ``booleans``, ``times`` -> how many.
       misfits: file, line and text of some that are none.
+      example: a string.
     """
 
     total: int = 0
+    example: str = ""
     fits: Counter[str] = dataclasses.field(default_factory=Counter)
     misfits: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
 
@@ -96,6 +100,7 @@ class Tallies:
             tally.fits[word] += number
         if not pa.types.is_string(values.type) or not number:
             return
+        tally.example = tally.example or values.drop_null()[0].as_py()
         pattern = SCALAR if is_mixed else _TIME
         if not is_mixed and not _is_mostly(values, pattern):
             return
@@ -121,6 +126,8 @@ class Tallies:
         for name, tally in self._columns.items():
             word, good = max(tally.fits.items(), key=lambda one: one[1], default=("", 0))
             bad = tally.total - good
+            if word == "times" and tally.example and not bad:
+                findings.append(_fraction(name, tally.example))
             if not tally.misfits:
                 continue
             is_near = word == "times" and bad <= min(_MOST, _SHARE * tally.total)
@@ -176,6 +183,15 @@ def _question(name: str, word: str, bad: int, tally: Tally) -> str:
         "TRY_CAST in 'derive' makes nulls of them, or 'infer: lenient', which reads such columns "
         "as texts."
     )
+
+
+def _fraction(name: str, example: str) -> str:
+    """Returns the finding of times that the parser leaves texts."""
+    key = yaml_text(name)
+    cure = f"types: {{{key}: timestamp}} reads them"
+    if re.search(_BELOW_MICROS, example):
+        cure = "a CAST to TIMESTAMP in 'derive' leaves out parts of microseconds"
+    return f"types: {{{key}: text}}  # times, such as {shorten(example, 40)!r}; {cure}"
 
 
 def _finding(name: str, word: str, bad: int, tally: Tally, why: str) -> str:
