@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from pyarrow import orc
 
 from beam_pipelines.core.errors import DataError
@@ -257,3 +259,20 @@ def test_a_bomb_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="decompression_ratio"):
         plan_of(path)
     assert source(path).limits.decompression_ratio == 900
+
+
+def test_images_in_an_archive(tmp_path: Path) -> None:
+    """Folders in it are classes, and rows are those of the folder."""
+    folder = tmp_path / "photos"
+    for name in ("cat/1.jpg", "cat/2.jfif", "dog/1.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        kind = "PNG" if name.endswith("png") else "JPEG"
+        Image.new("RGB", (9, 8), (len(name), 7, 9)).save(folder / name, format=kind)
+    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "photos")
+    rows = sorted(read_rows(archive), key=lambda row: str(row["image/filename"]))
+    expected = read_rows(folder, format="images")
+    assert [row["image/class/text"] for row in rows] == ["cat", "cat", "dog"]
+    columns = ("image/encoded", "image/class/label", "image/class/text", "image/format")
+    assert [[row[name] for name in columns] for row in rows] == [
+        [row[name] for name in columns] for row in expected
+    ]

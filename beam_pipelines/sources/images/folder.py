@@ -61,9 +61,9 @@ FILE_SCHEMA = pa.schema(
 )
 # The path without its suffix, which tables of labels often have; read where ``columns`` names it.
 STEM = "image/stem"
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
 # Suffixes of other pictures: left out, and not in silence.
-_UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jfif", ".jp2", ".jxl")
+_UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl")
 _WILDCARD = re.compile(r"[*?[]")
 
 
