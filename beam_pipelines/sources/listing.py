@@ -210,8 +210,9 @@ class _Lister:
         yield from found
 
     def _files_in(self, archive: files.Listed) -> Iterator[tuple[files.Listed, str]]:
-        """Yields the files in an archive, and their names in it."""
-        for info in zip_module.list_zip(archive.path, self._source.limits):
+        """Yields files of an archive by path, and their names."""
+        infos = zip_module.list_zip(archive.path, self._source.limits)
+        for info in sorted(infos, key=lambda info: info.filename):
             path = f"{archive.path}/{info.filename}"
             if is_archive(info.filename):
                 raise DataError(

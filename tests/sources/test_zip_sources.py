@@ -163,6 +163,13 @@ def test_many_small_files(tmp_path: Path) -> None:
     assert len(plan_of(path).ranges) == 1
 
 
+def test_rows_come_by_path(tmp_path: Path) -> None:
+    """The order is that of a folder, not of the archive."""
+    path = zipped(tmp_path / "d.zip", {f"{name}.csv": f"a\n{name}\n".encode() for name in "312"})
+    assert read_rows(path) == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert read_rows(f"{path}/*.csv") == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
 def test_patterns_match_archives(tmp_path: Path) -> None:
     """A pattern of archives reads the files of all."""
     for n in range(2):
