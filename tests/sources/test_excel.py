@@ -215,6 +215,25 @@ def test_headers(tmp_path: Path) -> None:
     )
 
 
+def test_an_index_of_pandas(tmp_path: Path) -> None:
+    """A nameless column that counts the rows is left out."""
+    frame = pd.DataFrame({"n": [5, 6, 7], "x": ["a", "b", "c"]})
+    path = tmp_path / "a.xlsx"
+    frame.to_excel(path)
+    assert read_rows(path) == frame.to_dict("records")
+    [decision] = plan_of(path).decisions
+    assert "column 1 has no name and counts the rows: left out" in decision
+    assert read_rows(path, columns=("index", "n"))[2] == {"index": 2, "n": 7}
+    frame[frame.n != 6].to_excel(path)
+    assert read_rows(path) == [{"index": 0, "n": 5, "x": "a"}, {"index": 2, "n": 7, "x": "c"}]
+    frame.rename(columns={"x": "index"}).to_excel(path)
+    with pytest.raises(DataError, match="found an empty cell, expected the name of the column"):
+        read_rows(path)
+    xlsx(path, [[None, "Title"], ["name", "amount"], ["a", 1]])
+    with pytest.raises(DataError, match="found an empty cell, expected the name of the column"):
+        read_rows(path)
+
+
 def test_merged_cells(tmp_path: Path) -> None:
     """Merged cells are refused, unless they are above the table."""
     path = xlsx(tmp_path / "a.xlsx", [["Title", None], ["n", "m"], [1, 2]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
@@ -14,6 +15,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.csv.choice import without_index
 from beam_pipelines.sources.excel import columns
 from beam_pipelines.sources.excel.columns import NearlyError
 from beam_pipelines.sources.excel.workbook import Table, read_table
@@ -51,11 +53,12 @@ class Excel(Format):
         """Finds columns and types; see ``Format``."""
         schemas: list[tuple[FileInfo, pa.Schema]] = []
         problems: list[Problem] = []
-        rows = 0
+        rows, counts_rows = 0, True
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 table = read_table(source, file.path)
                 rows += len(table.rows)
+                counts_rows = counts_rows and table.counts_rows
                 types = []
                 for place in range(len(table.names)):
                     try:
@@ -72,7 +75,12 @@ class Excel(Format):
             )
         if problems:
             raise RecipeProblems(problems)
-        return tables.contents_of(source, _merged(schemas))
+        names = tuple(schemas[0][1].names)
+        if len(names) == 1 or not counts_rows or source.columns or source.header is not None:
+            return tables.contents_of(source, _merged(schemas))
+        source = dataclasses.replace(source, columns=names[1:])
+        contents = tables.contents_of(source, _merged(schemas))
+        return contents._replace(source=source, decisions=(without_index(names),))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool

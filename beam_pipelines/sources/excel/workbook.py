@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv.header import INDEX
 from beam_pipelines.sources.excel import faults
 from beam_pipelines.sources.excel.faults import Faults, column_letters
 from beam_pipelines.sources.format import check_columns, problem
@@ -31,6 +32,7 @@ class Table(NamedTuple):
       rows: number of each row in the sheet, from 0, and its cells; "" is empty.
       faults: errors in the sheet.
       data: the file.
+      counts_rows: whether the first column has no name and counts the rows from 0.
     """
 
     sheet: str
@@ -39,6 +41,7 @@ class Table(NamedTuple):
     rows: list[tuple[int, list[Any]]]
     faults: Faults
     data: bytes
+    counts_rows: bool = False
 
     def address(self, row: int, column: int) -> str:
         """Returns an address such as ``Sheet1!C17``."""
@@ -138,11 +141,20 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     check_columns(source, path, len(used))
     _check_merged(where, sheet, filled[0][0])
     numbers = tuple(first + place for place in used)
-    names = _names(source, where, filled[0], used, numbers)
+    top, header = filled[0]
+    is_nameless = header[used[0]] == "" and (top, numbers[0]) not in found
+    index = [cells[used[0]] for _, cells in filled[1:]] if is_nameless else []
+    names = _names(source, where, filled[0], used, numbers, _are_whole(index))
     rows = filled if source.header is False else filled[1:]
     if len(used) < len(filled[0][1]):
         rows = [(number, [cells[place] for place in used]) for number, cells in rows]
-    return Table(sheet.name, names, numbers, rows, found, data)
+    counts_rows = index != [] and index == list(range(len(index)))
+    return Table(sheet.name, names, numbers, rows, found, data, counts_rows)
+
+
+def _are_whole(cells: list[Any]) -> bool:
+    """Whether cells are the index of pandas, which has no name."""
+    return bool(cells) and all(type(one) in (int, float) and one % 1 == 0 for one in cells)
 
 
 def _check_merged(where: str, sheet: Any, top: int) -> None:
@@ -164,8 +176,9 @@ def _names(
     header: tuple[int, list[Any]],
     used: list[int],
     numbers: tuple[int, ...],
+    has_index: bool,
 ) -> tuple[str, ...]:
-    """Returns the names of the columns."""
+    """Returns the names of the columns, that of an index included."""
     if source.header is False:
         if source.columns and len(source.columns) != len(used):
             message = f"found {len(used)} columns in {where}, expected {len(source.columns)}."
@@ -175,6 +188,8 @@ def _names(
     names = []
     for place, number in zip(used, numbers, strict=True):
         name = cells[place]
+        if has_index and place == used[0] and INDEX not in cells:
+            name = INDEX
         if not isinstance(name, str) or not name.strip():
             found = repr(name) if name != "" else "an empty cell"
             raise DataError(
