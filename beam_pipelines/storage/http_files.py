@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import email.utils
 import io
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -93,7 +94,16 @@ def _answer(url: str, part: str | None, seconds: float, tries: int = _TRIES) -> 
     for name, value in own.items():
         request.add_unredirected_header(name, value)
     opener = urllib.request.build_opener(_Redirects)
-    return retried(lambda: opener.open(request, timeout=seconds), _is_final, tries)
+    try:
+        return retried(lambda: opener.open(request, timeout=seconds), _is_final, tries)
+    except urllib.error.URLError as error:
+        if not isinstance(error.reason, ssl.SSLCertVerificationError):
+            raise
+        raise OSError(
+            f"found a certificate that is not trusted ({error.reason.verify_message}), expected "
+            "one of a known authority. Name a file with the authority's certificate, or with the "
+            "server's own, in the environment variable SSL_CERT_FILE"
+        ) from error
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -8,6 +8,7 @@ import http.server
 import io
 import os
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -198,3 +199,28 @@ def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(DataError, match="found no piped data on standard input"):
         plan_of("-")
+
+
+def test_a_certificate_of_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's own certificate is refused until it is named."""
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "own.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-keyout", key, "-out", certificate, "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    path = f"https://127.0.0.1:{server.server_port}/a.csv"
+    try:
+        with pytest.raises(DataError, match=r"found a certificate .*self-signed.* SSL_CERT_FILE\."):
+            read_rows(path)
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        assert read_rows(path) == [{"a": 1}]
+    finally:
+        server.shutdown()
+        server.server_close()
