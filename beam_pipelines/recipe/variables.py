@@ -8,7 +8,7 @@ variables, because recipes of strangers could read secrets then.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from beam_pipelines.core.errors import Problem, nearest
 from beam_pipelines.recipe.lines import Path
@@ -17,6 +17,7 @@ from beam_pipelines.recipe.yaml import Scalar, Tree, plain_scalar
 
 PREFIX = "BEAM_PIPELINES_VAR_"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELL_DEFAULT = re.compile(rf"({_NAME.pattern}):?[-=](.+)")  # ${name:-default}
 # $${name} stands for the text ${name}.
 _USE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 
@@ -89,15 +90,25 @@ def _filled(
         return tree
     for _, name in (found for found in _USE.findall(tree.text) if not found[0]):
         if name not in values:
-            known = nearest(name, values) or f" Known are {', '.join(values) or 'none'}."
-            message = f"found ${{{name}}}, expected a variable that 'vars' declares.{known}"
-            problems.append(Problem(path, message))
+            problems.append(Problem(path, _unknown(name, values)))
     whole = _USE.fullmatch(tree.text)
     if whole and not whole[1]:
         # A variable without a value is a problem already; the text keeps its place.
         return values.get(whole[2]) or tree
     text = _USE.sub(lambda found: _text(found, values), tree.text)
     return Scalar(text, text)
+
+
+def _unknown(name: str, names: Collection[str]) -> str:
+    """Returns the message for a name that ``vars`` does not declare."""
+    default = _SHELL_DEFAULT.fullmatch(name)
+    if default:
+        return (
+            f"found ${{{name}}}, expected ${{{default[1]}}}, with its default in 'vars': "
+            f"{{{default[1]}: {default[2]}}}."
+        )
+    known = nearest(name, names) or f" Known are {', '.join(names) or 'none'}."
+    return f"found ${{{name}}}, expected a variable that 'vars' declares.{known}"
 
 
 def _text(found: re.Match[str], values: Mapping[str, Scalar | None]) -> str:

@@ -183,6 +183,7 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         (("", ""), "r.yaml:2: vars.day: found no value, expected one: --set vars.day=…, or the environment variable BEAM_PIPELINES_VAR_day."),
         (("${day}", "${dya}"), "r.yaml:3: sources.a: found ${dya}, expected a variable that 'vars' declares. Did you mean 'day'?"),
         (("${folder}", "${}"), "r.yaml:3: sources.a: found ${}, expected a variable that 'vars' declares. Known are folder, shards, day."),
+        (("${day}", "${day:-2}"), "r.yaml:3: sources.a: found ${day:-2}, expected ${day}, with its default in 'vars': {day: 2}."),
         (("shards: 4", "shards: [4]"), "r.yaml:2: vars.shards: found keys or a list, expected a text, a number, true or false."),
         (("shards: 4", "shards: x"), "r.yaml:6: output.num_shards: found 'x', expected a whole number from 1 to 1000000."),
         (("shards: 4", 'shards: "${day}"'), "r.yaml:2: vars.shards: found '${day}', expected a value without another variable."),
