@@ -60,6 +60,14 @@ def compression_of(source: Source, path: str) -> str:
     )
 
 
+_PICKLE = ("a pickle, which is not read, because a pickle can run any code", "read_pickle")
+_PANDAS_READS = {
+    ".pkl": _PICKLE,
+    ".pickle": _PICKLE,
+    ".dta": ("a table of Stata, which is not read", "read_stata"),
+}
+
+
 def check_suffix(path: str) -> None:
     """Checks that a file's suffix is of no unread compression.
 
@@ -72,16 +80,26 @@ def check_suffix(path: str) -> None:
 
 
 def check_readable(path: str) -> None:
-    """Checks that a file of no known suffix is not XML.
+    """Checks that a file is of no format that pandas converts.
+
+    Args:
+      path: of a file of no known suffix.
 
     Raises:
-      DataError: it is.
+      DataError: it is one.
     """
     name = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
         name = name.removesuffix(suffix)
     if name.endswith(".xml"):
         raise is_xml(path)
+    for suffix, (found, function) in _PANDAS_READS.items():
+        if name.endswith(suffix):
+            own = path.rpartition("/")[2]
+            raise DataError(
+                f"{path}: found {found}. Make Parquet of it with pandas, and read this: "
+                f"pandas.{function}({own!r}).to_parquet({own + '.parquet'!r})"
+            )
 
 
 def is_xml(path: str) -> DataError:
