@@ -12,6 +12,7 @@ from beam_pipelines.pipeline.draft import Draft, DraftedJoin
 from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sql.database import quote
 from beam_pipelines.storage import files
 
 # Needs no quotes anywhere in YAML.
@@ -264,10 +265,8 @@ def _escaped(character: str) -> str:
 
 def _is_not_null(column: str) -> str:
     """Returns ``column IS NOT NULL`` as SQL."""
-    if _SQL_NAME.fullmatch(column):
-        return f"{column} IS NOT NULL"
-    name = column.replace('"', '""')
-    return f'"{name}" IS NOT NULL'
+    name = column if _SQL_NAME.fullmatch(column) else quote(column)
+    return f"{name} IS NOT NULL"
 
 
 def _yaml_text(text: str) -> str:

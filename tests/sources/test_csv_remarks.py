@@ -84,6 +84,7 @@ DERIVED = [
     ("lap time", ["355", "3M", "12K"] * 9, "numbers with units, 'M' and 'K'",
      {"lap time_number": [355, 3, 12], "lap time_unit": ["", "M", "K"]}),
     ("a", ["75:30", "2:05"] * 9, "durations", {"a_seconds": [4530, 125]}),
+    ('a"b', ["75:30", "2:05"] * 9, "durations", {'a"b_seconds': [4530, 125]}),
     ("a", ["1:15:30", "0:02:05"] * 9 + ["30:00:00"], "durations", {"a_seconds": [4530, 125]}),
 ]  # fmt: skip
 

@@ -20,6 +20,7 @@ from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.evidence import Evidence, mostly, named_pattern, number_formats
 from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sql.database import quote
 
 # Cells that make a remark, and the share of them that it must fit.
 _LEAST, _LEAST_ALIKE = 10, 0.95
@@ -51,11 +52,11 @@ _PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
 
 
 class _Remark(NamedTuple):
-    """What a column is like.
+    """A kind of texts that a column has.
 
     Attributes:
       likeness: the words for it.
-      fits: whether a cell is like that.
+      fits: whether each cell is of that kind.
       cure: the lines of a recipe that read it.
     """
 
@@ -206,4 +207,4 @@ def _seconds(name: str, cells: list[str]) -> str:
 
 
 def _sql(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else f'"{name}"'
+    return name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quote(name)
