@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ _MANY_TEXTS, _FEW_ROWS = 1000, 10
 _SENTINELS = (-9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
 _LEAST_SENTINELS = 0.001
 _DATES = ("0001-01-01", "1899-12-30", "1900-01-01", "1970-01-01", "2099-12-31", "9999-12-31")
-_DAYS = frozenset(datetime.date.fromisoformat(day).toordinal() - 719_163 for day in _DATES)
+_DAYS = frozenset(np.array(_DATES, "datetime64[D]").astype(np.int64).tolist())
 _MICROSECONDS_PER_DAY = 86_400_000_000
 # Texts of three words and more, and the least share of them in a column of prose.
 _PROSE, _LEAST_PROSE = r"\S\s+\S+\s+\S", 0.5

@@ -237,7 +237,7 @@ def normalise(array: pa.Array) -> pa.Array:
         if not pa.types.is_nested(array.type):
             raise
     # Perhaps a value of the neighbours of a slice, which the lists of a slice still hold.
-    return array.take(pa.array(range(len(array)), pa.int64())).cast(target)
+    return array.take(pa.array(np.arange(len(array)))).cast(target)
 
 
 def normalise_schema(schema: pa.Schema, where: str, takes_steps: bool = False) -> pa.Schema:

@@ -108,8 +108,9 @@ def size_based_flushes() -> Iterator[None]:
 def plain_labels() -> Iterator[None]:
     """Keeps a notebook's cells out of the names of steps (correctness).
 
-    In IPython, Beam asks its interactive runner for that number, whose data frames cannot be
-    imported with pandas 3: ``DataFrame`` has no ``first``. So no pipeline could be built there.
+    In IPython, Beam asks its interactive runner for the number of the cell. That imports Beam's
+    data frames, which fails with pandas 3: ``DataFrame`` has no ``first``. So no pipeline could be
+    built there.
     """
     from apache_beam import pipeline
 

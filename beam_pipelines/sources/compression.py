@@ -22,6 +22,13 @@ from beam_pipelines.storage import files
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _READ_AHEAD_BYTES = 1 << 16
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
+# Suffixes of tables that pandas reads, what they are, and its function.
+_PICKLE = ("a pickle, which is not read, because a pickle can run any code", "read_pickle")
+_PANDAS_READS = {
+    ".pkl": _PICKLE,
+    ".pickle": _PICKLE,
+    ".dta": ("a table of Stata, which is not read", "read_stata"),
+}
 # Suffixes of compressions and archives that are not read.
 _UNREAD_SUFFIXES = {
     ".xz": "xz",
@@ -58,14 +65,6 @@ def compression_of(source: Source, path: str) -> str:
         (name for suffix, name in COMPRESSION_FOR_SUFFIX.items() if path.lower().endswith(suffix)),
         "none",
     )
-
-
-_PICKLE = ("a pickle, which is not read, because a pickle can run any code", "read_pickle")
-_PANDAS_READS = {
-    ".pkl": _PICKLE,
-    ".pickle": _PICKLE,
-    ".dta": ("a table of Stata, which is not read", "read_stata"),
-}
 
 
 def check_suffix(path: str) -> None:

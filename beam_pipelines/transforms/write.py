@@ -79,7 +79,7 @@ class ShardInfo(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What all shards of a dataset have in common.
+    """The settings that all shards of a dataset share.
 
     Attributes:
       name: the dataset's name.

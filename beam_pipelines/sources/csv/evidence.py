@@ -253,14 +253,10 @@ def _part(match: re.Match[str], text: str) -> str:
             "%p" if half else ""
         )
     if match["number"]:
-        is_short = len(match["number"]) < _SHORT
-        return (
-            "%Y"
-            if len(match["number"]) == len("2024")
-            else "%d"
-            if is_short and "%d" not in text
-            else "%y"
-        )
+        if len(match["number"]) == len("2024"):
+            return "%Y"
+        is_day = len(match["number"]) < _SHORT and "%d" not in text
+        return "%d" if is_day else "%y"
     return match["word"]
 
 

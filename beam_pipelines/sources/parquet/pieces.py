@@ -1,4 +1,4 @@
-"""The pieces of a file's row groups: what one range reads.
+"""Cuts the row groups of a file into pieces for ranges.
 
 A row group is the least that Parquet's reader can find. It decodes a group from its first row on,
 so to read the second half of a group, it decodes the first half too: a twentieth of the CPU time of
