@@ -11,6 +11,7 @@ import apache_beam as beam
 import google_crc32c
 import pyarrow as pa
 
+from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
@@ -225,6 +226,8 @@ def prepare(
         batch = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
     order = written_order(settings.output, shard, partition, batch.num_rows)
     sinks = {format_: sink_of(format_) for format_ in formats_of(settings.output)}
+    if order is not None and len(sinks) > 1:
+        batch, order = take_rows(batch, order), None
     return {format_: sink.prepare(batch, order, settings) for format_, sink in sinks.items()}
 
 
