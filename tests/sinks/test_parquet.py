@@ -53,9 +53,11 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, pa.schema(types))
 
 
-def write(path: Path, partitions: list[tuple[pa.RecordBatch, Any]]) -> Written:
+def write(
+    path: Path, partitions: list[tuple[pa.RecordBatch, Any]], shuffle: bool = True
+) -> Written:
     """Writes a file of partitions, and checks it."""
-    settings = Settings(Output(format="parquet"), columns=COLUMNS)
+    settings = Settings(Output(format="parquet", shuffle=shuffle), columns=COLUMNS)
     with path.open("wb") as file:
         opened = sink_of("parquet").open(file, settings)
         for batch, order in partitions:
@@ -99,6 +101,17 @@ def test_groups_are_cut_by_bytes(tmp_path, monkeypatch):
     assert written.value_bytes == written.parts.framed_bytes.sum()
     huge = [{**rows[0], "bytes": bytes(5_000)}]
     assert write(tmp_path / "b.parquet", [(batch_of(huge), None)]).parts.rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_encodings_and_extremes(tmp_path, shuffle):
+    """Integers are differences; only ordered rows have extremes."""
+    rows = [dict.fromkeys(VALUES) | {"a": n, "shape": [0.0] * 6} for n in range(9)]
+    write(tmp_path / "a.parquet", [(batch_of(rows), None)], shuffle)
+    column = pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0)
+    assert "DELTA_BINARY_PACKED" in column.encodings
+    assert column.is_stats_set != shuffle
+    assert shuffle or (column.statistics.min, column.statistics.max) == (0, 8)
 
 
 @pytest.mark.parametrize("change", ["order", "value", "null", "less", "damage"])
