@@ -55,12 +55,9 @@ Memory take_memory(size_t size) {
     memory = find_kept(size);
   }
   if (memory.size >= size) return memory;
-  try {
-    resize(memory, size);
-  } catch (...) {
-    std::free(memory.data);
-    throw;
-  }
+  std::free(memory.data);  // not resized, which would copy its bytes
+  memory = {};
+  resize(memory, size);
   return memory;
 }
 
