@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import BinaryIO, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import apache_beam as beam
 import google_crc32c
@@ -123,7 +124,6 @@ def write_partitions(
       DataError: the file read back differs from the bytes written, or another reader finds other
         rows.
     """
-    give_back_memory()
     split, number = plan.locate(shard)
     output, folder, settings = target.output, target.folder, target.settings(plan)
     with contextlib.ExitStack() as stack:
@@ -149,7 +149,6 @@ def write_partitions(
     )
     info = ShardInfo(split.name, path, main.rows, file.size, main.value_bytes, file.crc32c, also)
     write_own_index(info.indexed(), part_compression_of(path), main.parts, folder)
-    give_back_memory()  # after the last shard, the commit needs it
     return info
 
 
@@ -264,8 +263,31 @@ class WriteShardFiles(beam.PTransform):
             all_received
             | "StoreParts" >> beam.Map(_store_parts, plan, self.target, self.parts)
             | "PartsOfShard" >> beam.GroupByKey()
-            | "Assemble" >> beam.Map(_assemble_shard, plan, self.target)
+            | "Assemble" >> beam.ParDo(WriteShard(partial(_assemble_shard, plan, self.target)))
         )
+
+
+class WriteShard(beam.DoFn):
+    """Calls a function that writes a shard.
+
+    Shards keep freed memory for the next one of the bundle. Earlier stages had blocks of other
+    sizes, and the commit needs what shards had.
+    """
+
+    def __init__(self, write: Callable[[Any], ShardInfo]) -> None:
+        self._write = write
+
+    def start_bundle(self) -> None:
+        """Gives back the memory of earlier stages."""
+        give_back_memory()
+
+    def process(self, element: Any) -> Iterator[ShardInfo]:
+        """Yields what was written."""
+        yield self._write(element)
+
+    def finish_bundle(self) -> None:
+        """Gives back the memory of shards."""
+        give_back_memory()
 
 
 def _store_parts(
@@ -275,6 +297,6 @@ def _store_parts(
 
 
 def _assemble_shard(
-    group: tuple[int, Iterable[StoredParts]], plan: LoadedShardPlan, target: Target
+    plan: LoadedShardPlan, target: Target, group: tuple[int, Iterable[StoredParts]]
 ) -> ShardInfo:
     return assemble_shard(group, plan.get(), target)

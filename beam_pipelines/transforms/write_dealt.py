@@ -26,12 +26,22 @@ from beam_pipelines.transforms.deal import DealtShard, deal, places_of
 from beam_pipelines.transforms.encode import LoadedEncodings
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan
 from beam_pipelines.transforms.spill import changed, checked_tail, spilled_path
-from beam_pipelines.transforms.write import Prepared, ShardInfo, Target, prepare, write_partitions
+from beam_pipelines.transforms.write import (
+    Prepared,
+    ShardInfo,
+    Target,
+    WriteShard,
+    prepare,
+    write_partitions,
+)
 
 T = TypeVar("T")
 
-# Threads for one shard. A worker writes one shard at a time; more threads need more memory.
+# A worker prepares a shard's partitions in one thread, because other workers have the other cores,
+# and each partition takes memory. Nothing else may be left to do while it writes the last shards:
+# they have two threads.
 _THREADS = 2
+_LAST_SHARDS = 2
 
 
 class _Threads(threading.local):
@@ -172,16 +182,17 @@ def write_dealt(
         return prepare(batch, settings, dealt.shard, partition)
 
     steps = (partial(prepared, partition) for partition in range(len(placed)))
-    return write_partitions(_prefetched(steps), plan, dealt.shard, target)
+    threads = _THREADS if dealt.shard + _LAST_SHARDS >= plan.num_shards else 1
+    return write_partitions(_prefetched(steps, threads), plan, dealt.shard, target)
 
 
-def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
+def _prefetched(steps: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
     """Yields the results of functions in order; threads compute the next ones."""
     waiting: list[Future[T]] = []
     for step in steps:
+        done = [waiting.pop(0).result()] if len(waiting) == threads else []
         waiting.append(_threads.executor.submit(step))
-        if len(waiting) > _THREADS:
-            yield waiting.pop(0).result()
+        yield from done
     for future in waiting:
         yield future.result()
 
@@ -208,17 +219,18 @@ class WriteDealtShards(beam.PTransform):
 
     def expand(self, dealt: beam.PCollection[DealtShard]) -> beam.PCollection[ShardInfo]:
         encodings = None if self.encode is None else LoadedEncodings(self.encode, self.fitted)
-        return dealt | "Write" >> beam.Map(
-            _write, LoadedShardPlan(self.plan), encodings, self.target, self.spilled
+        plan = LoadedShardPlan(self.plan)
+        return dealt | "Write" >> beam.ParDo(
+            WriteShard(partial(_write, plan, encodings, self.target, self.spilled))
         )
 
 
 def _write(
-    dealt: DealtShard,
     plan: LoadedShardPlan,
     encodings: LoadedEncodings | None,
     target: Target,
     spilled: str,
+    dealt: DealtShard,
 ) -> ShardInfo:
     encode = None if encodings is None else encodings.get()
     return write_dealt(dealt, plan.get(), encode, target, spilled)
