@@ -20,6 +20,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import HIDDEN, DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.databases.names import name_parts
+from beam_pipelines.sql.database import quote
 
 # user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
 _QUOTED = r"(?:\"[^\"]*\"|'[^']*')"
@@ -200,9 +201,9 @@ class Database(abc.ABC):
           DataError: a package is missing.
         """
 
-    @abc.abstractmethod
     def quoted(self, name: str) -> str:
-        """Returns a name as an SQL identifier."""
+        """Returns a name as an SQL identifier, by default in double quotes."""
+        return quote(name)
 
     def rows_of(self, request: Request) -> str:
         """Returns the SQL of a request's rows after FROM."""

@@ -57,11 +57,6 @@ class DuckDbFile(Database):
         """Opens the file; see ``Database``."""
         return _Session(url)
 
-    def quoted(self, name: str) -> str:
-        """Returns a name as an SQL identifier."""
-        doubled = name.replace('"', '""')
-        return f'"{doubled}"'
-
 
 class _Session(Session):
     def __init__(self, path: str) -> None:

@@ -66,11 +66,6 @@ class Postgres(Database):
         """Opens a connection; see ``Database``."""
         return _Session(url)
 
-    def quoted(self, name: str) -> str:
-        """Returns a name as an SQL identifier."""
-        doubled = name.replace('"', '""')
-        return f'"{doubled}"'
-
 
 class _Session(Session):
     def __init__(self, url: str) -> None:
