@@ -68,6 +68,7 @@ def main() -> None:
     memory.pause_garbage_collection()
     # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault(*memory.ARROW_ALLOCATOR)
     status = None
     try:
         explain_output()

@@ -26,8 +26,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 # walks the list of their 200,000 objects, 15 ms a call.
 _are_modules_frozen = threading.Event()
 
+# Arrow reads the variable when it is imported. Its own allocator would keep freed blocks for
+# itself.
+ARROW_ALLOCATOR = ("ARROW_DEFAULT_MEMORY_POOL", "system")
 # The same for a process that is yet to start, as environment variables.
 ENVIRONMENT = {
+    **dict([ARROW_ALLOCATOR]),
     "MALLOC_MMAP_THRESHOLD_": str(_LARGEST_KEPT_BYTES),
     "MALLOC_TRIM_THRESHOLD_": str(_KEPT_BYTES),
     "MALLOC_ARENA_MAX": str(_ARENAS),
