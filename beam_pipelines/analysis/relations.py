@@ -194,13 +194,15 @@ def text_buckets(texts: pa.Array, most: int = _VALUES) -> tuple[_Ints, list[str]
     # Among equally frequent texts the first ones, whatever rows come first.
     by_text = np.argsort(pc.sort_indices(encoded.dictionary).to_numpy())
     order = np.lexsort((by_text, -counts))
-    kept = len(order) if len(order) <= most else most - 1
+    kept = len(order)
+    if kept > most:  # a text of one row says nothing about others
+        kept = min(most - 1, int((counts > 1).sum()))
     places = np.full(len(order), kept, np.int64)
     places[order[:kept]] = np.arange(kept)
     shown = encoded.dictionary.take(pa.array(order[:kept])).to_pylist()
     names = [shorten(text, _CHARACTERS) for text in shown]
     if kept < len(order):
-        names.append(f"{len(order) - kept:,} others")
+        names.append(f"{len(order) - kept:,} {'others' if kept else 'different texts'}")
     return places[encoded.indices.to_numpy()], names
 
 

@@ -157,6 +157,9 @@ def test_many_texts_and_dates() -> None:
     assert found is not None
     assert len(found.buckets) == 12
     assert found.buckets[-1].name == "29 others"
+    all_differ = relation(pa.array(map(str, range(40))), pa.array([0, 1] * 20))
+    assert all_differ is not None
+    assert [bucket.name for bucket in all_differ.buckets] == ["40 different texts"]
     days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=i % 100) for i in range(400)]
     dates = relation(pa.array(days), pa.array([i % 2 for i in range(400)]))
     assert dates is not None

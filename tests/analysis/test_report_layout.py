@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 from beam_pipelines.analysis.comparison import compare_split
 from beam_pipelines.analysis.report import render_comparison, render_report
@@ -53,6 +56,29 @@ def test_nothing_is_cut_off(look, number: int, width: int) -> None:
     assert page.evaluate(CUT_OFF) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(MISPLACED_HEADS) == []
+
+
+def test_the_features_of_one_split_fill_the_table(look) -> None:
+    """The column of drift, which is hidden, leaves no gap at the right."""
+    page = look(render_report(report_of_splits(1)), 1280)
+    gaps = page.evaluate(
+        "[...table.querySelectorAll('tr')].filter(row => row.closest('table') === table).map(row => "
+        "table.getBoundingClientRect().right - row.lastElementChild.getBoundingClientRect().right)"
+    )
+    assert gaps
+    assert max(gaps) <= 2
+
+
+def test_rates_are_in_one_line_on_a_phone(look) -> None:
+    """A bar and its number stand next to each other."""
+    page = look(render_report(report_of_splits(2)), 390)
+    below = page.evaluate(
+        "[...document.querySelectorAll('td > .bar')].map(bar => {"
+        "const range = document.createRange(); range.selectNode(bar.nextSibling);"
+        "return range.getBoundingClientRect().top - bar.getBoundingClientRect().top})"
+    )
+    assert below
+    assert max(below) < 8
 
 
 @pytest.mark.parametrize("width", [390, 768])
@@ -131,7 +157,23 @@ def test_long_names_of_splits(look, width: int, name: str) -> None:
     assert name in [text for text, _, _ in lines]
     for text, number, below in lines:
         assert below < 4  # no line has the mark alone
-        assert number == 1 or len(text) > 11 or width == 390
+        assert number == 1 or len(text) > 11
+
+
+def test_a_wide_diagram_has_a_shadow_where_it_goes_on(look) -> None:
+    """A shadow at a side says that the diagram goes on there."""
+    page = look(render_report(report_of_splits(3)), 390)
+    scroll = page.locator(".scroll")
+
+    def shadows() -> list[bool]:
+        """Returns whether the left and the right side have a shadow."""
+        picture = Image.open(io.BytesIO(scroll.screenshot())).convert("RGB")
+        middle, *sides = (picture.getpixel((x, 8)) for x in (195, 3, picture.width - 4))
+        return [side != middle for side in sides]
+
+    assert shadows() == [False, True]
+    scroll.evaluate("one => (one.scrollLeft = 99999)")
+    assert shadows() == [True, False]
 
 
 def test_words_of_a_comparison_are_whole(look) -> None:

@@ -61,7 +61,7 @@ class FeatureRow(NamedTuple):
       small: the distribution of other numbers.
       cells: missing, distinct, range, drift, and label if there is
         one; each a cell for all splits or one for each.
-      large: the distribution, for the details.
+      large: the distribution of other numbers, for the details.
       tables: of the details.
     """
 
@@ -138,7 +138,7 @@ def _feature(
             [show_drift(largest) if largest else Cell("–")],
             *([[show_bits(relation)]] if sampled.relations else []),
         ),
-        large=distribution(columns, LARGE, show),
+        large=None if drawn else distribution(columns, LARGE, show),
         tables=[
             table
             for table in (

@@ -35,5 +35,6 @@ def against_label(relation: Relation | None, sampled: SampledRows) -> Iterator[T
                 [Cell(show_share(bucket.share, 1.0)), Cell(rate, small=bucket.best, bar=width)],
             )
         )
-    title = f"{show_bits(relation).text} bits, {show_share(relation.share, 1.0)} of the label"
+    share = show_share(relation.share, 1.0)
+    title = f"Label: {show_bits(relation).text} bits, {share}"
     yield Table(title, ["Rows", sampled.label_title], lines, "plain")
