@@ -21,6 +21,20 @@ _TYPES = {
     "infinite": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Other share of infinities"),
     "drift": (Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, "Drift from the baseline"),
 }
+_NEW_SPLIT = Reason(
+    Info.COMPARATOR_CONTROL_DATA_MISSING,
+    "previous data missing",
+    "The baseline has no split '{}'.",
+    "a split '{}' in the baseline",
+    "none",
+)
+_VANISHED_SPLIT = Reason(
+    Info.COMPARATOR_TREATMENT_DATA_MISSING,
+    "split of the baseline vanished",
+    "The baseline has a split '{}', and the data have none.",
+    "a split '{}', as in the baseline",
+    "none",
+)
 _EXPECTED = "about the same as in the baseline"
 
 
@@ -51,7 +65,7 @@ def with_baseline(
         if not view_of(statistics[split]).rows:
             found[split] = known
         elif base is None:
-            missing = with_severities([_missing(split)], DATASET, policy)
+            missing = with_severities([_only_one_has(split, _NEW_SPLIT)], DATASET, policy)
             found[split] = dataclasses.replace(known, dataset=(*known.dataset, *missing))
         else:
             reasons = dict(known.reasons)
@@ -60,7 +74,9 @@ def with_baseline(
                 if more:
                     reasons[column.name] = (*reasons.get(column.name, ()), *more)
             found[split] = dataclasses.replace(known, reasons=reasons)
-    vanished = [_vanished(split) for split in baseline if split not in compared]
+    vanished = [
+        _only_one_has(split, _VANISHED_SPLIT) for split in baseline if split not in compared
+    ]
     if found and vanished:
         first, known = next(iter(found.items()))
         more = with_severities(vanished, DATASET, policy)
@@ -73,22 +89,7 @@ def _reason(finding: Finding) -> Reason:
     return Reason(type_, short, f"{short}: {finding.text}.", _EXPECTED, finding.text)
 
 
-def _missing(split: str) -> Reason:
-    return Reason(
-        Info.COMPARATOR_CONTROL_DATA_MISSING,
-        "previous data missing",
-        f"The baseline has no split '{split}'.",
-        f"a split '{split}' in the baseline",
-        "none",
-    )
-
-
-def _vanished(split: str) -> Reason:
-    """Returns the anomaly of a split without data."""
-    return Reason(
-        Info.COMPARATOR_TREATMENT_DATA_MISSING,
-        "split of the baseline vanished",
-        f"The baseline has a split '{split}', and the data have none.",
-        f"a split '{split}', as in the baseline",
-        "none",
-    )
+def _only_one_has(split: str, template: Reason) -> Reason:
+    """Returns the anomaly of a split that one side lacks."""
+    description, expected = template.description.format(split), template.expected.format(split)
+    return template._replace(description=description, expected=expected)
