@@ -71,8 +71,8 @@ class ColumnComparison:
     Attributes:
       name: of the column.
       types: the type in base and test; ``None``: there is no such column.
-      missing: share of rows without it, or with NaN, in base and test.
-      infinite: share of values that are infinite, in base and test.
+      missing: share of rows without it, or with NaN, in base and test; ``None``: no such column.
+      infinite: share of values that are infinite, in base and test; ``None``: no such column.
       ranges: least and most number or date in base and test, as text; empty without any.
       drift: bits beyond chance; ``None``: not compared.
       p_value: probability of such a difference by chance.
@@ -83,8 +83,8 @@ class ColumnComparison:
 
     name: str
     types: tuple[str | None, str | None]
-    missing: tuple[float, float] = (0.0, 0.0)
-    infinite: tuple[float, float] = (0.0, 0.0)
+    missing: tuple[float | None, float | None]
+    infinite: tuple[float | None, float | None]
     ranges: tuple[str, str] = ("", "")
     drift: float | None = None
     p_value: float | None = None
@@ -92,6 +92,12 @@ class ColumnComparison:
     vanished: Values | None = None
     note: str = ""
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def shown_missing(self) -> str:
+        """The shares of rows without it, one if both are equal."""
+        shares = [show_share(share, 1.0) for share in self.missing if share is not None]
+        return " → ".join(dict.fromkeys(shares))
 
     @property
     def not_judged(self) -> str:
@@ -201,10 +207,7 @@ def _compare_column(
 ) -> ColumnComparison:
     types = sides[0].type_of(name), sides[1].type_of(name)
     if types[0] is None or types[1] is None:
-        what = Finding("vanished", "the column vanished")
-        if types[0] is None:
-            what = Finding("new", "a new column")
-        return ColumnComparison(name, types, findings=(what,))
+        return _only_column(name, types, sides)
     findings = []
     are_tables = all(side.table is not None for side in sides)
     views = sides[0].views[name], sides[1].views[name]
@@ -227,6 +230,27 @@ def _compare_column(
     found = dataclasses.replace(found, new=new, vanished=vanished)
     measured = _divergence(name, sides)
     return found if measured is None else _with_drift(found, measured, kind, max_drift, chance)
+
+
+def _only_column(
+    name: str, types: tuple[str | None, str | None], sides: tuple[_Side, _Side]
+) -> ColumnComparison:
+    """Returns a column that only one side has."""
+    is_new = types[0] is None
+    what = Finding("new", "a new column") if is_new else Finding("vanished", "the column vanished")
+    side = sides[is_new]
+    view = side.views[name]
+    missing = _missing(view) / view.rows
+    infinite = sum(view.infinities) / max(1.0, _numbers(view))
+    shown = side.range_of(name)
+    return ColumnComparison(
+        name,
+        types,
+        (None, missing) if is_new else (missing, None),
+        (None, infinite) if is_new else (infinite, None),
+        ("", shown) if is_new else (shown, ""),
+        findings=(what,),
+    )
 
 
 def _with_drift(

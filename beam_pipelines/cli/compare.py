@@ -153,8 +153,7 @@ def _cells(column: ColumnComparison) -> Iterator[str]:
     base, test = column.types
     yield ("! " if column.findings else "") + column.name
     yield str(base or test) if base == test else f"{base or 'none'} → {test or 'none'}"
-    missing = [show_share(share, 1.0) for share in column.missing]
-    yield missing[0] if missing[0] == missing[1] else " → ".join(missing)
+    yield column.shown_missing
     yield column.note if column.drift is None else f"{column.drift:.3f}"
     p_value = column.p_value
     yield "" if p_value is None else "<0.001" if p_value < 0.001 else f"{p_value:.3f}"

@@ -102,6 +102,13 @@ def test_a_lost_column_and_lost_rows() -> None:
     assert list(compared(base, base.drop_columns(["x"])).all_findings()) == [
         "x: the column vanished"
     ]
+    half = base.append_column("half", pa.array([1, None] * 100))
+    for sides, missing, shown in (
+        ((base, half), (None, 0.5), ("", "1")),
+        ((half, base), (0.5, None), ("1", "")),
+    ):
+        column = compared(*sides).columns[-1]
+        assert (column.missing, column.ranges, column.shown_missing) == (missing, shown, "50.0%")
     found = compared(base, base.slice(0, 0))
     assert (found.columns, list(found.all_findings())) == ((), ["no rows, and 200 before"])
     assert list(compared(base.slice(0, 0), base).all_findings()) == []
