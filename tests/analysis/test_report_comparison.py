@@ -46,6 +46,9 @@ def test_differences_are_named_and_escaped() -> None:
     assert "gone: the column vanished" in plain
     assert "int64 → none" in plain
     assert "0 – 96 → 500 – 596" in plain
+    assert "int64 → none 0% 1 → none" in plain
+    assert "none → int64 0% none → 1" in plain
+    assert "2,000 2,000 –" in plain
     assert "users 90.0%" in plain
     assert "Size 1 kB 2 MB" in plain
     assert not re.search(r"https?:|url\(|@import", text)
