@@ -39,7 +39,7 @@ PAGES = sorted(
 )
 BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = re.compile(r"run: (?P<folder>\w+)|run by (?P<module>tests/\S+\.py)|not run: \S.*")
-LANGUAGES = {"console", "json", "mermaid", "protobuf", "python", "sh", "text", "yaml"}
+LANGUAGES = {"console", "json", "protobuf", "python", "sh", "text", "yaml"}
 # Times, sizes and the files that TensorFlow's log names differ from machine to machine.
 VARIES = re.compile(r"\d[\d.,]*(?= (?:s|bytes|kB|MB|GB)\b)")
 

@@ -8,13 +8,24 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chromium import CHROMIUM
+from tests.support.chromium import MARKS
 from website import build
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SITE = ROOT / "out" / "docs"
-# Pages with wide tables, long lines of code, a diagram, a picture, and a generated one.
-WIDE_PAGES = ("index", "docs/performance", "docs/recipe", "docs/cli", "docs/api", "docs/report")
+# Pages with wide tables, long lines of code, diagrams, a picture, and a generated one.
+WIDE_PAGES = (
+    "index", "ARCHITECTURE", "docs/api", "docs/cli", "docs/performance", "docs/recipe",
+    "docs/report", "docs/serving",
+)  # fmt: skip
+
+
+def site_in_chromium(test):
+    """Marks a test of the built site."""
+    no_site = pytest.mark.skipif(not SITE.exists(), reason="found no site; `make docs` builds it")
+    for mark in (*MARKS, no_site):
+        test = mark(test)
+    return test
 
 
 class NamesOnly(yaml.SafeLoader):
@@ -117,10 +128,7 @@ def test_broken_links_are_found(tmp_path, link, is_broken):
     assert list(build.broken_links(site)) == ([f"a.html: {link}"] if is_broken else [])
 
 
-@pytest.mark.browser
-@pytest.mark.end_to_end
-@pytest.mark.skipif(CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's")
-@pytest.mark.skipif(not SITE.exists(), reason="found no site; `make docs` builds it")
+@site_in_chromium
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_page_is_wider_than_the_window(browser, width):
     """Wide tables and code scroll in frames of their own."""
@@ -133,3 +141,15 @@ def test_no_page_is_wider_than_the_window(browser, width):
         )
     page.close()
     assert max(wider.values()) <= 0, wider
+
+
+@site_in_chromium
+def test_pages_need_no_network(browser):
+    """Pages load files of the site only."""
+    page, asked = browser.new_page(), set()
+    page.on("request", lambda request: asked.add(request.url))
+    for name in WIDE_PAGES:
+        page.goto((SITE / f"{name}.html").as_uri(), wait_until="networkidle")
+    page.close()
+    assert asked
+    assert {url for url in asked if not url.startswith(("file:", "data:", "blob:"))} == set()
