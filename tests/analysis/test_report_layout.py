@@ -59,7 +59,7 @@ def test_nothing_is_cut_off(look, number: int, width: int) -> None:
 
 
 def test_the_features_of_one_split_fill_the_table(look) -> None:
-    """The column of drift, which is hidden, leaves no gap at the right."""
+    """The hidden column of drift leaves no gap at the right."""
     page = look(render_report(report_of_splits(1)), 1280)
     gaps = page.evaluate(
         "[...table.querySelectorAll('tr')].filter(row => row.closest('table') === table).map(row => "
