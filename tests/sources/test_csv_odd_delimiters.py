@@ -27,15 +27,28 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
     assert read_rows(path, delimiter=",")[3] == {mark.join(TABLE[0]): mark.join(TABLE[4])}
 
 
-def test_columns_of_fixed_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("lines", "row"),
+    [
+        ([f"{a:<6}{b:<8}{c}" for a, b, c in TABLE], ROW),
+        (["id  name  v", *(f"{n:<4}a {n:<4}{n * 2}" for n in range(5))], {**ROW, "name": "a 3"}),
+        ([f"{a:>4} {b:<8}{c:>5}" for a, b, c in TABLE], ROW),
+        # R's write.table() and print(): rows have names, and that column has none.
+        (['"id" "name" "v"', *(f'"{n + 1}" {n} "a {n}" {n * 2}' for n in range(5))], {"row": 4, "id": 3, "name": "a 3", "v": 6}),
+        (["  id name v", *(f"{n + 1}  {n}  n{n}  {n * 2}" for n in range(5))], {"row": 4, **ROW}),
+    ],
+)  # fmt: skip
+def test_tables_between_blanks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], row: dict[str, object]
+) -> None:
     """The error has a line of Python, which works."""
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "a.txt", "".join(f"{a:<6}{b:<8}{c}\n" for a, b, c in TABLE))
+    write(tmp_path / "a.txt", "\n".join(lines) + "\n")
     with pytest.raises(DataError, match="between blanks") as caught:
         read_rows("a.txt")
     cure = str(caught.value).partition("for example: ")[2].partition(", or set")[0]
     exec(cure, {"pandas": pd})  # noqa: S102 - the remedy
-    assert read_rows("new.csv")[3] == ROW
+    assert read_rows("new.csv")[3] == row
 
 
 @pytest.mark.parametrize(

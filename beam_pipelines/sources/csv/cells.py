@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
+from collections.abc import Sequence
 
 # The text that is looked at.
 _HEAD_BYTES = 1 << 17
+# Codes of ISO 4217 for common currencies. Other words next to numbers are other units, or names.
+CURRENCIES = (
+    "AED|ARS|AUD|BGN|BHD|BRL|CAD|CHF|CLP|CNY|COP|CRC|CZK|DKK|DZD|EGP|EUR|GBP|GEL|GHS|HKD|HUF|IDR|"
+    "ILS|INR|ISK|JOD|JPY|KES|KRW|KWD|KZT|LKR|MAD|MXN|MYR|NGN|NOK|NZD|OMR|PEN|PHP|PKR|PLN|QAR|RON|"
+    "RSD|RUB|SAR|SEK|SGD|THB|TND|TRY|TWD|UAH|USD|UYU|VND|ZAR"
+)
 _NUMBER = re.compile(
-    r"[+-]?\s?(?:[$€£¥₹]|R\$|[A-Z]{3}\s)?\s?[+-]?"
+    rf"[+-]?\s?(?:[$€£¥₹]|R\$|(?:{CURRENCIES})\s)?\s?[+-]?"
     r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
-    r"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|[A-Z]{3}))?"
+    rf"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|{CURRENCIES}))?"
 )
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
@@ -35,6 +43,17 @@ _DATE = re.compile(
     rf"|{_MONTH} [0-9]{{1,2}},? [0-9]{{4}})(?:,?(?: at)?[ T]{_CLOCK})?"
 )
 _NULLS = frozenset(("na", "n/a", "n.a.", "null", "none", "nan", "-", "--", "?", ".", "\\n"))
+
+
+def are_years(cells: Sequence[str]) -> bool:
+    """Whether cells are years with equal steps, such as names of columns."""
+    if not all(cell.strip().isascii() and cell.strip().isdigit() for cell in cells):
+        return False
+    years = [int(cell) for cell in cells]
+    steps = {after - before for before, after in itertools.pairwise(years)}
+    return steps in ({1}, {-1}, {5}, {-5}, {10}, {-10}) and all(
+        1800 <= year <= 2200 for year in years
+    )
 
 
 def whole_records(head: bytes) -> bytes:

@@ -22,7 +22,7 @@ from beam_pipelines.recipe.cell_formats import (
     WordsFormat,
     parse_format,
 )
-from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, kind, names_pattern
+from beam_pipelines.sources.csv.cells import CURRENCIES, MONTHS, WEEKDAYS, kind, names_pattern
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 
@@ -37,7 +37,7 @@ _TOLD_BY, _SHORT = 20, 3
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
 _WORD_FORMATS = [parse_format(text) for text in WORDS]
-_UNIT = re.compile(r"[$€£¥₹₽₩₺%]|[A-Z]{3}|zł|kr|Kč|Ft|R\$")
+_UNIT = re.compile(r"[$€£¥₹₽₩₺%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
 _MARKS = (
     NumberFormat("."), NumberFormat(","), NumberFormat(".", ","), NumberFormat(",", "."),
     NumberFormat(".", "'"), NumberFormat(",", "'"), NumberFormat(",", " "), NumberFormat(".", " "),

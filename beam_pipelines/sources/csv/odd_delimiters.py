@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ _NAME = re.compile(r"[^\W\d][\w ./-]*")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+)?")
 # Lines that are looked at, and the least of them; cells between blanks.
 _LINES, _LEAST, _LEAST_CELLS = 200, 3, 3
+_WRITE = "Write it with commas, for example: "
 
 
 def check_delimiter(text: bytes, path: str) -> None:
@@ -36,16 +38,47 @@ def check_delimiter(text: bytes, path: str) -> None:
         if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
             shown = f'"{mark}"' if mark.isprintable() else f'"\\x{ord(mark):02x}"'
             raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
-    rows = [line.split() for line in lines]
+    if (found := _between_blanks(lines, path.rpartition("/")[2])) is not None:
+        raise _question(path, lines[1], found[0], "blanks", found[1])
+
+
+def _between_blanks(lines: Sequence[str], name: str) -> tuple[int, str] | None:
+    """Returns the number of cells between blanks, and what reads them.
+
+    Args:
+      lines: of the file; the first one may lack the name of the first column, as R writes it.
+      name: of the file.
+    """
+    read, write = f"pandas.read_csv({name!r}, sep=r'\\s+')", ".to_csv('new.csv', index=False)"
+    is_single = not any("  " in line or "\t" in line or line != line.strip() for line in lines)
+    rows = split_text("\n".join(lines), " ", '"') if is_single else [line.split() for line in lines]
     if _is_even(rows, _LEAST_CELLS) and _has_values(rows):
-        cure = """Set 'delimiter: " "'"""
-        if any("  " in line or "\t" in line or line != line.strip() for line in lines):
-            name = path.rpartition("/")[2]
-            cure = (
-                "Write it with commas, for example: "
-                f"pandas.read_csv({name!r}, sep=r'\\s+').to_csv('new.csv', index=False)"
-            )
-        raise _question(path, lines[1], len(rows[0]), "blanks", cure)
+        cure = """Set 'delimiter: " "'""" if is_single else _WRITE + read + write
+        return len(rows[0]), cure
+    places = _fixed_places(lines)
+    fixed = [[line[start:end].strip() for start, end in places] for line in lines]
+    if len(places) >= _LEAST_CELLS and _has_values(fixed):
+        return len(places), f"{_WRITE}pandas.read_fwf({name!r}, colspecs={places}){write}"
+    if _is_even(rows[1:], _LEAST_CELLS) and len(rows[0]) == len(rows[1]) - 1 and _has_values(rows):
+        return len(rows[1]), f"{_WRITE}{read}.to_csv('new.csv', index_label='row')"
+    return None
+
+
+def _fixed_places(lines: Sequence[str]) -> list[tuple[int, int | None]]:
+    """Returns where cells of fixed width begin and end.
+
+    They begin where all lines have blanks before it, each below a name: there are blanks within
+    cells, too.
+    """
+    width = max(map(len, lines))
+    padded = [line.ljust(width) for line in lines]
+    is_blank = ["".join(column).isspace() for column in zip(*padded, strict=True)]
+    runs = [list(run) for _, run in itertools.groupby(range(width), is_blank.__getitem__)]
+    runs = [run for run in runs if not is_blank[run[0]]]
+    starts = [run[0] for run in runs if lines[0][run[0] : run[-1] + 1].strip()]
+    if starts[:1] != runs[0][:1]:  # the first cells have no name
+        return []
+    return [*zip(starts, [*starts[1:], None], strict=True)]
 
 
 def _is_value(line: str) -> bool:

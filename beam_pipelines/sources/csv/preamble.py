@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
+from beam_pipelines.sources.csv.cells import are_years, kind, split_text, whole_records
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
@@ -105,11 +105,13 @@ def _table(text: bytes, delimiter: str, quote: str) -> _Table | None:
 def _are_above(rows: Sequence[Sequence[str]], filled: Sequence[int], first: int) -> bool:
     """Whether the rows before ``first`` are above the table.
 
-    A line that lacks one cell may have the names of columns without that of an index, unless there
+    Names of columns are texts, and perhaps years behind them. A line that lacks one cell may have the names of columns without that of an index, unless there
     are names below.
     """
     usual, below = len(rows[first]), rows[first + 1 :]
-    if {kind(cell) for cell in rows[first]} - {""} != {"text"}:
+    names = [cell for cell in rows[first] if kind(cell)]
+    numbers = [cell for cell in names if kind(cell) != "text"]
+    if len(numbers) == len(names) or (numbers and not are_years(numbers)):
         return False
     columns = zip(*(row for row in below if len(row) == usual), strict=True)
     has_names = any({kind(cell) for cell in column} - {""} in _VALUES for column in columns)

@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
+from beam_pipelines.sources.csv.cells import are_years, kind, split_text, whole_records
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
@@ -263,7 +263,7 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
         bool(cell) and usual == "text" and (cell in below or _is_alike(cell, below))
         for cell, usual, below in zip(first, kinds, columns_below, strict=True)
     )
-    if len(unnamed) > 2 and _are_steps(unnamed):  # years as names of columns
+    if len(unnamed) > 2 and are_years(unnamed):  # years as names of columns
         named, unnamed = named + len(unnamed), []
     if named and unnamed and max(named, len(unnamed)) < 4 * min(named, len(unnamed)):
         raise DataError(
@@ -295,18 +295,6 @@ def _usual_kind(cells: list[str]) -> str:
     kinds = [found for cell in cells if (found := kind(cell))]
     usual = max(sorted(set(kinds)), key=kinds.count, default="")
     return usual if kinds.count(usual) >= _LEAST_TYPED * len(kinds) else "text"
-
-
-def _are_steps(cells: list[str]) -> bool:
-    """Whether cells are years, or other whole numbers, with equal steps."""
-    if not all(cell.strip().isascii() and cell.strip().isdigit() for cell in cells):
-        return False
-    steps = set(np.diff([int(cell) for cell in cells]).tolist())
-    return (
-        len(steps) == 1
-        and abs(steps.pop()) in (1, 5, 10)
-        and all(1800 <= int(cell) <= 2200 for cell in cells)
-    )
 
 
 def _listed(cells: list[str]) -> str:
