@@ -32,7 +32,7 @@ SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")
 FORMATS: dict[str, Format] = {
     "csv": Csv((".csv", ".txt"), ","),
     "tsv": Csv((".tsv", ".tab"), "\t"),
-    "json_lines": JsonLines((".jsonl", ".ndjson", ".json")),
+    "json_lines": JsonLines((".jsonl", ".ndjson", ".json", ".geojson")),
     "json": JsonLines(()),
     "parquet": Parquet(),
     "arrow": Arrow(),

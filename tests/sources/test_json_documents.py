@@ -115,6 +115,15 @@ def test_rows_within_one_object_are_named(tmp_path: Path, indent: int | None) ->
     assert plan_of(plain).decisions == ()
 
 
+def test_an_error_of_one_object_names_the_rows_within(tmp_path: Path) -> None:
+    """Lists of several lengths within rows are an error of one row."""
+    document = {"count": 2, "rows": [{"tags": ["a"]}, {"tags": ["a", "b"]}]}
+    path = write(tmp_path / "a.json", json.dumps(document))
+    with pytest.raises(DataError, match="without one shape") as caught:
+        plan_of(path)
+    assert """jq -c '.["rows"][]' makes rows of its 2 objects.""" in str(caught.value)
+
+
 def test_one_object_with_a_small_list_is_a_row(tmp_path: Path) -> None:
     """An object with a list of numbers has no finding."""
     path = write(tmp_path / "a.jsonl", json.dumps({"a": [1, 2, 3], "b": [{"c": 1}]}))

@@ -105,8 +105,8 @@ def _table(text: bytes, delimiter: str, quote: str) -> _Table | None:
 def _are_above(rows: Sequence[Sequence[str]], filled: Sequence[int], first: int) -> bool:
     """Whether the rows before ``first`` are above the table.
 
-    Names of columns are texts, and perhaps years behind them. A line that lacks one cell may have the names of columns without that of an index, unless there
-    are names below.
+    Names of columns are texts, and perhaps years behind them. A line that lacks one cell may have
+    the names of columns without that of an index, unless there are names below.
     """
     usual, below = len(rows[first]), rows[first + 1 :]
     names = [cell for cell in rows[first] if kind(cell)]

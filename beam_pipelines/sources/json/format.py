@@ -94,10 +94,12 @@ class JsonLines(TextFormat):
             form, reason = DOCUMENTS, "an array, or objects without a line each"
             source = dataclasses.replace(source, format=form)
         types = _types_of(source, files)
-        contents, reason = (
-            types.judged_contents(files[0]),
-            types.rows_within(files[0].path) or reason,
-        )
+        rows = types.rows_within(files[0].path)
+        try:
+            contents = types.judged_contents(files[0])
+        except DataError as error:
+            raise DataError(f"{error} Note that {rows}.") if rows else error from None
+        reason = rows or reason
         shown = (f"format: {form}  # {reason}",) if reason else ()
         return contents._replace(decisions=(*shown, *contents.decisions))
 
