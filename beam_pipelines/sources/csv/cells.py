@@ -16,10 +16,13 @@ CURRENCIES = (
     "ILS|INR|ISK|JOD|JPY|KES|KRW|KWD|KZT|LKR|MAD|MXN|MYR|NGN|NOK|NZD|OMR|PEN|PHP|PKR|PLN|QAR|RON|"
     "RSD|RUB|SAR|SEK|SGD|THB|TND|TRY|TWD|UAH|USD|UYU|VND|ZAR"
 )
+_BEFORE = rf"(?:[$€£¥₹]|R\$|(?:{CURRENCIES})\s)?\s?"
+_DIGITS = r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)"
+_AFTER = rf"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|{CURRENCIES}))?"
+# Accounts write numbers below 0 in brackets, or with the minus behind the digits.
 _NUMBER = re.compile(
-    rf"[+-]?\s?(?:[$€£¥₹]|R\$|(?:{CURRENCIES})\s)?\s?[+-]?"
-    r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
-    rf"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|{CURRENCIES}))?"
+    rf"[+-]?\s?{_BEFORE}[+-]?{_DIGITS}(?:[eE][+-]?[0-9]+)?{_AFTER}"
+    rf"|{_BEFORE}\({_BEFORE}{_DIGITS}{_AFTER}\){_AFTER}|{_BEFORE}{_DIGITS}\s?-{_AFTER}"
 )
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",

@@ -184,4 +184,10 @@ def _undecided(name: str, verdict: Verdict, evidence: Evidence) -> str:
 
 def _decision(name: str, format_: CellFormat, evidence: Evidence) -> str:
     example = shorten(evidence.example, 40)
-    return f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}"
+    below = ""
+    if isinstance(format_, NumberFormat) and format_.negative:
+        marked = "in brackets" if format_.negative == "()" else "with a minus behind it"
+        below = f"; a number {marked} is below 0"
+    return (
+        f"formats: {{{yaml_text(name)}: {yaml_text(str(format_))}}}  # such as {example!r}{below}"
+    )

@@ -7,8 +7,10 @@ has millions of numbers, but few shapes of them. So the choice costs little, and
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ from beam_pipelines.recipe.cell_formats import (
     parse_format,
 )
 from beam_pipelines.sources.csv.cells import CURRENCIES, MONTHS, WEEKDAYS, kind, names_pattern
-from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.csv.formats import NEGATIVE, to_plain
 from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 
 # A few values that do not fit make a column nearly numeric: this share, and so many.
@@ -308,13 +310,12 @@ def _judge_numbers(evidence: Evidence, decimal: str) -> tuple[int, str, tuple[Nu
     is_double = np.array([shape == "<double>" for shape in shapes], bool)
     array = pa.array(shapes, pa.string())
     fits: dict[NumberFormat, int] = {}
-    for before, after in units:
-        for marks in _MARKS:
-            format_ = dataclasses.replace(marks, before=before, after=after)
-            flags = to_plain(array, format_).is_valid().to_numpy(zero_copy_only=False)
-            flags = flags | (is_number & (not format_.is_percent))
-            flags |= is_double & (marks.decimal == ".") & (not format_.is_percent)
-            fits[format_] = int(counts[flags].sum())
+    for (before, after), negative, marks in itertools.product(units, _negatives(shapes), _MARKS):
+        format_ = dataclasses.replace(marks, before=before, after=after, negative=negative)
+        flags = to_plain(array, format_).is_valid().to_numpy(zero_copy_only=False)
+        flags = flags | (is_number & (not format_.is_percent))
+        flags |= is_double & (marks.decimal == ".") & (not format_.is_percent)
+        fits[format_] = int(counts[flags].sum())
     most = max(fits.values(), default=0)
     best = [format_ for format_, number in fits.items() if number == most]
     if not most:
@@ -333,11 +334,26 @@ def number_formats(texts: list[str], decimal: str) -> tuple[NumberFormat, ...]:
     return formats if fits == len(texts) and not is_name else ()
 
 
+def _negatives(shapes: list[str]) -> list[Literal["", "()", "-"]]:
+    """Returns how numbers below 0 may be marked: some of them, as amounts of money.
+
+    Whole numbers in brackets may be years or notes.
+    """
+    numbers = [shape for shape in shapes if re.search("[0-9]", shape)]
+    found: list[Literal["", "()", "-"]] = [""]
+    for negative, pattern in NEGATIVE.items():
+        marked = [shape for shape in numbers if re.match(pattern, shape)]
+        is_money = any(re.search("[^0-9()-]", shape) for shape in marked)
+        if is_money and len(marked) < len(numbers):
+            found.append(negative)
+    return found
+
+
 def _units(shape: str) -> tuple[str, str]:
     """Returns the units before and behind a number."""
     before = re.match(r"[^0-9.,]*", shape.lstrip("+-"))
     after = re.search(r"[^0-9.,]*$", shape)
-    units = [(found[0] if found else "").strip(" \u00a0\u202f+-") for found in (before, after)]
+    units = [(found[0] if found else "").strip(" \u00a0\u202f+-()") for found in (before, after)]
     known = [unit if _UNIT.fullmatch(unit) else "" for unit in units]
     return known[0], "" if shape and not re.search("[0-9]", shape) else known[1]
 
@@ -361,7 +377,7 @@ def _likely(best: list[NumberFormat], shapes: list[str], decimal: str) -> tuple[
 
 
 def _rank(format_: NumberFormat) -> int:
-    return _MARKS.index(dataclasses.replace(format_, before="", after=""))
+    return _MARKS.index(dataclasses.replace(format_, before="", after="", negative=""))
 
 
 def _number(text: str | None) -> float | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +38,11 @@ _DIGITS = {
     "M": "[0-5][0-9]",
     "S": "[0-5][0-9]",
     "p": "[AaPp][Mm]",
+}
+# How accounts write numbers below 0; a minus before the groups means the same.
+NEGATIVE: dict[Literal["()", "-"], str] = {
+    "()": r"^([^0-9()+-]*)\(([^()+-]*)\)([^0-9()+-]*)$",
+    "-": rf"^([^+-]*[0-9.,]){_BLANK}*-()([^0-9+-]*)$",
 }
 # Days of the months, by number; month 0 has none.
 _DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -103,6 +109,9 @@ def _any_of(thousands: str) -> str:
 
 
 def _plain_numbers(texts: pa.Array, format_: NumberFormat) -> pa.Array:
+    if format_.negative:
+        pattern = NEGATIVE[format_.negative]
+        texts = pc.replace_substring_regex(texts, pattern=pattern, replacement=r"-\1\2\3")
     found = pc.extract_regex(texts, pattern=number_pattern(format_))
     sign, inner, whole, fraction = (
         pc.struct_field(found, name) for name in ("sign", "inner", "whole", "fraction")
