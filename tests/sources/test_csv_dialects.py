@@ -15,7 +15,7 @@ from beam_pipelines.recipe.cell_formats import parse_format
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of, write
 
-DAY = datetime.date
+DAY, TIME = datetime.date, datetime.datetime
 
 FOUND = [
     ("a;b\n1;x\n", [{"a": 1, "b": "x"}], ["delimiter"]),
@@ -43,6 +43,10 @@ FOUND = [
     ("a\n(1999)\n(2001)\n", [{"a": "(1999)"}, {"a": "(2001)"}], []),
     ("a\nyes\nNo\n\n", [{"a": True}, {"a": False}], ["formats"]),
     ("a\n31/12/2024\n1/2/2024\n", [{"a": DAY(2024, 12, 31)}, {"a": DAY(2024, 2, 1)}], ["formats"]),
+    ("t\n2024-01-05 10:00:00 UTC\n2024-01-06 10:00:00.5 UTC\n",
+     [{"t": TIME(2024, 1, 5, 10)}, {"t": TIME(2024, 1, 6, 10, 0, 0, 500_000)}], ["formats"]),
+    ('t\n"2024-01-05 10:00:00,123"\n', [{"t": TIME(2024, 1, 5, 10, 0, 0, 123_000)}], ["formats"]),
+    ("t\n31.12.2024 10:00:00.25\n", [{"t": TIME(2024, 12, 31, 10, 0, 0, 250_000)}], ["formats"]),
     ("a\n1.2.2024\n", [{"a": DAY(2024, 2, 1)}], ["formats"]),
     ("a,b\n1,x\n", [{"a": 1, "b": "x"}], []),
     ("sep=;\na;b\n1;2\n", [{"a": 1, "b": 2}], ["skip_lines: 1", 'delimiter: ";"']),

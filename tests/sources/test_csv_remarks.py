@@ -85,6 +85,7 @@ DERIVED = [
      {"lap time_number": [355, 3, 12], "lap time_unit": ["", "M", "K"]}),
     ("a", ["75:30", "2:05"] * 9, "durations", {"a_seconds": [4530, 125]}),
     ('a"b', ["75:30", "2:05"] * 9, "durations", {'a"b_seconds': [4530, 125]}),
+    ("a", ['="00501"', '="7"'] * 9, "formulas of a spreadsheet", {"a_text": ["00501", "7"]}),
     ("a", ["1:15:30", "0:02:05"] * 9 + ["30:00:00"], "durations", {"a_seconds": [4530, 125]}),
 ]  # fmt: skip
 

@@ -37,7 +37,7 @@ def names_pattern(names: tuple[str, ...]) -> str:
 
 
 _MONTH = names_pattern(MONTHS)
-_CLOCK = r"[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}\S*(?:\s?[AaPp][Mm])?(?: UTC)?"
 _DATE = re.compile(
     rf"[0-9]{{1,4}}([-/.])[0-9]{{1,2}}\1[0-9]{{1,4}}\.?(?:,?[ T]+{_CLOCK})?"
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:\s?[AaPp][Mm])?"

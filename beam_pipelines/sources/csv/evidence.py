@@ -46,8 +46,8 @@ _MARKS = (
     NumberFormat(".", ",", is_indian=True),
 )  # fmt: skip
 _CLOCKS = (
-    "", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", ", %H:%M", ", %H:%M:%S",
-    ", %I:%M %p", ", %I:%M:%S %p",
+    "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
+    ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p",
 )  # fmt: skip
 _ORDERS = (
     "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d",

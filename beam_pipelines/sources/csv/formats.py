@@ -23,7 +23,7 @@ from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS
 _BLANK = f"[{BLANKS}\t]"
 # More digits than float64 keeps: such a number of a float column would be rounded.
 _MOST_DIGITS = 15
-# Letter of a part -> its digits. Days and months may lack a leading zero.
+# Letter of a part -> its digits. Days and months may lack a leading zero, seconds have a fraction.
 _DIGITS = {
     "d": "[0-9]{1,2}",
     "m": "[0-9]{1,2}",
@@ -36,7 +36,7 @@ _DIGITS = {
     "H": "(?:[01]?[0-9]|2[0-3])",
     "I": "(?:0?[1-9]|1[0-2])",
     "M": "[0-5][0-9]",
-    "S": "[0-5][0-9]",
+    "S": "[0-5][0-9](?:[.,][0-9]{1,6})?",
     "p": "[AaPp][Mm]",
 }
 # How accounts write numbers below 0; a minus before the groups means the same.
@@ -150,6 +150,7 @@ def _plain_dates(texts: pa.Array, format_: DateFormat) -> pa.Array:
             is_good = pc.and_(is_good, _index(part[letter], WEEKDAYS).is_valid())
     if format_.has_clock:
         seconds = part["S"] if "S" in part else pc.if_else(plain.is_valid(), "00", None)
+        seconds = pc.replace_substring(seconds, ",", ".")
         clock = pc.binary_join_element_wise(_hour(part), part["M"], seconds, ":")
         gap = " " if format_.has_day else ""
         plain = pc.binary_join_element_wise(plain, clock, gap)

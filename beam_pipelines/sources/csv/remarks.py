@@ -46,6 +46,8 @@ _DATED = re.compile(
     rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
     r"|[0-9]+(?:st|nd|rd|th)?\b|(?:of|at|the|UTC|GMT|AM|PM|am|pm|Z|T)\b|[-+/.,:\s])+"
 )
+# Excel shows such a cell as text, with its leading zeros.
+_FORMULA = re.compile(r'="[^"]*"')
 _DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
 # Times of day and months that Arrow does not read.
 _PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
@@ -80,7 +82,7 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     cells = [cell for cell in cells if cell]
     found = None
     if len(cells) >= _LEAST:
-        found = _dates(name, cells) or _measures(name, cells, decimal)
+        found = _dates(name, cells) or _measures(name, cells, decimal) or _formulas(name, cells)
     if found is None:
         return _mostly(name, evidence)
     others = list(
@@ -185,6 +187,16 @@ def _dates(name: str, cells: list[str]) -> _Remark | None:
     if sum(fits) >= _LEAST_ALIKE * len(cells):
         return _Remark("dates that no format reads", fits, "strptime in 'derive' may read them")
     return None
+
+
+def _formulas(name: str, cells: list[str]) -> _Remark | None:
+    """Returns what is worth saying of texts as formulas: ``="00501"``."""
+    fits = [_FORMULA.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) < _LEAST_ALIKE * len(cells):
+        return None
+    sql = f"regexp_replace({_sql(name)}, '^=\"(.*)\"$', '\\1')"
+    cure = f"{_derived({f'{name}_text': sql})} takes the texts"
+    return _Remark("formulas of a spreadsheet", fits, cure)
 
 
 def _pattern_of_month(cell: str) -> str:
