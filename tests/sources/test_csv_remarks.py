@@ -78,6 +78,20 @@ def test_a_unit_that_a_cell_lacks(tmp_path: Path) -> None:
     assert [row["a"] for row in rows] == [*range(30), None]
 
 
+def test_days_that_are_whole_numbers(tmp_path: Path) -> None:
+    """If all numbers are days, the finding has the format, which works."""
+    cells = [f"202401{day:02}" for day in range(1, 21)]
+    path = put(tmp_path, cells)
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith("types: {a: int64}  # perhaps days, such as 20240101; formats: ")
+    options = yaml.safe_load(finding.partition("; ")[2].rpartition(" reads")[0])
+    assert read_rows(path, **options)[5]["a"] == DAY(2024, 1, 6)
+    assert plan_of(path, types={"a": "int64"}).decisions == ()
+    for other in ("20240132", "7", "99991231"):
+        assert plan_of(put(tmp_path, [*cells, other])).decisions == ()
+    assert plan_of(put(tmp_path, cells[:5])).decisions == ()
+
+
 DERIVED = [
     ("a", ["75 kg", "12.5 lb"] * 9, "numbers with units, 'kg' and 'lb'",
      {"a_number": [75, 12.5], "a_unit": ["kg", "lb"]}),

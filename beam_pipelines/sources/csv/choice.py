@@ -114,6 +114,8 @@ def _judge_all(
         is_number = types[name] == pa.float64() and name not in source.types
         if is_number and is_grouped(evidence[name]):
             verdicts[name] = _grouped(decimal, source.delimiter or default)
+        elif types[name] == pa.int64():  # perhaps with a remark
+            verdicts[name] = Verdict()
     return verdicts, decimal
 
 

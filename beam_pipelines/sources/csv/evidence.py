@@ -49,6 +49,8 @@ _CLOCKS = (
     "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
     ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p",
 )  # fmt: skip
+# Days without separators, and the numbers that may be some.
+COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
 _ORDERS = (
     "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d",
 )  # fmt: skip
@@ -125,7 +127,9 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
     column = columns.only_chunk(texts) if isinstance(texts, pa.ChunkedArray) else texts
     number = len(column) - column.null_count
     if not pa.types.is_string(column.type):
-        return Evidence(Counter({f"<{column.type}>": number} if number else {}))
+        shapes = Counter({f"<{column.type}>": number} if number else {})
+        days = _compact_days(column)
+        return Evidence(shapes, days, example=str(column.drop_null()[0]) if days else "")
     column = column.drop_null()
     some = column.take(
         pa.array(np.linspace(0, len(column) - 1, min(len(column), _LOOKED_AT)).astype(np.int64))
@@ -135,6 +139,17 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
         return Evidence(texts=number, some=tuple(some))
     found = _formatted_as(column, formatted, _LEAST_FORMATTED)
     return dataclasses.replace(found, some=tuple(some))
+
+
+def _compact_days(column: pa.Array) -> Counter[str]:
+    """Returns how many numbers are days without separators: 20240131."""
+    if not pa.types.is_int64(column.type) or column.null_count == len(column):
+        return Counter()
+    ends = pc.min_max(column)
+    if ends["min"].as_py() < COMPACT_DAYS[0] or ends["max"].as_py() > COMPACT_DAYS[1]:
+        return Counter()
+    plain = to_plain(column.drop_null().cast(pa.string()), DateFormat(COMPACT))
+    return Counter({COMPACT: len(plain) - plain.null_count})
 
 
 def mostly(evidence: Evidence) -> tuple[str, str, list[str]] | None:

@@ -1,6 +1,7 @@
 """Remarks on columns of texts, with lines of a recipe for them.
 
-They are about numbers with a unit, months, times and durations, which stay texts.
+They are about numbers with a unit, months, times and durations, which stay texts, and about days
+that are whole numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from beam_pipelines.recipe.cell_formats import BLANKS, DateFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
-from beam_pipelines.sources.csv.evidence import Evidence, mostly, named_pattern, number_formats
+from beam_pipelines.sources.csv.evidence import (
+    COMPACT,
+    Evidence,
+    mostly,
+    named_pattern,
+    number_formats,
+)
 from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sql.database import quote
 
@@ -78,6 +85,8 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     """
     if name in source.types:
         return []
+    if evidence.dates[COMPACT]:
+        return _compact_days(name, evidence)
     cells = [cell.strip(f"{BLANKS}\t") for cell in evidence.some]
     cells = [cell for cell in cells if cell]
     found = None
@@ -92,6 +101,15 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     example = next(cell for cell, fits in zip(cells, found.fits, strict=True) if fits)
     words = f"{found.likeness}, such as {shorten(example, 40)!r}{but}; {found.cure}"
     return [f"types: {{{yaml_text(name)}: text}}  # {words}{_nulls(others)}"]
+
+
+def _compact_days(name: str, evidence: Evidence) -> list[str]:
+    """Returns the finding of whole numbers that may all be days."""
+    if not _LEAST <= evidence.total == evidence.dates[COMPACT]:
+        return []
+    cure = f"{_listed(name, [COMPACT])} reads them"
+    words = f"perhaps days, such as {evidence.example}; {cure}"
+    return [f"types: {{{yaml_text(name)}: int64}}  # {words}"]
 
 
 def _mostly(name: str, evidence: Evidence) -> list[str]:
