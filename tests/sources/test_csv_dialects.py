@@ -112,6 +112,8 @@ def test_a_key_overrules_a_finding(
 
 
 ASKED = [
+    ("day|x\n31.12.2024|1.234\n30.12.2024|25.600\n", "different numbers as 1234.5 and as 1.234,5",
+     [{"formats": {"x": "1234.5"}}, {"formats": {"x": "1.234,5"}}]),
     ("day\n04/03/2024\n", "different days as %d/%m/%Y and as %m/%d/%Y",
      [{"formats": {"day": "%d/%m/%Y"}}, {"formats": {"day": "%m/%d/%Y"}}, {"types": {"day": "text"}}]),
     ("a|b\n1|\n,x,2\n,y,3\n", "", []),

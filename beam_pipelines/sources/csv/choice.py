@@ -110,10 +110,16 @@ def _judge_all(
     verdicts = {name: judge(evidence[name], decimal) for name in texts}
     # Cells that do not fit a declared type are bad rows.
     verdicts = {n: v for n, v in verdicts.items() if not v.misfits or n not in source.types}
+    # Spreadsheets whose decimal mark is a comma write semicolons, and dots between days and months.
+    may_be_comma = (source.delimiter or default) == ";" or any(
+        str(reading).startswith("%d.")
+        for verdict in verdicts.values()
+        for reading in verdict.readings
+    )
     for name in names:
         is_number = types[name] == pa.float64() and name not in source.types
         if is_number and is_grouped(evidence[name]):
-            verdicts[name] = _grouped(decimal, source.delimiter or default)
+            verdicts[name] = _grouped(decimal, may_be_comma)
         elif types[name] == pa.int64():  # perhaps with a remark
             verdicts[name] = Verdict()
     return verdicts, decimal
@@ -151,11 +157,11 @@ def _has_mark(format_: NumberFormat) -> bool:
     return format_.decimal + format_.thousands != "."
 
 
-def _grouped(decimal: str, delimiter: str) -> Verdict:
+def _grouped(decimal: str, may_be_comma: bool) -> Verdict:
     """Returns how numbers are read that all look like 1.234."""
     if decimal == ",":
         return Verdict((_GROUPED,), word="numbers")
-    if delimiter == ";" and not decimal:  # of spreadsheets whose decimal mark is a comma
+    if may_be_comma and not decimal:
         return Verdict((NumberFormat("."), _GROUPED), word="numbers")
     return Verdict()
 
