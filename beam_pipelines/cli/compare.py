@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.core.formatting import shorten, show_bytes, show_change, show_share
 from beam_pipelines.core.visible_text import visible
 
@@ -26,7 +26,10 @@ _ALIKE, _WIDEST = 20, 32
 _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "test only")
 
 
-@click.command(cls=StorageCommand)
+@click.command(
+    cls=StorageCommand,
+    epilog="compare out/2026-11-20 out/2026-11-21\ncompare old.csv new.csv --html differences.html",
+)
 @click.argument("base", metavar="BASE")
 @click.argument("test", metavar="TEST")
 @click.option(
@@ -46,8 +49,7 @@ _HEADS = ("feature", "in base", "in test", "same", "different", "base only", "te
 )
 @click.option("-o", "--output", metavar="FILE", help="Write what was found as JSON.")
 @click.option("--html", "page", metavar="FILE", help="Write it as a page. Not with --by.")
-@format_option
-@verbose
+@output_options
 @click.pass_context
 def compare(
     context: click.Context,
@@ -61,9 +63,9 @@ def compare(
     page: str | None,
     form: str,
 ) -> None:
-    """Compare two datasets, days or files by their statistics; exit 1 if they differ.
+    """Compare two datasets, days or files; exit 1 if they differ.
 
-    With --by, compare them example by example, joined by a key.
+    Their statistics are compared. With --by, compare them example by example, joined by a key.
     """
     from beam_pipelines.storage import files
 

@@ -7,11 +7,11 @@ import sys
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, output_options
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="inspect out/flights -n 1 --split eval")
 @click.argument("path", metavar="DIR_OR_SHARD")
 @click.option(
     "-n",
@@ -34,8 +34,7 @@ from beam_pipelines.cli.output import answer
 @click.option(
     "--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded."
 )
-@format_option
-@verbose
+@output_options
 def inspect(
     path: str,
     number: int | None,
@@ -45,7 +44,10 @@ def inspect(
     feature: str | None,
     form: str,
 ) -> None:
-    """Print examples of a dataset or of one TFRecord file, or draw their pictures."""
+    """Print examples of a dataset or a TFRecord file.
+
+    With --images, draw their pictures.
+    """
     from beam_pipelines.dataset.inspect import (
         example_values,
         inspect_examples,
@@ -66,13 +68,15 @@ def inspect(
         answer(form, None, [text])
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="verify out/flights")
 @click.argument("path", metavar="DIR")
 @click.option("--images", is_flag=True, help="Also decode images, as TensorFlow would.")
-@format_option
-@verbose
+@output_options
 def verify(path: str, images: bool, form: str) -> None:
-    """Read every shard of a dataset again: checksums, counts, manifest, schema."""
+    """Read every shard again, and check it by the manifest.
+
+    Checksums, numbers of rows and the schema have to fit.
+    """
     from beam_pipelines.core.formatting import show_bytes, show_count
     from beam_pipelines.dataset.verify import verify_dataset
 
@@ -99,13 +103,12 @@ def verify(path: str, images: bool, form: str) -> None:
     answer(form, {"path": path, **dataclasses.asdict(found)}, lines)
 
 
-@click.command()
+@click.command(cls=StorageCommand, epilog="index out/flights\nindex 'data/*.tfrecord.gz'")
 @click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
 @click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
-@format_option
-@verbose
+@output_options
 def index(paths: tuple[str, ...], dali: bool, form: str) -> None:
-    """Make the index of a dataset's shards, or of TFRecord files of other writers."""
+    """Index a dataset's shards, or TFRecord files of other writers."""
     from beam_pipelines.dataset.make_index import make_indexes
 
     indexes = (made for path in paths for made in make_indexes(path, dali))

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer, say
+from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand
+from beam_pipelines.cli.output import answer, output_options, say
 from beam_pipelines.core.version import __version__
 
 # Extra -> a distribution that it installs.
@@ -41,13 +41,15 @@ class _Doctor(StorageCommand):
     checks_access = False  # it reports them itself
 
 
-@click.command(cls=_Doctor)
+@click.command(cls=_Doctor, epilog="doctor gs://bucket/data")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@format_option
-@verbose
+@output_options
 @click.pass_context
 def doctor(context: click.Context, paths: tuple[str, ...], form: str) -> int:
-    """Check the installation, object stores and PATHs; exit 1 if something is missing."""
+    """Check the installation, object stores and PATHs.
+
+    Exit 1 if something is missing.
+    """
     findings = list(_findings(paths, context.meta[BEAM_OPTIONS]))
     if form == "json":
         answer(form, [found._asdict() for found in findings], ())

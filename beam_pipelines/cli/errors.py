@@ -35,6 +35,9 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "beam-pipelines"
+        if type(error).__name__ == "NoArgsIsHelpError":  # not in the oldest click that we take
+            say(error.format_message(), err=True)
+            return error.exit_code
         _complain(error.format_message(), f"See '{command} --help'.")
         return error.exit_code
     if is_verbose:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.core.errors import RecipeError
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="export out/flights --onnx encodings.onnx")
 @click.argument("dataset")
 @click.option(
     "--onnx", metavar="FILE", required=True, help="The ONNX model to write: from raw columns."
@@ -20,8 +20,7 @@ from beam_pipelines.core.errors import RecipeError
     help="Features to export, separated by commas; default: all but the label.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
-@format_option
-@verbose
+@output_options
 def export(dataset: str, onnx: str, only: str | None, overwrite: bool, form: str) -> None:
     """Write the fitted encodings of a DATASET as an ONNX model."""
     from beam_pipelines.encodings.onnx_graph import OPSET

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, output_options
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="graph out/flights")
 @click.argument("dataset")
-@format_option
-@verbose
+@output_options
 def graph(dataset: str, form: str) -> None:
-    """Build the serving graph of a DATASET, a SavedModel, unless it is there."""
+    """Build the serving graph of a DATASET, unless it is there.
+
+    It is a SavedModel.
+    """
     from beam_pipelines.pipeline.make_graph import make_graph
 
     path = make_graph(dataset)

@@ -26,18 +26,15 @@ from beam_pipelines.cli.errors import is_interruption, print_failure, say_interr
 from beam_pipelines.cli.export import export
 from beam_pipelines.cli.graph import graph
 from beam_pipelines.cli.options import (
-    BEAM_EPILOG,
     BEAM_OPTIONS,
     BeamCommand,
     StorageCommand,
     date_option,
     fill_date_of_output,
-    format_option,
     input_root_option,
     resume_option,
-    verbose,
 )
-from beam_pipelines.cli.output import answer, say
+from beam_pipelines.cli.output import answer, is_quiet, output_options, say
 from beam_pipelines.cli.passport import passport
 from beam_pipelines.cli.plan import plan, plan_document
 from beam_pipelines.cli.preview import preview
@@ -127,13 +124,25 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+For a start:
+  beam-pipelines init flights.csv            # proposes recipe.yaml
+  beam-pipelines preview recipe.yaml         # shows the first rows
+  beam-pipelines convert recipe.yaml -o out
+""",
+)
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 def cli() -> None:
     """Raw tables in, training-ready TFRecord datasets out, from one recipe."""
 
 
-@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@cli.command(
+    cls=BeamCommand,
+    epilog="convert recipe.yaml -o out/flights\n"
+    "convert flights.csv --label late --split train=0.8,eval=0.2 --encode -o out/flights",
+)
 @click.argument("recipe_or_data")
 @click.option(
     "-o", "--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run."
@@ -150,10 +159,8 @@ def cli() -> None:
 @take_options
 @date_option
 @input_root_option
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@format_option
 @policy_options
-@verbose
+@output_options
 @click.pass_context
 def convert(
     context: click.Context,
@@ -165,10 +172,9 @@ def convert(
     encode: bool,
     date: datetime.date | None,
     input_root: tuple[str, ...],
-    quiet: bool,
     form: str,
 ) -> None:
-    """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
+    """Make a dataset from a recipe (.yaml) or from a data file."""
     if output is None and not dry_run:
         raise click.UsageError(
             "found no --output, expected the folder of the dataset, for example --output "
@@ -204,7 +210,7 @@ def convert(
 
     if plan.append is None:
         output_folder.check_inputs(output, [recipe_or_data])
-    options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], quiet)
+    options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], is_quiet())
     if not waits_for_end(pipeline_options(options.beam_options, plan.size_bytes)):
         where = convert_module.submit(plan, options)
         line = f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
@@ -216,16 +222,15 @@ def convert(
         overwrite=overwrite,
         resume=resume,
         beam_options=options.beam_options,
-        quiet=quiet,
-        warn=None if quiet else warn,
+        quiet=is_quiet(),
+        warn=None if is_quiet() else warn,
     )
     if left := output_folder.left_behind(output):
         say(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
-    if not quiet:
-        print_summary(dataset.manifest, output, form=form)
+    print_summary(dataset.manifest, output, form=form)
 
 
-@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@cli.command(cls=BeamCommand, epilog="describe out/flights\ndescribe flights.csv --sample 1%")
 @click.argument("recipe_or_data")
 @click.option(
     "-o",
@@ -233,14 +238,12 @@ def convert(
     metavar="DIR",
     help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
-@format_option
 @recipe_options
 @take_options
 @date_option
 @input_root_option
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @policy_options
-@verbose
+@output_options
 @click.pass_context
 def describe(
     context: click.Context,
@@ -249,9 +252,11 @@ def describe(
     form: str,
     date: datetime.date | None,
     input_root: tuple[str, ...],
-    quiet: bool,
 ) -> None:
-    """Print statistics of data, which are read once, or of a dataset, which are stored."""
+    """Print statistics of a recipe's data, a file or a dataset.
+
+    Data are read once; a dataset has its statistics.
+    """
     from beam_pipelines.analysis.statistics.stored import is_stored
 
     if is_stored(recipe_or_data):
@@ -281,7 +286,7 @@ def describe(
     from beam_pipelines.pipeline.run_options import RunOptions
 
     with api.folder_or_temporary(output) as folder:
-        options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=quiet)
+        options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=is_quiet())
         manifest = convert_module.describe(plan, options)
         if form == "json":
             say(description_json(manifest, folder, plan.policy))
@@ -289,7 +294,7 @@ def describe(
         print_description(manifest, folder, output is not None, plan.policy)
 
 
-@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@cli.command(cls=BeamCommand, epilog="transform out/flights new.csv -o out/new")
 @click.argument("dataset")
 @click.argument("new_data", nargs=-1)
 @click.option("-o", "--output", metavar="DIR", required=True, help="Folder of the new dataset.")
@@ -312,10 +317,8 @@ def describe(
 @input_root_option
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @resume_option
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@format_option
 @policy_options
-@verbose
+@output_options
 @click.pass_context
 def transform(
     context: click.Context,
@@ -328,10 +331,9 @@ def transform(
     input_root: tuple[str, ...],
     overwrite: bool,
     resume: bool,
-    quiet: bool,
     form: str,
 ) -> None:
-    """Convert new data by the encodings of a DATASET, as they were fitted there.
+    """Convert new data by the fitted encodings of a DATASET.
 
     With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's
     recipe has them.
@@ -362,14 +364,13 @@ def transform(
         overwrite=overwrite,
         resume=resume,
         beam_options=context.meta[BEAM_OPTIONS],
-        quiet=quiet,
-        warn=None if quiet else warn,
+        quiet=is_quiet(),
+        warn=None if is_quiet() else warn,
     )
-    if not quiet:
-        print_summary(made.manifest, output, form=form)
+    print_summary(made.manifest, output, form=form)
 
 
-@cli.command(cls=StorageCommand)
+@cli.command(cls=StorageCommand, epilog="init flights.csv planes.csv -o recipe.yaml")
 @click.argument("data", nargs=-1, required=True)
 @click.option(
     "-o",
@@ -380,8 +381,7 @@ def transform(
     help="The recipe to write.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
-@format_option
-@verbose
+@output_options
 def init(data: tuple[str, ...], output: str, overwrite: bool, form: str) -> None:
     """Look at data files and write a recipe with comments."""
     from beam_pipelines.cli.init import write_recipe

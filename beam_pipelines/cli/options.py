@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.cli.errors import hint_without_recipe
+from beam_pipelines.cli.output import output_unless_quiet
 from beam_pipelines.core import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.recipe import path_dates
@@ -79,15 +80,25 @@ class BeamCommand(click.Command):
     classes: tuple[str, ...] = ()
     checks_access = True
 
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples, and which options of Beam's the command takes."""
+        formatter.write_paragraph()
+        formatter.write_text("Example:")
+        for line in (self.epilog or "").splitlines():
+            formatter.write(f"  beam-pipelines {line}\n")
+        if not self.classes:
+            formatter.write_paragraph()
+            formatter.write_text(_TAKES_ALL)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits the arguments before click parses its share."""
         try:
             own, beam_options = split_arguments(args, _own_flags(self), self.classes)
+            ctx.meta[BEAM_OPTIONS] = beam_options
+            rest = super().parse_args(ctx, [*own])  # click takes arguments out of the list
         except click.UsageError as error:
             error.ctx = ctx  # names the command whose --help to see
             raise
-        ctx.meta[BEAM_OPTIONS] = beam_options
-        rest = super().parse_args(ctx, [*own])  # click takes arguments out of the list
         import_beam(args)
         import pyarrow as pa
 
@@ -106,7 +117,8 @@ class BeamCommand(click.Command):
         A command needs a fork server if it takes all of Beam's options.
         """
         try:
-            return self._invoke(ctx)
+            with output_unless_quiet():
+                return self._invoke(ctx)
         except PipelineError as error:
             data = ctx.params.get("recipe_or_data") or ctx.params.get("data")
             paths = [data] if isinstance(data, str) else list(data or ())
@@ -155,34 +167,13 @@ class StorageCommand(BeamCommand):
     classes = STORAGE_OPTIONS
 
 
-BEAM_EPILOG = (
+_TAKES_ALL = (
     "All options of Apache Beam are taken as well, such as --runner, "
     "--direct_num_workers or --temp_location; see docs/cli.md."
 )
 BEAM_OPTIONS = "beam_pipelines.beam_options"
 
 Command = TypeVar("Command", bound=Any)
-
-
-def verbose(command: Command) -> Command:
-    """Adds the option ``--verbose``, which ``cli.run`` looks for."""
-    option = click.option(
-        "--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam."
-    )
-    return option(command)
-
-
-def format_option(command: Command) -> Command:
-    """Adds the option ``--format``, the argument ``form``: ``text`` or ``json``."""
-    option = click.option(
-        "--format",
-        "form",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="What to print.",
-    )
-    return option(command)
 
 
 def resume_option(command: Command) -> Command:

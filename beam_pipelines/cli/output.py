@@ -1,16 +1,73 @@
-"""Prints lines of a command, or its result as JSON."""
+"""Prints lines of a command, its result as JSON, or nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import click
 
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.visible_text import visible
+
+Command = TypeVar("Command", bound=Any)
+_QUIET = f"{__name__}.quiet"
+
+
+def output_options(command: Command) -> Command:
+    """Adds ``--quiet``, ``--format``, the argument ``form``, and ``--verbose``.
+
+    ``is_quiet`` reads the first one, ``cli.run`` the last one.
+    """
+    for option in (
+        click.option(
+            "--verbose",
+            is_flag=True,
+            expose_value=False,
+            help="Show tracebacks and the log of Beam.",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="What to print.",
+        ),
+        click.option(
+            "-q",
+            "--quiet",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember_quiet,
+            help="Print nothing but errors.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _remember_quiet(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.meta[_QUIET] = value
+
+
+def is_quiet() -> bool:
+    """Whether the command that runs prints nothing but errors."""
+    return bool(click.get_current_context().meta[_QUIET])
+
+
+@contextlib.contextmanager
+def output_unless_quiet() -> Iterator[None]:
+    """Drops standard output, if the command that runs is quiet."""
+    if not is_quiet():
+        yield
+        return
+    with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
+        yield
 
 
 def say(text: str, err: bool = False) -> None:
@@ -35,7 +92,7 @@ def answer(form: str, document: Any, lines: Iterable[str]) -> None:
     """Prints the result of a command.
 
     Args:
-      form: ``json`` or ``text``, as ``format_option`` has it.
+      form: ``json`` or ``text``, as ``output_options`` has it.
       document: the result as data for JSON.
       lines: the result as text.
     """

@@ -5,15 +5,17 @@ from __future__ import annotations
 import click
 
 from beam_pipelines.cli.errors import warn
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, is_quiet, output_options
 
 # Without these its validator warns.
 RECOMMENDED = ("license", "citation", "published")
 KINDS = ("croissant", "huggingface", "tfds")
 
 
-@click.command(cls=StorageCommand)
+@click.command(
+    cls=StorageCommand, epilog="passport out/flights --for huggingface --about about.yaml"
+)
 @click.argument("dataset")
 @click.option(
     "--for",
@@ -28,12 +30,11 @@ KINDS = ("croissant", "huggingface", "tfds")
     "--about", metavar="FILE", help="YAML with description, license, url, citation and so on."
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
-@format_option
-@verbose
+@output_options
 def passport(
     dataset: str, kinds: tuple[str, ...], about: str | None, overwrite: bool, form: str
 ) -> None:
-    """Describe a DATASET to other programs: Croissant, Hugging Face, TFDS."""
+    """Describe a DATASET to Croissant, Hugging Face and TFDS."""
     from beam_pipelines.dataset.passports.write import write_passports
     from beam_pipelines.recipe.about import About, read_about
     from beam_pipelines.storage import files
@@ -42,5 +43,5 @@ def passport(
     paths = write_passports(dataset, kinds, known, overwrite)
     lacking = [key for key in RECOMMENDED if getattr(known, key) is None]
     answer(form, {"paths": paths, "lacking": lacking}, paths)
-    if lacking and "croissant" in kinds:
+    if lacking and "croissant" in kinds and not is_quiet():
         warn(f"Croissant also recommends {', '.join(lacking)}. Give them with --about.")

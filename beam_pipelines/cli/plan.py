@@ -16,11 +16,9 @@ import click
 from beam_pipelines.cli.options import (
     StorageCommand,
     date_option,
-    format_option,
     input_root_option,
-    verbose,
 )
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
@@ -63,7 +61,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
         return size
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="plan recipe.yaml --assume_bytes 1TB")
 @click.argument("recipe_or_data")
 @click.option(
     "--assume_bytes",
@@ -74,8 +72,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
 @recipe_options
 @date_option
 @input_root_option
-@format_option
-@verbose
+@output_options
 @click.pass_context
 def plan(
     context: click.Context,
@@ -85,7 +82,7 @@ def plan(
     input_root: tuple[str, ...],
     form: str,
 ) -> None:
-    """Print what a conversion will do: ranges, shards, bytes, memory, CPU hours, limits."""
+    """Estimate a conversion: shards, memory, CPU hours, limits."""
     from beam_pipelines.pipeline.estimate import limits, make_scale
     from beam_pipelines.pipeline.planning import plan as make_plan
     from beam_pipelines.pipeline.preview import make_preview

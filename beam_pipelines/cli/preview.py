@@ -13,11 +13,9 @@ import click
 from beam_pipelines.cli.options import (
     StorageCommand,
     date_option,
-    format_option,
     input_root_option,
-    verbose,
 )
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, encode_option, recipe_options
 from beam_pipelines.core import memory
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 _WIDTH = 40  # of a value, in characters
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="preview recipe.yaml -n 20")
 @click.argument("recipe_or_data")
 @click.option(
     "-n",
@@ -37,12 +35,11 @@ _WIDTH = 40  # of a value, in characters
     show_default=True,
     help="How many rows to show.",
 )
-@format_option
 @recipe_options
 @encode_option
 @date_option
 @input_root_option
-@verbose
+@output_options
 @click.pass_context
 def preview(
     context: click.Context,
@@ -53,7 +50,10 @@ def preview(
     date: datetime.date | None,
     input_root: tuple[str, ...],
 ) -> None:
-    """Show the first rows before and after their encoding; writes nothing."""
+    """Show the first rows before and after their encoding.
+
+    Writes nothing.
+    """
     # The imports are most of the time.
     memory.pause_garbage_collection()
     from beam_pipelines.pipeline import planning

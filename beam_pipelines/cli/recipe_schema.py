@@ -6,8 +6,8 @@ import json
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer, say
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, output_options, say
 
 SCHEMA_FILE = "recipe.schema.json"
 # The first line of a recipe, which names the schema in its folder.
@@ -21,14 +21,16 @@ def schema_text() -> str:
     return json.dumps(recipe_schema(), indent=1) + "\n"
 
 
-@click.command(cls=StorageCommand)
+@click.command(cls=StorageCommand, epilog="schema recipe -o recipe.schema.json")
 @click.option(
     "-o", "--output", metavar="FILE", help="The file to write, or replace; default: print it."
 )
-@format_option
-@verbose
+@output_options
 def recipe(output: str | None, form: str) -> None:
-    """Write the JSON Schema of recipes, with which editors complete and check YAML."""
+    """Write the JSON Schema of recipes.
+
+    With it, editors complete and check YAML.
+    """
     from beam_pipelines.storage import files
 
     if output is None:

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beam_pipelines.cli.options import (
-    BEAM_EPILOG,
     BEAM_OPTIONS,
     BeamCommand,
     StorageCommand,
     date_option,
     fill_date_of_output,
-    format_option,
     input_root_option,
-    verbose,
 )
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.output import answer, is_quiet, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.cli.recipe_schema import recipe
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
@@ -34,14 +31,13 @@ def schema() -> None:
     """Infer, widen and compare schemas; write that of recipes."""
 
 
-@schema.command(cls=StorageCommand)
+@schema.command(cls=StorageCommand, epilog="schema infer out/flights -o flights.pbtxt")
 @click.argument("statistics", metavar="DATASET")
 @click.option("-o", "--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
-@format_option
-@verbose
+@output_options
 def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
-    """Write the schema of a dataset, a description, or a file of statistics."""
+    """Write the schema of a dataset, description or statistics."""
     from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
     from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
     from beam_pipelines.analysis.statistics.stored import read_statistics
@@ -76,14 +72,16 @@ def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
     )
 
 
-@schema.command(cls=StorageCommand)
+@schema.command(cls=StorageCommand, epilog="schema update flights.pbtxt out/2026-11-21")
 @click.argument("path", metavar="SCHEMA")
 @click.argument("statistics", metavar="DATASET...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
-@format_option
-@verbose
+@output_options
 def update(path: str, statistics: tuple[str, ...], output: str | None, form: str) -> None:
-    """Widen a schema until datasets pass. What they do not contradict stays as it was written."""
+    """Widen a schema until datasets pass.
+
+    What they do not contradict stays as it was written.
+    """
     from beam_pipelines.analysis.schema import read_schema
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
     from beam_pipelines.analysis.schema.text import edit_schema
@@ -106,13 +104,15 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
 schema.add_command(recipe)
 
 
-@schema.command(cls=StorageCommand)
+@schema.command(cls=StorageCommand, epilog="schema diff old.pbtxt new.pbtxt")
 @click.argument("before")
 @click.argument("after")
-@format_option
-@verbose
+@output_options
 def diff(before: str, after: str, form: str) -> None:
-    """Show what changed between two schemas, and whether more or fewer data pass."""
+    """Show what changed between two schemas.
+
+    Each change says whether more or fewer data pass.
+    """
     from beam_pipelines.analysis.schema import read_schema
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
 
@@ -120,7 +120,7 @@ def diff(before: str, after: str, form: str) -> None:
     answer(form, [change._asdict() for change in found], [render_diff(found)])
 
 
-@click.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.command(cls=BeamCommand, epilog="validate out/flights --schema flights.pbtxt")
 @click.argument("data", metavar="DATASET_OR_RECIPE")
 @click.option(
     "--schema",
@@ -138,9 +138,7 @@ def diff(before: str, after: str, form: str) -> None:
 @recipe_options
 @date_option
 @input_root_option
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@format_option
-@verbose
+@output_options
 @click.pass_context
 def validate(
     context: click.Context,
@@ -149,10 +147,12 @@ def validate(
     output: str | None,
     date: datetime.date | None,
     input_root: tuple[str, ...],
-    quiet: bool,
     form: str,
 ) -> None:
-    """Check a dataset's statistics, or a recipe's data, against a schema; exit 1 if it fails."""
+    """Check a dataset or a recipe's data against a schema.
+
+    Exit 1 if they do not pass.
+    """
     from beam_pipelines.analysis.statistics.stored import is_stored
     from beam_pipelines.pipeline import api
 
@@ -169,15 +169,14 @@ def validate(
         policy=chosen_policy(context),
         output=output and fill_date_of_output(output, date),
         beam_options=context.meta[BEAM_OPTIONS],
-        quiet=quiet,
+        quiet=is_quiet(),
         settings=settings,
         date=date,
         input_roots=input_root,
     )
-    if not quiet:
-        findings = list(_findings(found, chosen_policy(context).allow_anomalies))
-        document = {"data": data, "splits": list(found), "findings": findings}
-        answer(form, document, _passed(data, found, findings))
+    findings = list(_findings(found, chosen_policy(context).allow_anomalies))
+    document = {"data": data, "splits": list(found), "findings": findings}
+    answer(form, document, _passed(data, found, findings))
 
 
 def _findings(

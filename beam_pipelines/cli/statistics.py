@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.cli.options import StorageCommand, format_option, verbose
-from beam_pipelines.cli.output import answer
+from beam_pipelines.cli.options import StorageCommand
+from beam_pipelines.cli.output import answer, output_options
 
 
 @click.group()
@@ -13,7 +13,10 @@ def statistics() -> None:
     """Statistics of datasets."""
 
 
-@statistics.command(cls=StorageCommand)
+@statistics.command(
+    cls=StorageCommand,
+    epilog="statistics merge out/2026-11-20 out/2026-11-21 -o out/two_days",
+)
 @click.argument("datasets", metavar="DIR DIR…", nargs=-1, required=True)
 @click.option(
     "-o",
@@ -22,10 +25,12 @@ def statistics() -> None:
     required=True,
     help="Folder for the statistics of all of them together.",
 )
-@format_option
-@verbose
+@output_options
 def merge(datasets: tuple[str, ...], output: str, form: str) -> None:
-    """Merge the statistics of datasets, split by split, without reading their examples."""
+    """Merge the statistics of datasets, split by split.
+
+    Their examples are not read.
+    """
     if len(datasets) < 2:
         raise click.UsageError(f"found one dataset, {datasets[0]}, expected at least two.")
     from beam_pipelines.analysis.statistics.datasets import merge_datasets

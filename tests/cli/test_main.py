@@ -338,7 +338,7 @@ def test_short_options_with_others(
 ) -> None:
     """Short options take values in any position, and Beam's options after them."""
     (tmp_path / "a.csv").write_text("x\n1\n")
-    line = ["convert", "-q", "-o", str(tmp_path / "out"), str(tmp_path / "a.csv")]
+    line = ["convert", "-o", str(tmp_path / "out"), str(tmp_path / "a.csv")]
     assert main_module.run([*line, "--direct_num_workers", "1", "--dry_run"]) == 0
     assert "x: int64" in capsys.readouterr().out
     assert main_module.run(["convert", "-h"]) == 0
