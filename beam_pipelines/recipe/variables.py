@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from beam_pipelines.core.errors import Problem, nearest
 from beam_pipelines.recipe.lines import Path
@@ -27,8 +28,8 @@ def fill_variables(
     environment: Mapping[str, str],
     set_paths: set[Path],
     problems: list[Problem],
-) -> Tree:
-    """Returns a recipe's tree with the values of its variables.
+) -> tuple[Tree, set[Path]]:
+    """Fills the variables of a recipe's tree.
 
     A text that is ``${name}`` alone has the value's type; within a longer text the value is text.
     Keys, and recipes without ``vars``, stay as they are.
@@ -38,10 +39,19 @@ def fill_variables(
       environment: of the process.
       set_paths: paths of settings, whose values the environment does not change.
       problems: gets unknown variables, and those without a value.
+
+    Returns:
+      The tree with values, and the paths of texts with a variable that has none.
     """
-    declared = tree.get("vars") if isinstance(tree, dict) else None
-    if not isinstance(tree, dict) or not isinstance(declared, dict):
-        return tree
+    if not isinstance(tree, dict) or "vars" not in tree:
+        return tree, set()
+    declared, unfilled = tree["vars"], set[Path]()
+    rest = {key: value for key, value in tree.items() if key != "vars"}
+    if not isinstance(declared, dict) or not declared:
+        found = f"'{declared.text}'" if isinstance(declared, Scalar) else "no name"
+        message = f"found {found}, expected the variables, one 'name: default' a line."
+        problems.append(Problem(("vars",), message))
+        return _filled(rest, (), {}, [], unfilled), unfilled
     values: dict[str, Scalar | None] = {}
     for name, default in declared.items():
         if not _NAME.fullmatch(name):
@@ -50,15 +60,10 @@ def fill_variables(
             continue
         given = None if ("vars", name) in set_paths else environment.get(PREFIX + name)
         values[name] = _checked(name, plain_scalar(given) if given else default, problems)
-    filled = {
-        key: value if key == "vars" else _filled(value, (key,), values, problems)
-        for key, value in tree.items()
-    }
-    known: dict[str, Tree] = {name: value for name, value in values.items() if value is not None}
-    if known or not declared:
-        return filled | {"vars": known}
-    del filled["vars"]  # each is a problem already
-    return filled
+    filled = _filled(rest, (), values, problems, unfilled)
+    known = {name: value for name, value in values.items() if value is not None}
+    # Without a known one, each is a problem already.
+    return {**filled, **({"vars": known} if known else {})}, unfilled
 
 
 def _checked(name: str, value: Tree, problems: list[Problem]) -> Scalar | None:
@@ -80,17 +85,29 @@ def _checked(name: str, value: Tree, problems: list[Problem]) -> Scalar | None:
 
 
 def _filled(
-    tree: Tree, path: Path, values: Mapping[str, Scalar | None], problems: list[Problem]
-) -> Tree:
+    tree: Any,
+    path: Path,
+    values: Mapping[str, Scalar | None],
+    problems: list[Problem],
+    unfilled: set[Path],
+) -> Any:
     if isinstance(tree, dict):
-        return {key: _filled(value, (*path, key), values, problems) for key, value in tree.items()}
+        return {
+            key: _filled(value, (*path, key), values, problems, unfilled)
+            for key, value in tree.items()
+        }
     if isinstance(tree, list):
-        return [_filled(item, (*path, index), values, problems) for index, item in enumerate(tree)]
+        return [
+            _filled(item, (*path, index), values, problems, unfilled)
+            for index, item in enumerate(tree)
+        ]
     if "${" not in tree.text:
         return tree
     for _, name in (found for found in _USE.findall(tree.text) if not found[0]):
         if name not in values:
             problems.append(Problem(path, _unknown(name, values)))
+        if values.get(name) is None:
+            unfilled.add(path)
     whole = _USE.fullmatch(tree.text)
     if whole and not whole[1]:
         # A variable without a value is a problem already; the text keeps its place.
@@ -107,7 +124,7 @@ def _unknown(name: str, names: Collection[str]) -> str:
             f"found ${{{name}}}, expected ${{{default[1]}}}, with its default in 'vars': "
             f"{{{default[1]}: {default[2]}}}."
         )
-    known = nearest(name, names) or f" Known are {', '.join(names) or 'none'}."
+    known = nearest(name, names) or (f" Known are {', '.join(names)}." if names else "")
     return f"found ${{{name}}}, expected a variable that 'vars' declares.{known}"
 
 

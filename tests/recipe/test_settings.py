@@ -197,6 +197,25 @@ def test_wrong_variables(change: tuple[str, str], message: str) -> None:
     assert message in str(caught.value).split("\n")
 
 
+@pytest.mark.parametrize(
+    ("change", "places"),
+    [
+        (("day: }", "day: x}"), []),
+        (("shards: 4, day: ", "shards: , day: x"), ["r.yaml:2: vars.shards: found no value"]),
+        (("{folder: data, shards: 4, day: }", "[day]"), ["r.yaml:2: vars: found no name, expected the variables"]),
+        (("{folder: data, shards: 4, day: }", "day"), ["r.yaml:2: vars: found 'day', expected the variables"]),
+        (("{folder: data, shards: 4, day: }", "{}"), ["r.yaml:2: vars: found no name, expected the variables"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_variable_is_one_problem(change: tuple[str, str], places: list[str]) -> None:
+    """A text without the value of its variable is no second problem."""
+    recipe, problems = recipes.read_text(VARS.replace(*change), "r.yaml")
+    lines = str(explain(problems, recipe.lines)).split("\n") if problems else []
+    assert [line.startswith(place) for line, place in zip(lines, places, strict=True)] == [
+        True for _ in places
+    ]
+
+
 def test_texts_without_variables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without ``vars``, ``${name}`` is text, whatever the environment has."""
     monkeypatch.setenv("BEAM_PIPELINES_VAR_x", "5")
