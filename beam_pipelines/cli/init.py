@@ -14,9 +14,8 @@ from beam_pipelines.cli.recipe_text import recipe_text
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.draft import draft_of_images, make_draft
-from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.recipe.reader import bare_lines, bare_recipe
 from beam_pipelines.sources import SHARD_NUMBER
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -111,7 +110,7 @@ def _is_whole(paths: Sequence[str]) -> bool:
 
 def _plan(source: Source) -> SourcePlan:
     """Plans a source; with ``infer: lenient`` if there are questions."""
-    with Lines(source.url or source.path[0]).explained():
+    with bare_lines(source.name, source.url or source.path[0]).explained():
         try:
             return plan_source(source, "")
         except RecipeProblems as error:

@@ -63,7 +63,7 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
     try:
         text = files.read_document(path).decode("utf-8-sig")
     except DataError as error:
-        raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
+        raise RecipeError(str(error)) from error
     except UnicodeDecodeError as error:
         raise RecipeError(
             f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."

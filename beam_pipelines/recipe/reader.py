@@ -23,7 +23,7 @@ from beam_pipelines.recipe.databases import (
 )
 from beam_pipelines.recipe.keys import read_keys
 from beam_pipelines.recipe.lakehouses import check_lakehouse
-from beam_pipelines.recipe.lines import Lines, explain
+from beam_pipelines.recipe.lines import Lines, Path, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
 from beam_pipelines.recipe.read_split import read_split
@@ -115,7 +115,18 @@ def bare_recipe(path: str) -> Recipe:
         source = Source(name, **of_path(path), keeps_steps=True)
     except ValueError as error:
         raise RecipeError(f"{path}: {error}") from None
-    return Recipe(name=name, sources={name: source}, base=name, lines=Lines(path))
+    return Recipe(name=name, sources={name: source}, base=name, lines=bare_lines(name, path))
+
+
+def bare_lines(name: str, path: str, options: Mapping[Path, str] | None = None) -> Lines:
+    """Returns the lines of a bare recipe; errors name the path alone.
+
+    Args:
+      name: of the source.
+      path: of the data, as the user gave it.
+      options: path -> the option that set the value there.
+    """
+    return Lines(path, option_for_path={("sources", name, "path"): path, **(options or {})})
 
 
 def bare_name(path: str) -> str:
@@ -151,7 +162,7 @@ def set_bare_recipe(
     problems = check_set_variables(tree, settings)
     tree = apply_settings(tree, settings, problems)
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
-    lines = Lines(path, option_for_path={setting.path: setting.option for setting in settings})
+    lines = bare_lines(name, path, {setting.path: setting.option for setting in settings})
     sources = {
         name: dataclasses.replace(source, keeps_steps=True)
         for name, source in recipe.sources.items()

@@ -15,7 +15,8 @@ from beam_pipelines.sources.archives.archives import is_archive
 from beam_pipelines.sources.compression import check_readable
 from beam_pipelines.sources.format import Format, problem
 from beam_pipelines.sources.plan import FileInfo
-from beam_pipelines.storage import files, input_files, input_roots, path_patterns, zip_members
+from beam_pipelines.storage import files, input_files, path_patterns, zip_members
+from beam_pipelines.storage.nearest_file import nearest_file
 from beam_pipelines.storage.path_patterns import PathPattern
 from beam_pipelines.storage.zip_members import MemberPath
 
@@ -133,7 +134,7 @@ class _Lister:
             those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
             own = suffixes if is_folder else ()
             hint = _only_hidden(looked_for, own) or _other_suffix(looked_for, own)
-            hint = hint or _nearest_file(pattern)
+            hint = hint or nearest_file(pattern)
             raise ValueError(f"no file{those} matches '{pattern}'.{hint}")
         for file in listed:
             if self._is_archive(file.path):
@@ -252,19 +253,6 @@ def _check_zarr(folder: str, listed: Sequence[files.Listed]) -> None:
         f"**dict(zarr.open('{name}').arrays())); of a single array, "
         f"numpy.save('{stem}.npy', zarr.open('{name}'))"
     )
-
-
-def _nearest_file(path: str) -> str:
-    """Returns a hint at the nearest name in a missing file's folder."""
-    folder, name = os.path.split(path)
-    if files.has_wildcard(path) or not files.is_local(path) or not input_roots.allows(folder):
-        return ""
-    try:
-        with os.scandir(folder or os.curdir) as found:
-            names = [one.name for one in found if one.is_file()]
-    except OSError:
-        return ""
-    return nearest(name, sorted(one for one in names if not path_patterns.is_hidden(one)))
 
 
 def _other_suffix(pattern: str, suffixes: tuple[str, ...]) -> str:

@@ -206,7 +206,12 @@ def open_read(path: str) -> BinaryIO:
     except Exception as error:
         if is_local(path) and not isinstance(error, (OSError, ValueError)):
             raise
-        raise DataError(f"{path}: cannot be opened: {reason(error)}") from error
+        if isinstance(error, FileNotFoundError):
+            from beam_pipelines.storage.nearest_file import nearest_file  # which imports this one
+
+            raise DataError(f"{path}: there is no such file.{nearest_file(path)}") from error
+        why = getattr(error, "strerror", None) or reason(error)
+        raise DataError(f"{path}: cannot be opened: {why}") from error
 
 
 def make_folder(path: str) -> None:

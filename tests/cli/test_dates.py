@@ -153,7 +153,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             "clicks/{date}.csv --output out",
-            "sources.clicks.path: found a date in 'clicks/{date}.csv', expected",
+            "error: clicks/{date}.csv: found a date in 'clicks/{date}.csv', expected",
         ),
         (
             "recipe.yaml --output out/{date}",

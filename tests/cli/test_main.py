@@ -164,14 +164,29 @@ def test_wrong_flags(arguments: str, message: str) -> None:
         (
             ["convert", "missing.yaml", "--output", "x"],
             2,
-            "error: missing.yaml: the recipe cannot be read",
+            "error: missing.yaml: there is no such file.",
         ),
-        (["describe", "missing.yaml"], 2, "error: missing.yaml: the recipe cannot be read"),
+        (["describe", "missing.yaml"], 2, "error: missing.yaml: there is no such file."),
+        (
+            ["plan", "reciep.yaml"],
+            2,
+            "error: reciep.yaml: there is no such file. Did you mean 'recipe.yaml'?",
+        ),
+        (
+            ["schema", "diff", "recipe.yml", "recipe.yaml"],
+            1,
+            "error: recipe.yml: there is no such file. Did you mean 'recipe.yaml'?",
+        ),
+        (
+            ["convert", "dat", "-o", "x"],
+            2,
+            "error: dat: no file matches 'dat'. Did you mean 'data'?",
+        ),
         (["inspect", "missing"], 2, "error: missing: found neither a dataset"),
         (["inspect", "x", "-n", "0"], 2, "error: Invalid value for '-n'"),
         (["verify", "missing"], 1, "error: missing: found no dataset.json"),
         (["init"], 2, "error: Missing argument 'DATA...'."),
-        (["init", "missing.csv"], 2, "error: missing.csv: sources.missing.path: no file matches"),
+        (["init", "missing.csv", "-o", "new.yaml"], 2, "error: missing.csv: no file matches"),
         (["covnert"], 2, "error: No such command 'covnert'."),
     ],
 )
@@ -188,6 +203,8 @@ def test_errors_and_status(
     There is no traceback.
     """
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "recipe.yaml").touch()
     assert main_module.run(arguments) == status
     printed = capsys.readouterr()
     assert message in printed.err

@@ -689,7 +689,7 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
     path.write_bytes(b"name: \xff")
     with pytest.raises(RecipeError, match="not UTF-8"):
         recipes.load(str(path))
-    with pytest.raises(RecipeError, match="cannot be read"):
+    with pytest.raises(RecipeError, match="there is no such file"):
         recipes.load(str(tmp_path / "missing.yml"))
     assert recipes.load("clicks.csv").sources["clicks"].path == ("clicks.csv",)
 
