@@ -107,15 +107,20 @@ def out_of_memory(text: str) -> DataError | None:
     )
 
 
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    """Returns the nearest known word, or ``None`` if none is near."""
+    import difflib  # only errors need it
+
+    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Returns ``" Did you mean 'x'?"`` for the nearest known word.
 
     Returns ``""`` if no word is near.
     """
-    import difflib  # only errors need it
-
-    matches = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean '{matches[0]}'?" if matches else ""
+    found = nearest_word(word, known)
+    return f" Did you mean '{found}'?" if found is not None else ""
 
 
 class Problem(NamedTuple):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_word
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.splits import Split
@@ -19,8 +19,8 @@ from beam_pipelines.sources.plan import SourcePlan
 
 # Each round leaves out at least one part; recipes with more mistakes than that are rare.
 _MOST_ROUNDS = 20
-# Keys of a join and of a source that change no column.
-_HARMLESS = {"join": {"how", "strategy"}, "source": {"key", "infer", "nulls", "types"}}
+# Keys of a join and of a source that add no column.
+_HARMLESS = {"join": {"how", "strategy"}, "source": {"columns", "key", "infer", "nulls", "types"}}
 # Sections that others name columns of.
 _WITH_COLUMNS = {"join", "rename", "derive", "drop", "keep", "sequence", "encode"}
 
@@ -105,8 +105,14 @@ class _Rest:
         if _is_harmless(problem):
             return True
         path = problem.path
-        if not path or path[0] in ("from", "vars") or path == ("sources",):
+        if not path or path[0] == "vars" or path == ("sources",):
             return False
+        if path[0] == "from":
+            # The sources can be planned without knowing which one is the base.
+            self.misses_any = True
+            base = next(iter(self.recipe.sources), "")
+            self.recipe = dataclasses.replace(self.recipe, base=base)
+            return bool(base)
         if path[0] == "name":
             self.recipe = dataclasses.replace(self.recipe, name="dataset")
             self.paths.add(path)
@@ -124,7 +130,7 @@ class _Rest:
 
     def _without_key(self, path: tuple[str | int, ...]) -> None:
         known = {key.name: field for field, key in keys_of(Recipe).items()}
-        section = path[0] if path[0] in known else _meant(str(path[0]), known)
+        section = path[0] if path[0] in known else nearest_word(str(path[0]), known)
         self.paths.add(path)
         if section is None or section == "name":  # the dataset has another name already
             return
@@ -145,8 +151,9 @@ class _Rest:
     def _without_source(self, name: str, inner: tuple[str | int, ...]) -> bool:
         known = {key.name: field for field, key in keys_of(Source).items()}
         key = str(inner[0]) if inner else ""
-        meant = key if key in known else _meant(key, known)
-        if key and (meant is None or meant in _HARMLESS["source"]):
+        meant = key if key in known else nearest_word(key, known)
+        names_columns = key == "columns" and self.recipe.sources[name].header is False
+        if key and not names_columns and (meant is None or meant in _HARMLESS["source"]):
             self.names |= {str(step) for step in inner[1:]}
             self.paths.add(("sources", name, *inner))
             if key in known:
@@ -190,12 +197,6 @@ class _Rest:
 def _is_harmless(problem: Problem) -> bool:
     """Whether the rest is as it would be without the problem."""
     return problem.message.startswith(("found this key on line", "found no 'name'"))
-
-
-def _meant(key: str, known: Iterable[str]) -> str | None:
-    """Returns the known key that an unknown one resembles."""
-    found = re.search(r"'(.*)'", nearest(key, known))
-    return found[1] if found else None
 
 
 def _default(kind: Any, field: str) -> Any:

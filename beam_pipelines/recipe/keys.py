@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from beam_pipelines.core.errors import nearest
+from beam_pipelines.core.errors import nearest, nearest_word
 from beam_pipelines.recipe.values import Reader, Value
 
 T = TypeVar("T")
@@ -108,18 +108,20 @@ def read_keys(
     if not isinstance(value.tree, dict):
         value.expected(expected)
     keys, found, given = keys_of(kind), {}, dict(value.items())
+    names = [declared.name for declared in keys.values()]
+    meant = {nearest_word(name, names) for name in given if name not in names}
     for field, declared in keys.items():
         if declared.name in given:
             read = (readers or {}).get(field, declared.read)(given[declared.name])
             if read is not None:
                 found[field] = read
-        elif declared.example and isinstance(value.tree, dict):
+        elif declared.example and isinstance(value.tree, dict) and declared.name not in meant:
             example = declared.example.replace("{name}", str(value.path[-1:] and value.path[-1]))
             value.wrong(
                 f"found no '{declared.name}', expected one, for example "
                 f"'{declared.name}: {example}'."
             )
-    check_known(given, [declared.name for declared in keys.values()])
+    check_known(given, names)
     return found
 
 

@@ -94,9 +94,9 @@ def registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def clean(message: str) -> str:
-    """Returns DuckDB's message without the query around the expression."""
+    """Returns DuckDB's message without the query and lists of functions."""
     message = re.sub(r"Python exception occurred while executing the UDF: \w+: ", "", message)
-    return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:", message)[0].split())
+    return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:|\n\s*Candidate", message)[0].split())
 
 
 def parsed(statement: str) -> dict[str, Any]:

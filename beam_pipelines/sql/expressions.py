@@ -268,7 +268,12 @@ def statement_of(sql: str) -> dict[str, Any]:
     Raises:
       ExpressionError: the text is not one expression.
     """
-    tree = parsed(f"SELECT (\n{sql}\n)")
+    try:
+        tree = parsed(f"SELECT (\n{sql}\n)")
+    except ExpressionError as error:
+        if str(error).endswith('near ")"') and sql.count("(") >= sql.count(")"):  # our bracket
+            raise ExpressionError("syntax error at the end of the expression") from error
+        raise
     statements = tree["statements"]
     select = statements[0]["node"] if len(statements) == 1 else {}
     # A text such as "1) FROM t WHERE (true" closes our bracket: then there is more than one
