@@ -52,6 +52,7 @@ def probe(url: str) -> RemoteFile | None:
 
     Raises:
       OSError: the server does not answer, or with an error.
+      DataError: Hugging Face has no such dataset for this user, or no such revision.
     """
     try:
         with _answer(url, "bytes=0-0", _PROBE_SECS, tries=2) as answer:
@@ -62,6 +63,8 @@ def probe(url: str) -> RemoteFile | None:
             length = answer.headers.get("Content-Length")
             return RemoteFile(None if length is None else int(length), seconds, has_ranges=False)
     except urllib.error.HTTPError as error:
+        if url.startswith(_HUB_PATHS):
+            hugging_face.check_answer(url, error.code, error.headers.get("X-Error-Code"))
         if error.code == _NOT_FOUND:
             return None
         raise

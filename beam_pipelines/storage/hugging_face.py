@@ -16,10 +16,7 @@ SCHEME = "hf"
 # Variables of Hugging Face's own programs.
 _SERVER, _TOKEN = "HF_ENDPOINT", "HF_TOKEN"
 _DEFAULT_SERVER = "https://huggingface.co"
-# What to do after a refusal.
-ACCESS = (
-    f"A private dataset needs a token in {_TOKEN}. Accept the terms of a dataset on its page first."
-)
+_REFUSED, _FORBIDDEN = 401, 403
 # A revision has slashes only as one of these references.
 _PATH = re.compile(
     r"hf://datasets/(?P<name>[^/@]+/[^/@]+)"
@@ -69,6 +66,38 @@ def address(path: str) -> str:
         urllib.parse.quote(found["file"]),
     )
     return "{}/datasets/{}/resolve/{}/{}".format(server.rstrip("/"), *names)
+
+
+def check_answer(path: str, status: int, code: str | None) -> None:
+    """Checks an answer other than the file.
+
+    Args:
+      path: of the file.
+      status: of the answer.
+      code: the word for the error in its header X-Error-Code.
+
+    Raises:
+      DataError: there is no such dataset or revision, or the user may not read it.
+    """
+    found = _PATH.fullmatch(path)
+    name, revision = (found["name"], found["revision"] or "main") if found else (path, "")
+    page = f"{os.environ.get(_SERVER) or _DEFAULT_SERVER}".rstrip("/") + f"/datasets/{name}"
+    if code == "RevisionNotFound":
+        raise DataError(
+            f"{path}: dataset '{name}' has no revision '{revision}'. Branches and tags are on its "
+            f"page: {page}"
+        )
+    if code == "GatedRepo" or (code is None and status == _FORBIDDEN):
+        raise DataError(
+            f"{path}: this user may not read dataset '{name}'. Accept its terms on its page, and "
+            f"set {_TOKEN} to a token that may read it: {page}"
+        )
+    # Without a token it does not tell whether a dataset is private or is not there.
+    if code == "RepoNotFound" or status == _REFUSED:
+        raise DataError(
+            f"{path}: found no dataset '{name}' that this user may read. Check its name; a private "
+            f"one needs a token in {_TOKEN}."
+        )
 
 
 def headers() -> dict[str, str]:

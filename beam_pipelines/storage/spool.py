@@ -52,10 +52,9 @@ def as_file(path: str) -> str:
             return path
         return _copy_of(os.getpid(), path)
     except OSError as error:
-        cure = "Check the address and the network."
-        if scheme == hugging_face.SCHEME:
-            cure = f"{cure} {hugging_face.ACCESS}"
-        raise DataError(f"{path}: cannot be read: {error}. {cure}") from error
+        raise DataError(
+            f"{path}: cannot be read: {error}. Check the address and the network."
+        ) from error
 
 
 @functools.lru_cache(maxsize=1)

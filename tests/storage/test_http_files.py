@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.storage import file_checksums, files, http_files
 from beam_pipelines.transforms import read
@@ -201,7 +202,9 @@ def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         plan_of("-")
 
 
-def test_an_untrusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untrusted_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A server's own certificate is refused until it is named."""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "own.pem")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
@@ -219,6 +222,8 @@ def test_an_untrusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     try:
         with pytest.raises(DataError, match=r"found a certificate .*self-signed.* SSL_CERT_FILE\."):
             read_rows(path)
+        assert run(["describe", path]) == 1
+        assert capsys.readouterr().err.startswith(f"error: {path}: cannot be read: found a cert")
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
         assert read_rows(path) == [{"a": 1}]
     finally:

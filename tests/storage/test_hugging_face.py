@@ -44,19 +44,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/stored/"):
             self.send_part()
         elif self.is_private and token != f"Bearer {TOKEN}":
-            self.answer(401)
+            self.answer(401, error="RepoNotFound")
         elif self.path.startswith("/datasets/o/small/"):
             self.answer(307, "/datasets/o/large/" + self.path.removeprefix("/datasets/o/small/"))
         elif re.fullmatch(
             r"/datasets/o/large/resolve/(main|refs%2Fpr%2F1)/d/a%20b\.csv", self.path
         ):
             self.answer(302, f"{self.storage}/stored/a.csv?signature=1")
+        elif "/o/gated/" in self.path:
+            self.answer(403, error="GatedRepo")
+        elif not self.path.startswith("/datasets/o/large/"):
+            self.answer(404, error="RepoNotFound")
+        elif "/main/" not in self.path:
+            self.answer(404, error="RevisionNotFound")
         else:
-            self.answer(404)
+            self.answer(404, error="EntryNotFound")
 
-    def answer(self, status: int, location: str = "") -> None:
+    def answer(self, status: int, location: str = "", error: str = "") -> None:
         """Sends an answer without a body."""
         self.send_response(status)
+        if error:
+            self.send_header("X-Error-Code", error)
         if location:
             self.send_header("Location", location)
         self.send_header("Content-Length", "0")
@@ -119,7 +127,8 @@ def test_rows_are_those_of_the_file(hub: Hub, name: str) -> None:
 def test_without_a_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal names the variable; a wrong token is not shown."""
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(DataError, match=r"a b\.csv: cannot be read: .*401.* a token in HF_TOKEN\."):
+    wanted = r"a b\.csv: found no dataset 'o/large' .* a private one needs a token in HF_TOKEN\."
+    with pytest.raises(DataError, match=wanted):
         plan_of("hf://datasets/o/large/d/a b.csv")
     assert {one.token for one in hub.asked} == {None}
     for token in ("hf_of another", "hf_wrong\u00e9", "hf_of\nothers"):
@@ -135,6 +144,24 @@ def test_a_missing_file(hub: Hub) -> None:
         plan_of("hf://datasets/o/large/b.csv")
     assert not files.exists("hf://datasets/o/large/b.csv")
     assert hub.stored == []
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("o/larg/d/a b.csv", "found no dataset 'o/larg' that this user may read. Check its name"),
+        ("o/gated/d/a b.csv", "may not read dataset 'o/gated'. Accept its terms on its page"),
+        ("o/large@v9/d/a b.csv", "dataset 'o/large' has no revision 'v9'. Branches and tags"),
+    ],
+)
+@pytest.mark.parametrize("command", ["preview", "describe", "plan"])
+def test_refusals(command: str, path: str, message: str, capsys: Any) -> None:
+    """A wrong dataset or revision is named by every command."""
+    assert run([command, f"hf://datasets/{path}"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: hf://datasets/{path}: ")
+    assert message in line
 
 
 @pytest.mark.usefixtures("hub")

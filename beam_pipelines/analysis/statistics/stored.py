@@ -17,7 +17,7 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.manifest_reader import DatasetManifest, DescriptionManifest, parse_manifest
 from beam_pipelines.core.statistics_file import parse_statistics
 from beam_pipelines.recipe.databases import is_database
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.storage import files, http_files, input_files
 
 
 def is_stored(path: str) -> bool:
@@ -59,7 +59,9 @@ def read_statistics(path: str) -> dict[str, Statistics]:
 
 
 def _folder(path: str) -> str:
-    """Returns the folder with the splits' folders, or ``None``."""
+    """Returns the folder with the splits' folders; empty if there is none."""
+    if path.partition("://")[0] in http_files.SCHEMES:
+        return ""  # a web server has files alone
     candidates = (files.join(path, STATISTICS), path)
     return next(
         (
