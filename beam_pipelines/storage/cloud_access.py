@@ -5,11 +5,16 @@ Beam and its libraries search for credentials for minutes, in silence.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import itertools
 import os
+import socket
 import threading
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import RecipeError, mask
 
@@ -48,6 +53,11 @@ def check_paths(paths: Iterable[str], options: Sequence[str] | None = None) -> N
     checked: set[str] = set()
     for path in paths:
         scheme = path.partition("://")[0] if "://" in path else ""
+        if scheme in _KNOWN_AS:
+            raise RecipeError(
+                f"{mask(path)}: found {scheme}://, expected {_KNOWN_AS[scheme]}, the same store's "
+                "name here."
+            )
         if scheme in ACCESS_FOR_SCHEME and scheme not in checked:
             checked.add(scheme)
             access = ACCESS_FOR_SCHEME[scheme](_of_command)
@@ -59,14 +69,15 @@ def s3_access(options: Sequence[str] = ()) -> Access:
     """Returns the access to ``s3://``: boto3, and its credentials and region."""
     if importlib.util.find_spec("boto3") is None:
         return Access("", "s3:// needs the package boto3: pip install 'beam-pipelines[s3]'.")
-    if any(option.startswith("--s3_access_key_id") for option in options):
-        return Access("keys of --s3_access_key_id")
     import botocore.session
 
     session = botocore.session.Session()
     # One try of one second at a machine's own credentials.
     session.set_config_variable("metadata_service_timeout", 1)
     session.set_config_variable("metadata_service_num_attempts", 1)
+    region = _value("s3_region_name", options) or session.get_config_variable("region")
+    if _value("s3_access_key_id", options):
+        return _reached("keys of --s3_access_key_id", _s3_address(session, region, options))
     credentials, failure = _within(_ANSWER_SECS, session.get_credentials)
     if credentials is None:
         why = f" ({failure})" if failure else ""
@@ -75,16 +86,28 @@ def s3_access(options: Sequence[str] = ()) -> Access:
             f"found no credentials for s3://{why}, expected AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, ~/.aws/credentials, or a role of the machine.",
         )
-    region = session.get_config_variable("region") or "none, so that AWS chooses"
-    return Access(f"credentials by {credentials.method}, region {region}")  # type: ignore[attr-defined]
+    return _reached(
+        f"credentials by {credentials.method}, region {region or 'none, so that AWS chooses'}",  # type: ignore[attr-defined]
+        _s3_address(session, region, options),
+    )
+
+
+def _s3_address(session: Any, region: str | None, options: Sequence[str]) -> str:
+    """Returns the address that boto3 would use, by options, environment and configuration."""
+    if url := _value("s3_endpoint_url", options):
+        return url
+    key = "unused"  # so that no credentials are searched for
+    client = session.create_client("s3", region, aws_access_key_id=key, aws_secret_access_key=key)
+    return str(client.meta.endpoint_url)
 
 
 def gs_access(options: Sequence[str] = ()) -> Access:
     """Returns the access to ``gs://``: Google's package and its credentials."""
-    if os.environ.get("STORAGE_EMULATOR_HOST"):
-        return Access(f"emulator at {os.environ['STORAGE_EMULATOR_HOST']}")
+    if emulator := os.environ.get("STORAGE_EMULATOR_HOST"):
+        return _reached(f"emulator at {emulator}", emulator)
+    address = "https://storage.googleapis.com"
     if any(option.startswith("--no_auth") for option in options):
-        return Access("no credentials, by --no_auth")
+        return _reached("no credentials, by --no_auth", address)
     if importlib.util.find_spec("google.auth") is None:
         return Access("", "gs:// needs Google's packages: pip install 'apache-beam[gcp]'.")
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "2")
@@ -99,12 +122,110 @@ def gs_access(options: Sequence[str] = ()) -> Access:
             "GOOGLE_APPLICATION_CREDENTIALS names, 'gcloud auth application-default login', or a "
             "machine of Google's. For a public bucket, add --no_auth.",
         )
-    return Access(f"credentials of {type(found[0]).__module__.removeprefix('google.')}")  # type: ignore[index]
+    kind = type(found[0]).__module__.removeprefix("google.")  # type: ignore[index]
+    return _reached(f"credentials of {kind}", address)
+
+
+def azfs_access(options: Sequence[str] = ()) -> Access:
+    """Returns the access to ``azfs://``: packages, account, credentials."""
+    if not _is_installed("azure.storage.blob"):
+        return Access("", "azfs:// needs Azure's packages: pip install 'apache-beam[azure]'.")
+    connection = "AZURE_STORAGE_CONNECTION_STRING"
+    if text := _value("azure_connection_string", options) or os.environ.get(connection, ""):
+        parts = dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+        name = parts.get("AccountName", "")
+        address = parts.get("BlobEndpoint") or f"https://{name}.blob.core.windows.net"
+        return _reached(f"a connection string for {name}", address)
+    if not (account := _value("blob_service_endpoint", options)):
+        return Access(
+            "",
+            f"found no account for azfs://, expected {connection}, or --blob_service_endpoint "
+            "https://ACCOUNT.blob.core.windows.net.",
+        )
+    identity: Any = importlib.import_module("azure.identity")
+
+    scope = "https://storage.azure.com/.default"
+    found, failure = _within(
+        _ANSWER_SECS, lambda: identity.DefaultAzureCredential().get_token(scope)
+    )
+    if found is None:
+        why = (failure or "no answer in time").splitlines()[0].rstrip(".")
+        return Access(
+            "",
+            f"found no credentials for azfs:// ({why}), expected 'az login', AZURE_CLIENT_ID and "
+            f"its like, or a machine of Azure's; or {connection}.",
+        )
+    return _reached(f"credentials of Azure for {account}", account)
+
+
+def hdfs_access(options: Sequence[str] = ()) -> Access:
+    """Returns the access to ``hdfs://``: its package and its server."""
+    if not _is_installed("hdfs"):
+        return Access("", "hdfs:// needs the package hdfs: pip install 'apache-beam[hadoop]'.")
+    known = {name: _value(name, options) for name in ("hdfs_host", "hdfs_port", "hdfs_user")}
+    if missing := [f"--{name}" for name, value in known.items() if not value]:
+        return Access(
+            "",
+            f"found no {', '.join(missing)} for hdfs://, expected host, port and user of the "
+            "server's web interface, WebHDFS.",
+        )
+    place = f"{known['hdfs_host']}:{known['hdfs_port']}"
+    return _reached(f"server at {place}, user {known['hdfs_user']}", f"http://{place}")
+
+
+def _reached(found: str, address: str) -> Access:
+    """Returns an access, if its server answers; libraries would try for minutes.
+
+    A proxy is not asked.
+    """
+    if urllib.request.getproxies():
+        return Access(found)
+    answers, failure = _within(_ANSWER_SECS, lambda: _connect(address))
+    if answers:
+        return Access(found)
+    return Access(
+        "",
+        f"found no server at {mask(address)} ({failure or 'no answer in time'}). Check the "
+        "network, the region, and settings of another server.",
+    )
+
+
+def _connect(address: str) -> bool:
+    """Connects to a server, or raises ``OSError`` or ``ValueError``."""
+    parts = urllib.parse.urlsplit(address if "://" in address else f"http://{address}")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    with socket.create_connection((parts.hostname or "", port), _ANSWER_SECS):
+        return True
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it is missing
+        return False
+
+
+def _value(name: str, options: Sequence[str]) -> str:
+    """Returns the value of an option of Beam's; empty without it."""
+    for option, following in itertools.zip_longest(options, options[1:], fillvalue=""):
+        flag, equals, value = option.partition("=")
+        if flag == f"--{name}":
+            return value if equals else following
+    return ""
 
 
 ACCESS_FOR_SCHEME: dict[str, Callable[[Sequence[str]], Access]] = {
     "gs": gs_access,
     "s3": s3_access,
+    "azfs": azfs_access,
+    "hdfs": hdfs_access,
+}
+_AZURE = "azfs://ACCOUNT/CONTAINER/…"
+# What other programs call these stores.
+_KNOWN_AS = {
+    "gcs": "gs://",
+    **dict.fromkeys(("s3a", "s3n"), "s3://"),
+    **dict.fromkeys(("abfs", "abfss", "adl", "az", "wasb", "wasbs"), _AZURE),
 }
 
 

@@ -68,8 +68,17 @@ def use_options(arguments: Sequence[str]) -> None:
 
 
 def join(folder: str, *names: str) -> str:
-    """Joins path components with the separator of the folder's filesystem."""
-    return str(FileSystems.join(folder, *names))
+    """Joins path components with the separator of the folder's filesystem.
+
+    Raises:
+      DataError: there is no such filesystem.
+    """
+    try:
+        return str(FileSystems.join(folder, *names))
+    except Exception as error:
+        if is_local(folder):
+            raise
+        raise DataError(f"{folder}: {reason(error)}") from error
 
 
 def within(folder: str, path: str) -> str:
@@ -257,6 +266,11 @@ def reason(error: Exception) -> str:
         return str(error.message)  # type: ignore[attr-defined]
     if "AWS dependencies are not installed" in str(error):
         return "paths on S3 need another package. Install it: pip install 'beam-pipelines[s3]'"
+    if str(error).startswith("Unable to get filesystem"):
+        return (
+            "found an address of a kind that is not known, expected a path, gs://, s3://, azfs://, "
+            "hdfs://, hf:// or https://. Copy the files to one of them."
+        )
     return str(error) or type(error).__name__
 
 

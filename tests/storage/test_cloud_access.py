@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import time
+import urllib.request
 
 import pytest
 
@@ -23,6 +25,8 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setattr(cloud_access, "_of_command", [])
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    monkeypatch.setattr(cloud_access, "_connect", lambda _: True)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +56,75 @@ def test_credentials(monkeypatch: pytest.MonkeyPatch, no_credentials: None) -> N
     assert cloud_access.s3_access().found == "credentials by env, region eu-west-1"
 
 
-def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("path", "extra"),
+    [
+        ("s3://b/x", "beam-pipelines[s3]"),
+        ("gs://b/x", "apache-beam[gcp]"),
+        ("azfs://a/b/x", "apache-beam[azure]"),
+        ("hdfs://x", "apache-beam[hadoop]"),
+    ],
+)
+def test_missing_package(
+    path: str, extra: str, monkeypatch: pytest.MonkeyPatch, no_credentials: None
+) -> None:
     """A missing package is named with its extra."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(RecipeError, match=r"pip install 'beam-pipelines\[s3\]'"):
-        cloud_access.check_paths(["s3://b/x"])
+    with pytest.raises(RecipeError, match=re.escape(f"pip install '{extra}'")):
+        cloud_access.check_paths([path])
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("hdfs://x", "found no --hdfs_user for hdfs://, expected host, port and user"),
+        ("azfs://a/b/x", "found no account for azfs://, expected AZURE_STORAGE_CONNECTION_STRING"),
+        ("gcs://b/x", "found gcs://, expected gs://"),
+        ("s3a://b/x", "found s3a://, expected s3://"),
+        ("abfss://c@a/x", "found abfss://, expected azfs://ACCOUNT/CONTAINER/…"),
+    ],
+)
+def test_what_a_store_needs(
+    path: str, message: str, monkeypatch: pytest.MonkeyPatch, no_credentials: None
+) -> None:
+    """Missing options and other names of a store are errors."""
+    monkeypatch.setattr(cloud_access, "_is_installed", lambda _: True)
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        cloud_access.check_paths([path], ["--hdfs_host=h", "--hdfs_port", "1"])
+
+
+@pytest.mark.parametrize(
+    ("path", "variable", "options"),
+    [
+        ("s3://b/x", "AWS_ENDPOINT_URL", []),
+        ("s3://b/x", "", ["--s3_access_key_id=k", "--s3_endpoint_url", "http://127.0.0.1:9"]),
+        ("gs://b/x", "STORAGE_EMULATOR_HOST", []),
+        ("hdfs://x", "", ["--hdfs_host=127.0.0.1", "--hdfs_port=9", "--hdfs_user=u"]),
+        ("azfs://a/b/x", "", ["--azure_connection_string=BlobEndpoint=http://127.0.0.1:9/a"]),
+    ],
+)
+def test_servers_that_do_not_answer(
+    path: str, variable: str, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not answer is an error at once."""
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    monkeypatch.setattr(cloud_access, "_is_installed", lambda _: True)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    if variable:
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    start = time.monotonic()
+    with pytest.raises(RecipeError, match=r"found no server at http://127\.0\.0\.1:9"):
+        cloud_access.check_paths([path], options)
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("command", ["describe", "verify", "preview"])
+def test_an_unknown_kind_of_address(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other kinds of addresses are errors that list those that are read."""
+    assert main_module.run([command, "ftp://host/x.csv"]) == 1
+    assert "expected a path, gs://, s3://, azfs://, hdfs://" in capsys.readouterr().err
 
 
 def test_a_search_without_an_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
