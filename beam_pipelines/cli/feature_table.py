@@ -17,10 +17,16 @@ from beam_pipelines.core.formatting import shorten, show_value
 from beam_pipelines.core.visible_text import visible
 from beam_pipelines.dataset.manifest import find_manifest
 
-LONGEST_TEXT = 24
+LONGEST_TEXT, _SHORTER_TEXT = 24, 12
 _HEADS = ("feature", "type", "missing", "distinct", "mean", "least", "most")
 _LEFT_OUT_FIRST = ("mean", "distinct", "type")
-_LEAST_NAME = 12
+# Characters of a text, and how many columns are left out, of narrower and narrower tables.
+_NARROWER = (
+    *((LONGEST_TEXT, number) for number in range(3)),
+    (_SHORTER_TEXT, 2),
+    (_SHORTER_TEXT, 3),
+)
+_LEAST_NAME = 16
 _PROTO = statistics_pb2.FeatureNameStatistics
 _TYPE_FOR_PROTO = {
     _PROTO.INT: "int64",
@@ -146,8 +152,13 @@ def _with_text(value: Any, texts: Any) -> Any:
     return f"{value} ({texts[value]})" if is_id else value
 
 
-def cells_of(row: FeatureRow) -> Iterator[str]:
-    """Yields the cells of a row, in the order of ``_HEADS``."""
+def cells_of(row: FeatureRow, longest: int = LONGEST_TEXT) -> Iterator[str]:
+    """Yields the cells of a row, in the order of ``_HEADS``.
+
+    Args:
+      row: of a column.
+      longest: characters of its texts; dates stay.
+    """
     yield row.name
     yield row.type
     yield f"{row.missing:,}"
@@ -156,7 +167,7 @@ def cells_of(row: FeatureRow) -> Iterator[str]:
         if value is None:
             yield ""
         elif isinstance(value, str):
-            yield shorten(value, LONGEST_TEXT)
+            yield shorten(value, LONGEST_TEXT if row.distinct is None else longest)
         elif are_years(row.name, *_whole(row.least, row.most)):
             yield f"{value:.6g}"
         else:
@@ -172,28 +183,31 @@ def _whole(*values: Any) -> tuple[int | None, ...]:
 def table_lines(split: Described, width: int) -> Iterator[str]:
     """Yields the lines of a split's table, none wider than ``width`` characters.
 
-    A narrow table leaves out the mean, the distinct values and the type, in this order, and cuts
-    names.
+    A narrow table leaves out the mean and the distinct values, shortens texts, leaves out the type,
+    and cuts the middle of names, in this order.
     """
-    rows = [[visible(cell, keep="") for cell in cells_of(row)] for row in split.features]
-    heads = list(_HEADS)
-    for head in ("", *_LEFT_OUT_FIRST):
-        if head:
-            place = heads.index(head)
-            heads = [other for other in heads if other != head]
-            rows = [[*row[:place], *row[place + 1 :]] for row in rows]
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for longest, number in _NARROWER:
+        kept = [n for n, head in enumerate(_HEADS) if head not in _LEFT_OUT_FIRST[:number]]
+        cells = (list(cells_of(row, longest)) for row in split.features)
+        rows = [[visible(row[n], keep="") for n in kept] for row in (_HEADS, *cells)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         others = sum(2 + one for one in widths[1:])
         if min(widths[0], _LEAST_NAME) + others <= width:
             break
     widths[0] = min(widths[0], max(_LEAST_NAME, width - others))
     yield f"{split.split}: {split.rows:,} rows, {len(split.features):,} columns"
-    for number, (name, *values) in enumerate([heads, *rows]):
-        cells = [cell.rjust(one) for cell, one in zip(values, widths[1:], strict=True)]
-        yield "  ".join([shorten(name, widths[0]).ljust(widths[0]), *cells]).rstrip()
+    for number, (name, *values) in enumerate(rows):
+        shown = [cell.rjust(one) for cell, one in zip(values, widths[1:], strict=True)]
+        yield "  ".join([_without_middle(name, widths[0]).ljust(widths[0]), *shown]).rstrip()
         if number == 0:
             yield "─" * (widths[0] + others)
     yield ""
+
+
+def _without_middle(name: str, limit: int) -> str:
+    """Returns at most ``limit`` characters; names often differ at their ends."""
+    end = (limit - 1) // 2
+    return name if len(name) <= limit else f"{name[: limit - 1 - end]}…{name[-end:]}"
 
 
 def to_json(splits: list[Described]) -> dict[str, Any]:

@@ -107,6 +107,31 @@ def test_the_table_fits(width: int) -> None:
     assert ("mean" in lines[1]) is (width >= 80)
 
 
+@pytest.mark.parametrize(
+    ("width", "most"), [(60, "a long, lon…"), (100, "a long, long, long text")]
+)
+def test_narrow_names_differ(width: int, most: str) -> None:
+    """Names that begin alike are cut in their middle; texts are cut before types go."""
+    rows = [
+        FeatureRow(
+            f"a_name_of_many_characters_{n}",
+            "text",
+            0,
+            10**6,
+            most=f"{'a ' + 'long, ' * 2}long text",
+        )
+        for n in range(20)
+    ]
+    rows.append(FeatureRow("on", "date", 0, None, "2024-01-31", "2024-01-01", "2024-03-01"))
+    lines = list(table_lines(Described("train", 9, tuple(rows)), width))
+    assert max(map(len, lines)) <= width
+    names = {line.split()[0] for line in lines[3:] if line}
+    assert len(names) == 21
+    assert lines[3].endswith(most)
+    assert "type" in lines[1]
+    assert lines[-2].split()[-2:] == ["2024-01-01", "2024-03-01"]
+
+
 def test_years_have_no_separator() -> None:
     """Years are shown as such, other numbers with thousands separators."""
     rows = (
