@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.analysis.epochs import cure, show_moment, unit_of
 from beam_pipelines.analysis.ids import is_like_ids
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
@@ -39,6 +40,8 @@ _SHOWN = 40
 _OF_IMAGES = frozenset(
     f"image/{name}" for name in ("channels", "filename", "format", "height", "stem", "width")
 )
+# Begins the kind of columns that are times, before their unit.
+_EPOCH = "epoch "
 # Columns that a line names.
 _NAMED = 5
 
@@ -107,7 +110,9 @@ def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line for each kind of alert of a dataset."""
     for kind, names in manifest.get("alerts", {}).items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        yield f"{kind}: {', '.join(names[:_NAMED])}{more}"
+        unit = kind.removeprefix(_EPOCH)
+        times = f"; {cure(names[:_NAMED], unit)} make times of them" if unit != kind else ""
+        yield f"{kind}: {', '.join(names[:_NAMED])}{more}{times}"
 
 
 def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:
@@ -125,7 +130,9 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
     texts = values if isinstance(values, TextStatistics) and pa.types.is_string(kind) else None
     if texts is not None and _is_prose(texts):
         return
-    if is_like_ids(column):
+    if times := _epoch(name, column):
+        yield times
+    elif is_like_ids(column):
         yield "id", "nearly every row has a value of its own; an id tells a model nothing"
     elif texts is not None:
         yield from _of_texts(texts)
@@ -167,6 +174,22 @@ def _of_label(column: ColumnStatistics) -> Iterator[tuple[str, str]]:
             else f"'{shorten(str(value.as_py()), _SHOWN)}'"
         )
         yield "imbalanced label", f"{show_share(values.counts[place], values.count)} are {shown}"
+
+
+def _epoch(name: str, column: ColumnStatistics) -> tuple[str, str] | None:
+    """Returns the alert of numbers that are times."""
+    values, kind = column.values, column.type
+    if not isinstance(values, NumberStatistics) or values.nans:
+        return None
+    if not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
+        return None
+    numbers = values.values if values.exact else None
+    low, high = values.minimum, values.maximum
+    unit = unit_of(name, low, high, numbers)
+    if unit is None or low is None or high is None:
+        return None
+    ends = f"{show_moment(low, unit)} to {show_moment(high, unit)}"
+    return f"{_EPOCH}{unit}", f"{unit} since 1970, of {ends}; {cure([name], unit)} make times"
 
 
 def _is_prose(values: TextStatistics) -> bool:

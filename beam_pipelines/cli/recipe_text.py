@@ -12,12 +12,11 @@ from beam_pipelines.pipeline.draft import Draft, DraftedJoin
 from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sql.database import quote
+from beam_pipelines.sql.database import identifier
 from beam_pipelines.storage import files
 
 # Needs no quotes anywhere in YAML.
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
-_SQL_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 # The comments of a block begin in one column, but not further right.
 _WIDTH = 60
@@ -164,8 +163,15 @@ def _filter_lines(draft: Draft, base: SourcePlan) -> Iterator[str]:
         yield f"filter: {_yaml_text(condition)}  # the label and the split need a value"
     else:
         yield f"# filter: {_yaml_text(_is_not_null(base.schema.names[0]))}"
-    yield "# derive:"
-    yield f"#   has_value: {_yaml_text(_is_not_null(base.schema.names[-1]))}"
+    if draft.times:
+        yield "derive:"
+        for time in draft.times:
+            text = f"{quoted(time.column.name)}: {_yaml_text(time.sql)}"
+            yield f"  {text}  # {_comment(time.number)} has {time.reason}"
+        yield f"drop: [{', '.join(quoted(time.number) for time in draft.times)}]  # the times stay"
+    else:
+        yield "# derive:"
+        yield f"#   has_value: {_yaml_text(_is_not_null(base.schema.names[-1]))}"
     yield ""
 
 
@@ -265,8 +271,7 @@ def _escaped(character: str) -> str:
 
 def _is_not_null(column: str) -> str:
     """Returns ``column IS NOT NULL`` as SQL."""
-    name = column if _SQL_NAME.fullmatch(column) else quote(column)
-    return f"{name} IS NOT NULL"
+    return f"{identifier(column)} IS NOT NULL"
 
 
 def _yaml_text(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 from beam_pipelines.analysis.profile import (
     Candidate,
     ColumnProfile,
+    DerivedTime,
     JoinProposal,
     Proposal,
     Role,
     Side,
     SplitProposal,
+    derive_times,
     label_candidates,
     profile_columns,
     propose_encodings,
@@ -26,7 +28,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
-from beam_pipelines.recipe.yaml import parse_value
+from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
@@ -69,6 +71,7 @@ class Draft:
       encodings: of the joined rows' columns.
       not_null: columns that rows must have a value of: the label, and the time of the split.
       unread: for each source with rows that could not be read, their number and the first error.
+      times: of columns of numbers, whose place they take.
     """
 
     joins: tuple[DraftedJoin, ...]
@@ -78,6 +81,7 @@ class Draft:
     encodings: tuple[Proposal, ...]
     not_null: tuple[str, ...]
     unread: tuple[tuple[int, str], ...] = ()
+    times: tuple[DerivedTime, ...] = ()
 
     @property
     def label(self) -> str | None:
@@ -118,8 +122,10 @@ def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
     return Draft(tuple(joins), tuple(labels), (whole,), is_split, (), ())
 
 
-def encode_setting(plan: Plan) -> Setting:
+def encode_settings(plan: Plan) -> list[Setting]:
     """Returns the encodings of a plan without some, as ``--encode`` sets them.
+
+    Times that are numbers are derived first.
 
     Args:
       plan: of a bare file, perhaps with a label and derived columns, which are not encoded.
@@ -134,12 +140,21 @@ def encode_setting(plan: Plan) -> Setting:
     ]
     sparse = {name for part in plan.sparse for name in part.columns}
     chosen = [column for column in columns if column.name in kept]
+    times = {} if recipe.keep else derive_times(chosen)
+    chosen = [times[column.name].column if column.name in times else column for column in chosen]
     encodings = {
         proposal.name: parse_value(proposal.encoding, "--encode")[0]
         for proposal in _encodings(chosen, recipe.label, sparse)
         if proposal.encoding
     }
-    return Setting(("encode",), encodings, "--encode")
+    settings = [Setting(("encode",), encodings, "--encode")]
+    if times:
+        dropped: list[Tree] = [Scalar(name, name) for name in (*recipe.drop, *times)]
+        settings.append(Setting(("drop",), dropped, "--encode"))
+    return settings + [
+        Setting(("derive", time.column.name), Scalar(time.sql, time.sql), "--encode")
+        for time in times.values()
+    ]
 
 
 def sample_source(plan: SourcePlan) -> Side:
@@ -188,27 +203,39 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
     own = [
         dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()
     ]
+    joined = list(_joined(sides, joins))
+    times = derive_times([*own, *joined])
+    own, joined = (
+        [times[column.name].column if column.name in times else column for column in columns]
+        for columns in (own, joined)
+    )
     sparse = {name for plan in plans for part in plan.sparse for name in part.columns}
     labels = tuple(label_candidates(own, keys, plans[0].labels)) if label is None else ()
     chosen = label or next((found.name for found in labels if found.is_certain), None)
     splits = tuple(propose_splits(own, keys, base.is_whole))
-    if splits and splits[0].before and not _can_fit(base.rows, splits[0]):
+    numbers = {time.column.name: time for time in times.values()}
+    if splits and splits[0].before and not _can_fit(base.rows, splits[0], numbers):
         splits = (*splits[1:], splits[0])
     is_split = base.rows.num_rows >= _FEW_ROWS or not base.is_whole
     time = splits[0].column if is_split and splits[0].before else None
-    needed = [name for name in (chosen, time) if name is not None]
+    needed = [
+        numbers[name].number if name in numbers else name
+        for name in (chosen, time)
+        if name is not None
+    ]
     return Draft(
         joins,
         labels,
         splits,
         is_split,
-        _encodings([*own, *_joined(sides, joins)], chosen, sparse),
+        _encodings([*own, *joined], chosen, sparse),
         tuple(
             name
             for name in dict.fromkeys(needed)
             if name in base.columns and (base.columns[name].nulls or not base.is_whole)
         ),
         tuple(side.unread for side in sides if side.unread[0]),
+        tuple(times.values()),
     )
 
 
@@ -253,8 +280,10 @@ def _encodings(
     return tuple(proposals)
 
 
-def _can_fit(rows: pa.Table, split: SplitProposal) -> bool:
+def _can_fit(rows: pa.Table, split: SplitProposal, derived: Mapping[str, DerivedTime]) -> bool:
     """Whether every column has a value in the rows to fit on."""
+    if split.column in derived:
+        rows = derived[split.column].of(rows)
     moments = rows.column(split.column)
     before = pa.scalar(split.before).cast(moments.type)
     train = rows.filter(pc.less(moments, before))

@@ -65,9 +65,9 @@ def plan(
                 "in the recipe: 'beam-pipelines init' proposes it for each column."
             )
         bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
-        from beam_pipelines.pipeline.draft import encode_setting
+        from beam_pipelines.pipeline.draft import encode_settings
 
-        settings = [encode_setting(bare), *settings]
+        settings = [*encode_settings(bare), *settings]
     loaded, problems = _read(recipe, settings)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
     cloud_access.check_paths(path for source in loaded.sources.values() for path in source.path)

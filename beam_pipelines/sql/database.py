@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import threading
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # Name of the table of a batch's rows.
 TABLE = "batch"
 _LOCAL = threading.local()
+_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ExpressionError(Exception):
@@ -32,6 +34,22 @@ class ExpressionError(Exception):
 def quote(name: str) -> str:
     """Returns a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def identifier(name: str) -> str:
+    """Returns a name as an SQL identifier, in quotes if needed."""
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _keywords()
+    return name if is_plain else quote(name)
+
+
+@functools.cache
+def _keywords() -> frozenset[str]:
+    """Returns the words that name no column without quotes."""
+    found = connection().execute(
+        "SELECT keyword_name FROM duckdb_keywords() "
+        "WHERE keyword_category IN ('reserved', 'type_function')"
+    )
+    return frozenset(word for (word,) in found.fetchall())
 
 
 def connection() -> duckdb.DuckDBPyConnection:

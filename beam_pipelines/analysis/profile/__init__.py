@@ -15,3 +15,5 @@ from beam_pipelines.analysis.profile.labels import Candidate as Candidate
 from beam_pipelines.analysis.profile.labels import label_candidates as label_candidates
 from beam_pipelines.analysis.profile.splits import SplitProposal as SplitProposal
 from beam_pipelines.analysis.profile.splits import propose_splits as propose_splits
+from beam_pipelines.analysis.profile.times import DerivedTime as DerivedTime
+from beam_pipelines.analysis.profile.times import derive_times as derive_times

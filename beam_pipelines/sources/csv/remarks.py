@@ -27,7 +27,7 @@ from beam_pipelines.sources.csv.evidence import (
     number_formats,
 )
 from beam_pipelines.sources.csv.formats import to_plain
-from beam_pipelines.sql.database import quote
+from beam_pipelines.sql.database import identifier
 
 # Cells that make a remark, and the share of them that it must fit.
 _LEAST, _LEAST_ALIKE = 10, 0.95
@@ -146,8 +146,8 @@ def _measures(name: str, cells: list[str], decimal: str) -> _Remark | None:
     if all(match is None or set(match["number"]) <= _SIMPLE for match in matches):
         cure = _derived(
             {
-                f"{name}_number": f"regexp_extract({_sql(name)}, '[-0-9.]+')::DOUBLE",
-                f"{name}_unit": f"regexp_extract({_sql(name)}, '[^-0-9. ]*$')",
+                f"{name}_number": f"regexp_extract({identifier(name)}, '[-0-9.]+')::DOUBLE",
+                f"{name}_unit": f"regexp_extract({identifier(name)}, '[^-0-9. ]*$')",
             }
         )
         cure = f"{cure} divides them"
@@ -226,7 +226,7 @@ def _pattern_of_month(cell: str) -> str:
 def _seconds(name: str, cells: list[str]) -> str:
     """Returns the line that makes seconds of durations."""
     numbers = {cell.count(":") + 1 for cell in cells}
-    parts, sql = max(numbers), _sql(name)
+    parts, sql = max(numbers), identifier(name)
     if len(numbers) > 1:
         return "split_part in 'derive' makes numbers"
     terms = (
@@ -234,7 +234,3 @@ def _seconds(name: str, cells: list[str]) -> str:
         for place in range(parts)
     )
     return f"{_derived({f'{name}_seconds': ' + '.join(terms)})} makes seconds"
-
-
-def _sql(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quote(name)

@@ -1,0 +1,114 @@
+"""Times as numbers: seconds, milliseconds, … since 1970.
+
+Ids and phone numbers have the same range, so that a name or round values have to tell.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.sql.database import identifier
+
+# Unit -> how many a second has.
+UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 10**6, "nanoseconds": 10**9}
+# 1990-01-01 and 2100-01-01, in seconds.
+_FIRST, _LAST = 631_152_000, 4_102_444_800
+# So many different numbers have to be whole seconds, or whole minutes.
+_LEAST_ROUND = 20
+_OF_TIMES = frozenset(
+    (
+        "time", "times", "timestamp", "timestamps", "ts", "tstamp", "date", "datetime", "dt", "day",
+        "epoch", "unix", "unixtime", "millis", "at", "when", "created", "updated", "modified",
+        "changed", "deleted", "start", "started", "begin", "end", "ended", "finished", "since",
+        "until", "expires", "expiry", "seen", "login", "visit", "birth", "birthday", "dob", "born",
+        "posted", "published", "opened", "closed", "received", "sent", "registered", "signup",
+        "joined", "ordered", "shipped", "delivered", "measured", "recorded", "mtime", "ctime",
+        "atime",
+    )
+)  # fmt: skip
+_OF_IDS = frozenset(
+    (
+        "id", "ids", "uid", "uuid", "guid", "key", "code", "no", "nr", "num", "number", "phone",
+        "mobile", "tel", "telephone", "fax", "msisdn", "imei", "ean", "gtin", "upc", "barcode",
+        "isbn", "sku", "account", "card", "serial", "zip", "hash", "iban", "vin", "npi",
+    )
+)  # fmt: skip
+
+
+def unit_of(
+    name: str, low: float | None, high: float | None, numbers: npt.NDArray[Any] | None = None
+) -> str | None:
+    """Returns the unit of numbers that are times; ``None`` for others.
+
+    All are in the years 1990 to 2099, and the column's name is one of times. Another name that is
+    none of ids does if all numbers are whole minutes, or of a finer unit whole seconds.
+
+    Args:
+      name: of the column.
+      low, high: the least and the greatest number; ``None`` without any.
+      numbers: the distinct ones, if they are known.
+    """
+    if low is None or high is None:
+        return None
+    fitting = (
+        unit
+        for unit, a_second in UNITS.items()
+        if _FIRST * a_second <= low <= high < _LAST * a_second
+    )
+    unit = next(fitting, None)
+    words = set(_words(name))
+    if unit is None or words & _OF_IDS:
+        return None
+    if words & _OF_TIMES:
+        return unit
+    step = 60 if unit == "seconds" else UNITS[unit]
+    is_round = (
+        numbers is not None and len(numbers) >= _LEAST_ROUND and not np.any(np.mod(numbers, step))
+    )
+    return unit if is_round else None
+
+
+def time_name(name: str, taken: Sequence[str] = ()) -> str:
+    """Returns a free name for the times of a column."""
+    made = f"{name}_utc"
+    while made in taken:
+        made += "_"
+    return made
+
+
+def time_sql(name: str, unit: str) -> str:
+    """Returns the expression that makes times of a column, to the microsecond."""
+    a_second = UNITS[unit]
+    return f"to_timestamp({identifier(name)}{'' if a_second == 1 else f' / {a_second}'})"
+
+
+def cure(names: Sequence[str], unit: str) -> str:
+    """Returns the lines of a recipe that make times of columns."""
+    derived = ", ".join(
+        f"{yaml_text(time_name(name))}: {_flow(time_sql(name, unit))}" for name in names
+    )
+    dropped = yaml_text(names[0]) if len(names) == 1 else yaml_list(names)
+    return f"'derive: {{{derived}}}' and 'drop: {dropped}'"
+
+
+def show_moment(number: float, unit: str) -> str:
+    """Returns the day of a number."""
+    seconds = int(number // UNITS[unit])
+    return str(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date())
+
+
+def _flow(sql: str) -> str:
+    """Returns an expression within braces of YAML."""
+    return yaml_text(sql) if '"' in sql or "'" in sql or "," in sql else sql
+
+
+def _words(name: str) -> list[str]:
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return re.findall(r"[a-z]+", parted.lower())

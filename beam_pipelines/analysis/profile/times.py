@@ -1,0 +1,65 @@
+"""Columns of numbers that are times, as columns of timestamps."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.epochs import UNITS, show_moment, time_name, time_sql, unit_of
+from beam_pipelines.analysis.profile.columns import ColumnProfile
+
+_MICROSECONDS = 10**6
+
+
+class DerivedTime(NamedTuple):
+    """The times of a column of numbers.
+
+    Attributes:
+      number: the column of numbers.
+      sql: the expression that makes times of it.
+      column: the profile of the times, under their name.
+      reason: one line.
+    """
+
+    number: str
+    sql: str
+    column: ColumnProfile
+    reason: str
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Returns rows with the times as one more column."""
+        unit = self.reason.partition(" ")[0]
+        return rows.append_column(self.column.name, _moments(rows.column(self.number), unit))
+
+
+def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
+    """Returns column -> its times, for each column that has some."""
+    taken = [column.name for column in columns]
+    found = {}
+    for column in columns:
+        if not column.distinct or not (column.is_integer or pa.types.is_floating(column.type)):
+            continue
+        low, high = column.range
+        unit = unit_of(column.name, low, high, column.values.to_numpy())
+        if unit is None:
+            continue
+        times = _moments(column.values, unit)
+        name = time_name(column.name, taken)
+        made = dataclasses.replace(
+            column, name=name, type=times.type, values=times, skewness=0.0, is_key=False
+        )
+        ends = f"{show_moment(low, unit)} to {show_moment(high, unit)}"
+        found[column.name] = DerivedTime(
+            column.name, time_sql(column.name, unit), made, f"{unit} since 1970, {ends}"
+        )
+    return found
+
+
+def _moments(numbers: pa.Array | pa.ChunkedArray, unit: str) -> pa.Array | pa.ChunkedArray:
+    seconds = pc.divide(numbers.cast(pa.float64(), safe=False), float(UNITS[unit]))
+    micros = pc.round(pc.multiply(seconds, float(_MICROSECONDS)))
+    return micros.cast(pa.int64(), safe=False).cast(pa.timestamp("us"))
