@@ -212,7 +212,7 @@ def _formulas(name: str, cells: list[str]) -> _Remark | None:
     fits = [_FORMULA.fullmatch(cell) is not None for cell in cells]
     if sum(fits) < _LEAST_ALIKE * len(cells):
         return None
-    sql = f"regexp_replace({_sql(name)}, '^=\"(.*)\"$', '\\1')"
+    sql = f"regexp_replace({identifier(name)}, '^=\"(.*)\"$', '\\1')"
     cure = f"{_derived({f'{name}_text': sql})} takes the texts"
     return _Remark("formulas of a spreadsheet", fits, cure)
 
