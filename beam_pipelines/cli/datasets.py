@@ -103,7 +103,11 @@ def verify(path: str, images: bool, form: str) -> None:
     answer(form, {"path": path, **dataclasses.asdict(found)}, lines)
 
 
-@click.command(cls=StorageCommand, epilog="index out/flights\nindex 'data/*.tfrecord.gz'")
+class _Index(StorageCommand):
+    checks_access = False  # it refuses paths that are not local
+
+
+@click.command(cls=_Index, epilog="index out/flights\nindex 'data/*.tfrecord.gz'")
 @click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
 @click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
 @output_options

@@ -111,7 +111,7 @@ def test_the_table_fits(width: int) -> None:
     ("width", "most"), [(60, "a long, lon…"), (100, "a long, long, long text")]
 )
 def test_narrow_names_differ(width: int, most: str) -> None:
-    """Names that begin alike are cut in their middle; texts are cut before types go."""
+    """Names are cut in their middle, texts before types go."""
     rows = [
         FeatureRow(
             f"a_name_of_many_characters_{n}",

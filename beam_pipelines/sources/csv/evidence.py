@@ -350,7 +350,7 @@ def number_formats(texts: list[str], decimal: str) -> tuple[NumberFormat, ...]:
 
 
 def _negatives(shapes: list[str]) -> list[Literal["", "()", "-"]]:
-    """Returns how numbers below 0 may be marked: some of them, as amounts of money.
+    """Returns the marks that numbers below 0 may have.
 
     Whole numbers in brackets may be years or notes.
     """
