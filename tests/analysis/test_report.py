@@ -364,6 +364,12 @@ def test_the_picture_counts_rows() -> None:
     } <= set(notes)
 
 
+def test_duplicates_are_among_the_rejected_rows() -> None:
+    """Their file is in ``rejected/``, so they count."""
+    text = render_report(report(duplicates=2))
+    assert "1 of 5; all are in rejected/" in text
+
+
 def test_one_split_has_no_drift() -> None:
     """With nothing to compare, the column of drift is hidden."""
     statistics = {"train": report().statistics["train"]}

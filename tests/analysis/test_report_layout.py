@@ -10,10 +10,11 @@ from PIL import Image
 
 from beam_pipelines.analysis.comparison import compare_split
 from beam_pipelines.analysis.report import render_comparison, render_report
+from beam_pipelines.analysis.report.values import ExpectationSummary
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.opening.report_page import ReportPath
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
-from tests.support.report_examples import batch_of_everything, report_of_splits
+from tests.support.report_examples import batch_of_everything, report, report_of_splits
 
 pytestmark = MARKS
 WIDTHS = [390, 768, 1280, 1920]
@@ -56,6 +57,20 @@ def test_nothing_is_cut_off(look, number: int, width: int) -> None:
     assert page.evaluate(CUT_OFF) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(MISPLACED_HEADS) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_of_texts_are_not_cut_off(look, width: int) -> None:
+    """Anomalies, expectations and rejected rows are whole."""
+    rows = [f"part-{n:05}.csv, line {n}" for n in range(10)]
+    moved = ExpectationSummary(
+        "moved_by_more_than_nothing", "km > 0", "9 rows", False, "warn", rows
+    )
+    page = look(render_report(report(expectations=(moved,))), width)
+    for title in ("Anomalies", "Expectations", "Rejected rows"):
+        box = page.locator(f"section:has(> h2:text('{title}')) > .box")
+        assert box.count() == 1
+        assert box.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 def test_the_features_of_one_split_fill_the_table(look) -> None:

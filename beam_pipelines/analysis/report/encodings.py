@@ -124,7 +124,7 @@ def _lines(
         shares = [show_share(one.values - one.known, one.values) for one in found]
         yield "Out of vocabulary", [Cell(share) for share in shares]
         shares = [show_share(one.known_distinct, one.distinct) for one in found]
-        yield "Different texts that are in it", [Cell(share) for share in shares]
+        yield "Distinct texts in it", [Cell(share) for share in shares]
     numbers = [column.values for column in after.values()]
     if any(isinstance(item, TextStatistics) for item in numbers):
         return
