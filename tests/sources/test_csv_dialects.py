@@ -40,6 +40,7 @@ FOUND = [
     ("a\n$5\n-$7.25\n", [{"a": 5.0}, {"a": -7.25}], ["formats"]),
     ('a\n5\n(7.25)\n"($1,234.50)"\n', [{"a": 5.0}, {"a": -7.25}, {"a": -1234.5}], ["formats: {a: \"($1,234.5)\"}  # such as '($1,234.50)'; a number in brackets is below 0"]),
     ("a;b\n5;x\n7,25-;y\n1.234 -;z\n", [{"a": 5.0, "b": "x"}, {"a": -7.25, "b": "y"}, {"a": -1234.0, "b": "z"}], ["delimiter", "formats: {a: \"1.234,5-\"}  # such as '1.234 -'; a number with a minus behind it is below 0"]),
+    ("a;b\n\u22125;\u2212$1,250.5\n7.5;$3\n", [{"a": -5.0, "b": -1250.5}, {"a": 7.5, "b": 3.0}], ["delimiter", 'formats: {a: "1234.5"}  # such as', "formats"]),
     ("a\n(1999)\n(2001)\n", [{"a": "(1999)"}, {"a": "(2001)"}], []),
     ("a\nyes\nNo\n\n", [{"a": True}, {"a": False}], ["formats"]),
     ("a\n31/12/2024\n1/2/2024\n", [{"a": DAY(2024, 12, 31)}, {"a": DAY(2024, 2, 1)}], ["formats"]),

@@ -21,7 +21,7 @@ _DIGITS = r"(?:[0-9](?:[0-9.,'’ \u00a0\u202f]*[0-9])?[.,]?|[.,][0-9]+)"
 _AFTER = rf"(?:\s?(?:[%$€£¥₹₽₩₺]|zł|kr|Kč|Ft|{CURRENCIES}))?"
 # Accounts write numbers below 0 in brackets, or with the minus behind the digits.
 _NUMBER = re.compile(
-    rf"[+-]?\s?{_BEFORE}[+-]?{_DIGITS}(?:[eE][+-]?[0-9]+)?{_AFTER}"
+    rf"[-+\u2212]?\s?{_BEFORE}[-+\u2212]?{_DIGITS}(?:[eE][+-]?[0-9]+)?{_AFTER}"
     rf"|{_BEFORE}\({_BEFORE}{_DIGITS}{_AFTER}\){_AFTER}|{_BEFORE}{_DIGITS}\s?-{_AFTER}"
 )
 MONTHS = (

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
+from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe.cell_formats import (
     CellFormat,
     DateFormat,
@@ -366,6 +367,7 @@ def _negatives(shapes: list[str]) -> list[Literal["", "()", "-"]]:
 
 def _units(shape: str) -> tuple[str, str]:
     """Returns the units before and behind a number."""
+    shape = shape.replace(MINUS, "-")
     before = re.match(r"[^0-9.,]*", shape.lstrip("+-"))
     after = re.search(r"[^0-9.,]*$", shape)
     units = [(found[0] if found else "").strip(" \u00a0\u202f+-()") for found in (before, after)]

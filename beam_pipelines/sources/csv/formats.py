@@ -11,6 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe.cell_formats import (
     APOSTROPHES,
     BLANKS,
@@ -109,6 +110,7 @@ def _any_of(thousands: str) -> str:
 
 
 def _plain_numbers(texts: pa.Array, format_: NumberFormat) -> pa.Array:
+    texts = pc.replace_substring(texts, MINUS, "-")
     if format_.negative:
         pattern = NEGATIVE[format_.negative]
         texts = pc.replace_substring_regex(texts, pattern=pattern, replacement=r"-\1\2\3")

@@ -53,6 +53,11 @@ _DATED = re.compile(
     rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
     r"|[0-9]+(?:st|nd|rd|th)?\b|(?:of|at|the|UTC|GMT|AM|PM|am|pm|Z|T)\b|[-+/.,:\s])+"
 )
+# Arrow reads no blank before the offset from UTC.
+_ZONED = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})? "
+    r"[-+][0-9]{2}(?::?[0-9]{2})?"
+)
 # Excel shows such a cell as text, with its leading zeros.
 _FORMULA = re.compile(r'="[^"]*"')
 _DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
@@ -201,6 +206,10 @@ def _dates(name: str, cells: list[str]) -> _Remark | None:
     fits = [_DURATION.fullmatch(cell) is not None for cell in cells]
     if sum(fits) >= _LEAST_ALIKE * len(cells):
         return _Remark("durations", fits, _seconds(name, cells))
+    fits = [_ZONED.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) >= _LEAST_ALIKE * len(cells):
+        sql = f"regexp_replace({_sql(name)}, ' ([-+])', '\\1')::TIMESTAMPTZ"
+        return _Remark("times with a zone", fits, f"{_derived({f'{name}_utc': sql})} reads them")
     fits = [_DATED.fullmatch(cell) is not None for cell in cells]
     if sum(fits) >= _LEAST_ALIKE * len(cells):
         return _Remark("dates that no format reads", fits, "strptime in 'derive' may read them")
