@@ -296,8 +296,8 @@ def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str,
     if isinstance(value.tree, dict):
         if len(value.tree) != 1:
             value.wrong(
-                "found several kinds in one mapping, expected one, or a list of steps: [{fill: 0}, "
-                "z_score]."
+                f"found {len(value.tree)} kinds in one mapping, expected one, or a list of steps: "
+                "[{fill: 0}, z_score]."
             )
             return None
         kind, tree = next(iter(value.tree.items()))

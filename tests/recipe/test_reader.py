@@ -547,8 +547,9 @@ def test_all_problems_at_once() -> None:
         (
             "name: a\nsources: {a: a}\nencode: {x: [cast, {a: 1, b: 2}]}\n",
             "3: encode.x[1]",
-            "several kinds",
+            "found 2 kinds in one mapping",
         ),
+        ("name: a\nsources: {a: a}\nencode: {x: {}}\n", "3: encode.x", "found 0 kinds"),
         (
             "name: a\nsources: {a: a}\nencode: {x: {fill: {wrong: 1}}}\n",
             "3: encode.x.fill",
