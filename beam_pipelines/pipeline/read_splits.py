@@ -213,7 +213,8 @@ class _NoteRead(beam.DoFn):
     """Notes the rows of chunks, and the bytes of their ranges.
 
     The bytes of a range are noted with its first chunk. A file that cannot be cut may be a range of
-    any size: of such a one they are noted as far as it is read, and the rest at its end.
+    any size, and a compressed one has many rows: of such a one they are noted as far as it is read,
+    and the rest at its end.
     """
 
     def __init__(self, log: ProgressLog, sizes: Sequence[int]) -> None:
@@ -224,7 +225,7 @@ class _NoteRead(beam.DoFn):
         if chunk.part == 0:
             self._note_rest()
             self._rest = self._sizes[chunk.range_number]
-        is_small = self._rest <= _LARGE_RANGE_BYTES and chunk.part == 0
+        is_small = not consumed and self._rest <= _LARGE_RANGE_BYTES and chunk.part == 0
         is_last = chunk.crc32c is not None
         size = self._rest if is_small or is_last else min(consumed, self._rest)
         self._rest -= size

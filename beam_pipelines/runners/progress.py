@@ -28,7 +28,8 @@ _CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1, "kept": 2, "encoded"
 # kind, rows, bytes
 _RECORD = struct.Struct("<Bqq")
 _SUFFIX = ".progress"
-_BAR_WIDTH = 24
+# The first that leaves room for the text.
+_BAR_WIDTHS = (24, 12, 6)
 _ERASE_LINE = "\x1b[K"
 
 POLL_SECONDS = 0.5
@@ -250,10 +251,12 @@ class _Bar:
 
     def update(self, totals: Totals) -> None:
         found = self.phases.find(totals, time.monotonic())
-        done = round(_BAR_WIDTH * min(found.share, 1))
-        line = f"{'━' * done}{'─' * (_BAR_WIDTH - done)} {found.text}"
         # A line that fills the terminal would begin another.
-        self._draw(line[: shutil.get_terminal_size().columns - 1])
+        room = shutil.get_terminal_size().columns - 1
+        width = next((one for one in _BAR_WIDTHS if one + 1 + len(found.text) <= room), 0)
+        done = round(width * min(found.share, 1))
+        line = f"{'━' * done}{'─' * (width - done)} {found.text}" if width else found.text
+        self._draw(line[:room])
 
     def say(self, line: str) -> None:
         self._draw(f"{line}\n")

@@ -216,18 +216,24 @@ def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
-    """A terminal gets a bar with the same words.
+@pytest.mark.parametrize(
+    ("width", "bar"), [(100, "━{12}─{12} "), (60, "━{6}─{6} "), (50, "━{3}─{3} "), (45, "")]
+)
+def test_bar_on_a_terminal(
+    width: int, bar: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal gets a bar of the room that words leave.
 
     The bar is gone in the end.
     """
+    monkeypatch.setenv("COLUMNS", str(width))
     stream, log = Terminal(), ProgressLog(str(tmp_path))
     with show_progress(log, 1000, stream=stream):
         log.add(10, 500, "read")
         time.sleep(0.3)
     *drawn, last = stream.getvalue().split("\r\x1b[K")[1:]
     assert last == ""
-    assert any(re.match("━{12}─{12} reading: 10 rows", line) for line in drawn)
+    assert any(re.match(f"{bar}reading: 10 rows", line) for line in drawn)
     assert max(map(len, drawn)) < shutil.get_terminal_size().columns
 
 
