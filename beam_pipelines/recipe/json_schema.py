@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_pipelines.recipe.keys import json_schema, keys_of
 from beam_pipelines.recipe.model import Join, Recipe, Source
-from beam_pipelines.recipe.read_split import READ_BUCKETS
+from beam_pipelines.recipe.read_split import READ_BUCKETS, READ_PART
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import TEXT, read_texts
@@ -51,7 +51,7 @@ def _mapping(items: dict[str, Any]) -> dict[str, Any]:
 
 
 def _split() -> dict[str, Any]:
-    share = {"type": ["number", "string"]}
+    share = {**READ_PART.schema, "exclusiveMinimum": 0, "maximum": 1}
     files = {
         "type": "object",
         "properties": {"files": TEXT},

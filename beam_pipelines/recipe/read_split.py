@@ -13,6 +13,7 @@ from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.values import Value, parse_moment, read_integer, read_share, read_text
 
 READ_BUCKETS = read_integer(1, 1_000_000)
+READ_PART = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
 # TFX's rule for the names of splits.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -95,8 +96,7 @@ def _split_kind(value: Value) -> str:
 def _fractions(
     value: Value, parts: list[tuple[str, Value]], folds: int | None = None
 ) -> dict[str, float]:
-    read = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
-    shares = {name: share for name, item in parts if (share := read(item)) is not None}
+    shares = {name: share for name, item in parts if (share := READ_PART(item)) is not None}
     total = math.fsum(shares.values())
     if folds is not None:
         return shares | _fold_shares(value, shares, folds)

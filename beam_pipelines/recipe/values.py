@@ -258,10 +258,17 @@ def read_integer(low: int, high: int | None = None) -> Reader[int]:
     return read
 
 
+# For editors: a number with or without "%", a size, or a text with a variable. They show the
+# message instead of the pattern.
+_NUMBER_TEXT = r"^\s*[0-9.]+([eE][-+]?[0-9]+)?\s*%?\s*$|\$\{"
+_SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgG]?[iI]?[bB])?\s*$|\$\{"
+_SHARE = {"type": ["number", "string"], "minimum": 0, "pattern": _NUMBER_TEXT}
+
+
 def read_share(expected: str, includes: Callable[[float], bool]) -> Reader[float]:
     """Returns a reader of a number or a percentage."""
 
-    @reader(type=["number", "string"])
+    @reader(**_SHARE, patternErrorMessage=f"Expected {expected}.")
     def read(value: Value) -> float | None:
         text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
         share = _share(text)
@@ -292,7 +299,7 @@ read_match = read_share("a share from 0 to 1, as 0.95 or 95%", lambda share: 0 <
 read_fanout = read_share("a number from 1, as 1.2", lambda number: number >= 1)
 
 
-@reader(type=["number", "string"])
+@reader(**_read_share_of_rows.schema)
 def read_budget(value: Value) -> int | float | None:
     """A whole number of rows, or a share of them."""
     found = value.tree.value if isinstance(value.tree, Scalar) else None
@@ -301,7 +308,15 @@ def read_budget(value: Value) -> int | float | None:
     return _read_share_of_rows(value)
 
 
-@reader(type=["integer", "string"])
+_SIZE = "at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes"
+
+
+@reader(
+    type=["integer", "string"],
+    minimum=1024,
+    pattern=_SIZE_TEXT,
+    patternErrorMessage=f"Expected {_SIZE}.",
+)
 def read_bytes(value: Value) -> int | None:
     """A number of bytes, with or without a unit."""
     text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
@@ -313,7 +328,7 @@ def read_bytes(value: Value) -> int | None:
         else -1
     )
     if size < 1024:
-        value.expected("at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes")
+        value.expected(_SIZE)
         return None
     return size
 

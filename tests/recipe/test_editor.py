@@ -120,6 +120,15 @@ output:
   num_shards: many
   shuffle: maybe
 append: ${later}
+split: {train: 1.5, eval: 20 percent}
+on_error:
+  reject: some
+limits:
+  line_bytes: 4 XB
+sample:
+  rates:
+    a: ten
+    b: 5%
 """
 
 
@@ -127,7 +136,9 @@ def test_mistakes_are_found(server: Server, folder: pathlib.Path) -> None:
     """The language server marks the lines of planted mistakes, and no others."""
     problems = server.open(folder / "wrong.yaml", f"{MODELINE}\n{MISTAKES}")
     lines = sorted({int(problem.partition(":")[0]) for problem in problems})
-    assert lines == [4, 7, 11, 13, 14, 15, 17, 18], problems
+    assert lines == [4, 7, 11, 13, 14, 15, 17, 18, 20, 22, 24, 27], problems
+    assert not [problem for problem in problems if "pattern" in problem]
+    assert "24: Expected at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes." in problems
 
 
 def test_keys_are_completed(server: Server, folder: pathlib.Path) -> None:
