@@ -39,7 +39,8 @@ class Take:
 def take_chunks(take: Take, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Yields the chunks of one range with the taken rows.
 
-    Their counts have the others as ``left_out``.
+    Their counts have the others as ``left_out``. Nothing is read after the last row of a limit: a
+    compressed file is one range of any size.
     """
     before = 0
     for chunk in chunks:
@@ -53,3 +54,5 @@ def take_chunks(take: Take, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
             batch = batch.filter(pa.array(sample_rows(take.share, address, batch.num_rows)))
         left_out = num_rows - batch.num_rows
         yield chunk._replace(batch=batch, counts=add_counts(chunk.counts, {"left_out": left_out}))
+        if chunk.range_number == take.last_range and before >= take.last_rows:
+            return

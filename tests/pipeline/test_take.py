@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import pathlib
@@ -35,7 +36,7 @@ def data(tmp_path: pathlib.Path) -> pathlib.Path:
     st.sampled_from([None, 0.3, 0.9]),
 )
 def test_taken_and_left_out_are_all(sizes: list[int], last_rows: int, share: float | None) -> None:
-    """The first rows of a range are taken, and the others counted."""
+    """The first rows of a range are taken, others are counted."""
     rows = np.arange(sum(sizes))
     parts = np.split(rows, np.cumsum(sizes)[:-1])
     chunks = [
@@ -46,8 +47,13 @@ def test_taken_and_left_out_are_all(sizes: list[int], last_rows: int, share: flo
     values = [value for chunk in found for value in chunk.batch.column("x").to_pylist()]
     first = rows[:last_rows].tolist()
     assert values == first if share is None else set(values) <= set(first)
-    assert sum(chunk.counts["left_out"] for chunk in found) == len(rows) - len(values)
-    assert [chunk.part for chunk in found] == list(range(len(sizes)))
+    read = sum(chunk.counts["read"] for chunk in found)
+    assert sum(chunk.counts["left_out"] for chunk in found) == read - len(values)
+    # No chunk is read after the one with the last row.
+    ends = np.cumsum(sizes)
+    assert [chunk.part for chunk in found] == [
+        part for part in range(len(sizes)) if part == 0 or ends[part - 1] < last_rows
+    ]
 
 
 # Ranges of 300 bytes are read one by one, so they have small limits only.
@@ -102,6 +108,23 @@ def test_a_part_of_the_rows_is_accounted_for(
     assert [(out / path).read_bytes() for path in shards] == [
         (again / path).read_bytes() for path in shards
     ]
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_a_limit_ends_the_read(suffix: str, tmp_path: pathlib.Path) -> None:
+    """Nothing is read after the last row's chunk."""
+    path = tmp_path / f"long.{suffix}"
+    text = "id\n" + "".join(f"{n}\n" for n in range(400_000))
+    path.write_bytes(gzip.compress(text.encode()) if suffix == "csv.gz" else text.encode())
+    out = tmp_path / "out"
+    for limit, read in ((1000, 131_072), (150_000, 262_144), (500_000, 400_000)):
+        options = ["--limit", str(limit), "-q", "--overwrite"]
+        assert main_module.run(["convert", str(path), "-o", str(out), *options]) == 0
+        counts = json.loads((out / "dataset.json").read_text())["counts"]
+        assert (counts["read"], counts["written"]) == (read, min(limit, 400_000))
+        assert counts["left_out"] == counts["read"] - counts["written"]
+    assert main_module.run(["verify", str(out), "-q"]) == 0
 
 
 @pytest.mark.parametrize(
