@@ -123,6 +123,19 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean '{found}'?" if found is not None else ""
 
 
+# Columns that an error names.
+_SHOWN_COLUMNS = 12
+
+
+def nearest_column(name: str, columns: Iterable[str]) -> str:
+    """Returns a hint at the nearest column, or at the first."""
+    names = list(columns)
+    others = len(names) - _SHOWN_COLUMNS
+    more = f" and {others:,} more" if others > 0 else ""
+    known = f" The columns are {', '.join(names[:_SHOWN_COLUMNS])}{more}." if names else ""
+    return nearest(name, names) or known
+
+
 class Problem(NamedTuple):
     """An error in a recipe.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from beam_pipelines.core.columns import has_lists_as_steps, shape_of, type_name
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.analyzers import Moments, Quantiles
@@ -224,7 +224,7 @@ def plan_encode(
         problems.append(
             Problem(
                 ("label",),
-                f"unknown column '{recipe.label}'.{nearest(recipe.label, planner.written)}",
+                f"unknown column '{recipe.label}'.{nearest_column(recipe.label, planner.written)}",
             )
         )
     if not planner.written:
@@ -251,7 +251,7 @@ def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
     if record is None:
         return
     if record not in schema.names:
-        yield Problem(path, f"unknown column '{record}'.{nearest(record, schema.names)}")
+        yield Problem(path, f"unknown column '{record}'.{nearest_column(record, schema.names)}")
     elif schema.field(record).type not in (pa.string(), pa.binary()):
         found = type_name(schema.field(record).type)
         yield Problem(
@@ -281,7 +281,7 @@ def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit
     )
     if fit.weight is not None:
         if fit.weight not in schema.names:
-            message = f"unknown column '{fit.weight}'.{nearest(fit.weight, schema.names)}"
+            message = f"unknown column '{fit.weight}'.{nearest_column(fit.weight, schema.names)}"
             problems.append(Problem(("fit", "weight"), message))
         elif not (
             pa.types.is_integer(kind := schema.field(fit.weight).type) or pa.types.is_floating(kind)
@@ -331,7 +331,9 @@ class _Planner:
         unknown = [column for column in inputs if column not in self._known]
         for column in unknown:
             hint = "" if first.inputs else " For a new feature, begin with {column: …}."
-            self._wrong(name, f"unknown column '{column}'.{nearest(column, self._known)}{hint}")
+            self._wrong(
+                name, f"unknown column '{column}'.{nearest_column(column, self._known)}{hint}"
+            )
         for column in dict.fromkeys((name, *inputs)):
             if column in self._known and has_lists_as_steps(self._known[column].feature.type):
                 unknown.append(column)
@@ -416,7 +418,7 @@ class _Planner:
             self._wrong(
                 entry,
                 f"{kind}: unknown column "
-                f"'{encoding.target}'.{nearest(encoding.target, self._known)}",
+                f"'{encoding.target}'.{nearest_column(encoding.target, self._known)}",
             )
             return None
         # Elementwise encodings, and moments and quantiles, take the fill value of nulls later.

@@ -82,7 +82,7 @@ class _Rest:
             return True
         if self.misses_any:
             return path[:1] not in (("sources",), ("output",))
-        message = problem.message.partition(" Did you mean ")[0]
+        message = re.split(r" Did you mean | The columns are ", problem.message)[0]
         named = re.findall(r"'([^']+)'|\"([^\"]+)\"", message)
         return any(
             name in self.names or name.startswith(tuple(self.prefixes))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import Problem, nearest
+from beam_pipelines.core.errors import Problem, nearest_column
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.transforms.near_hashes import LEAST_SIMILARITY
 from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
@@ -33,9 +33,8 @@ class Known(NamedTuple):
         """Notes columns that are not there."""
         for index, name in enumerate(names):
             if name not in self.schema.names and name not in self.broken:
-                message = (
-                    f"found column '{name}', which is not there.{nearest(name, self.schema.names)}"
-                )
+                hint = nearest_column(name, self.schema.names)
+                message = f"found column '{name}', which is not there.{hint}"
                 self.problems.append(Problem((*path, index) if is_list else path, message))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.columns import has_lists_as_steps, type_name
-from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import Problem, RecipeProblems, nearest, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of, features_of
@@ -92,7 +92,8 @@ def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> I
         for name in getattr(sequence, key):
             if name not in known:
                 yield Problem(
-                    ("sequence", key), f"unknown column '{name}'.{nearest(name, schema.names)}"
+                    ("sequence", key),
+                    f"unknown column '{name}'.{nearest_column(name, schema.names)}",
                 )
     for key in ("group_by", "order_by"):
         for name in getattr(sequence, key):

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.hashing import sha256_digests
 from beam_pipelines.recipe.protect import (
     DROP,
@@ -126,7 +126,8 @@ def protected_schema(
     fields = []
     for column in protect:
         if column not in schema.names:
-            message = f"found column '{column}', which is not there.{nearest(column, schema.names)}"
+            hint = nearest_column(column, schema.names)
+            message = f"found column '{column}', which is not there.{hint}"
             problems.append(Problem(("protect", column), message))
     for field in schema:
         own = protect.get(field.name)

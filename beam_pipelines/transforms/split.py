@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, hashing
 from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import Recipe
@@ -210,10 +210,7 @@ def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
 
 
 def _unknown_column(name: str, schema: pa.Schema) -> str:
-    return (
-        f"found column '{name}', which is not there, expected one of the "
-        f"columns.{nearest(name, schema.names)}"
-    )
+    return f"found column '{name}', which is not there.{nearest_column(name, schema.names)}"
 
 
 def _plan_times(

@@ -217,10 +217,10 @@ def test_problems_of_planning_have_lines(recipe: str, capsys: pytest.CaptureFixt
     assert main_module.run(["convert", recipe, "--dry_run"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.removeprefix(f"error: {recipe}") for line in lines] == [
-        ":3: label: unknown column 'z'.",
+        ":3: label: unknown column 'z'. The columns are x, y.",
         "  3:8 | label: z",
         "      |        ^",
-        ":4: split.by[0]: found column 'w', which is not there, expected one of the columns.",
+        ":4: split.by[0]: found column 'w', which is not there. The columns are x, y.",
         "  4:23 | split: {train: 1, by: w}",
         "       |                       ^",
     ]

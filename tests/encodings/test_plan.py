@@ -98,7 +98,10 @@ def test_written_features(encode: str, written: str) -> None:
 @pytest.mark.parametrize(
     ("encode", "message"),
     [
-        ("xyz: log1p", "unknown column 'xyz'. For a new feature, begin with {column: …}."),
+        (
+            "xyz: log1p",
+            "unknown column 'xyz'. The columns are a, b, t, u, day, late. For a new feature, begin with {column: …}.",
+        ),
         ("n: {vector: [a, x]}", "unknown column 'x'"),
         ("n: [{column: n2}, log1p]\nn2: [{column: a}, log1p]", "unknown column 'n2'"),
         ("t: log1p", "log1p: found text, expected numbers"),
@@ -173,7 +176,7 @@ def test_what_to_fit_on(changes: Mapping[str, Any], fit: Fit) -> None:
     ("fit", "message"),
     [
         (Fit(("trian",)), "unknown split 'trian'. Did you mean 'train'?"),
-        (Fit((), "w"), "unknown column 'w'."),
+        (Fit((), "w"), "unknown column 'w'. The columns are a, b, t, u, day, late."),
         (Fit((), "t"), "column 't' is string, expected numbers."),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from beam_pipelines.core import columns
-from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
@@ -171,10 +171,8 @@ def _key_problems(
         ):
             if name not in names:
                 known = False
-                yield Problem(
-                    path,
-                    f"found '{name}', expected one of the columns {side}.{nearest(name, names)}",
-                )
+                hint = nearest_column(name, names)
+                yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
         if known:
             yield from _type_problems(
                 path, schema.field(left_name), right.schema.field(right_name), join, origins
