@@ -88,17 +88,17 @@ def read_recipe(
     problems += check_set_variables(tree, settings)
     tree = apply_settings(tree, settings, problems)
     paths = {setting.path for setting in settings}
-    tree, unfilled = fill_variables(tree, environment or {}, paths, problems)
+    tree, uses = fill_variables(tree, environment or {}, paths, problems)
     found: list[Problem] = []
     recipe = _recipe(Value(tree, (), found), directory, formats, encodings)
     # A text with a variable that has no value is a problem already.
     problems += (
         problem
         for problem in found
-        if not any(problem.path[: len(path)] == path for path in unfilled)
+        if not any(problem.path[: len(path)] == path for path in uses.unfilled)
     )
     options = {setting.path: setting.option for setting in settings}
-    lines = dataclasses.replace(lines, option_for_path=options)
+    lines = dataclasses.replace(lines, option_for_path=uses.origin_for_path | options)
     return dataclasses.replace(recipe, lines=lines), problems
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import Problem, nearest
-from beam_pipelines.recipe.lines import Path
+from beam_pipelines.recipe.lines import Path, show_path
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree, plain_scalar
 
@@ -23,12 +23,25 @@ _SHELL_DEFAULT = re.compile(rf"({_NAME.pattern}):?[-=](.+)")  # ${name:-default}
 _USE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 
 
+class Uses(NamedTuple):
+    """Texts of a recipe with variables.
+
+    Attributes:
+      unfilled: paths of those with a variable that has no value.
+      origin_for_path: path of a text that is one variable -> where its value comes from, if it is
+        not the default.
+    """
+
+    unfilled: set[Path]
+    origin_for_path: dict[Path, str]
+
+
 def fill_variables(
     tree: Tree,
     environment: Mapping[str, str],
     set_paths: set[Path],
     problems: list[Problem],
-) -> tuple[Tree, set[Path]]:
+) -> tuple[Tree, Uses]:
     """Fills the variables of a recipe's tree.
 
     A text that is ``${name}`` alone has the value's type; within a longer text the value is text.
@@ -41,17 +54,18 @@ def fill_variables(
       problems: gets unknown variables, and those without a value.
 
     Returns:
-      The tree with values, and the paths of texts with a variable that has none.
+      The tree with values, and the texts that use them.
     """
+    uses = Uses(set(), {})
     if not isinstance(tree, dict) or "vars" not in tree:
-        return tree, set()
-    declared, unfilled = tree["vars"], set[Path]()
+        return tree, uses
+    declared = tree["vars"]
     rest = {key: value for key, value in tree.items() if key != "vars"}
     if not isinstance(declared, dict) or not declared:
         found = f"'{declared.text}'" if isinstance(declared, Scalar) else "no name"
         message = f"found {found}, expected the variables, one 'name: default' a line."
         problems.append(Problem(("vars",), message))
-        return _filled(rest, (), {}, [], unfilled), unfilled
+        return _filled(rest, (), {}, [], uses), uses
     values: dict[str, Scalar | None] = {}
     for name, default in declared.items():
         if not _NAME.fullmatch(name):
@@ -60,10 +74,17 @@ def fill_variables(
             continue
         given = None if ("vars", name) in set_paths else environment.get(PREFIX + name)
         values[name] = _checked(name, plain_scalar(given) if given else default, problems)
-    filled = _filled(rest, (), values, problems, unfilled)
+    filled = _filled(rest, (), values, problems, uses)
     known = {name: value for name, value in values.items() if value is not None}
     # Without a known one, each is a problem already.
-    return {**filled, **({"vars": known} if known else {})}, unfilled
+    for path, name in list(uses.origin_for_path.items()):
+        if ("vars", name) in set_paths:
+            uses.origin_for_path[path] = f"--set vars.{name}, {show_path(path)}"
+        elif environment.get(PREFIX + name):
+            uses.origin_for_path[path] = f"{PREFIX}{name}, {show_path(path)}"
+        else:
+            del uses.origin_for_path[path]
+    return {**filled, **({"vars": known} if known else {})}, uses
 
 
 def _checked(name: str, value: Tree, problems: list[Problem]) -> Scalar | None:
@@ -89,17 +110,15 @@ def _filled(
     path: Path,
     values: Mapping[str, Scalar | None],
     problems: list[Problem],
-    unfilled: set[Path],
+    uses: Uses,
 ) -> Any:
     if isinstance(tree, dict):
         return {
-            key: _filled(value, (*path, key), values, problems, unfilled)
-            for key, value in tree.items()
+            key: _filled(value, (*path, key), values, problems, uses) for key, value in tree.items()
         }
     if isinstance(tree, list):
         return [
-            _filled(item, (*path, index), values, problems, unfilled)
-            for index, item in enumerate(tree)
+            _filled(item, (*path, index), values, problems, uses) for index, item in enumerate(tree)
         ]
     if "${" not in tree.text:
         return tree
@@ -107,9 +126,10 @@ def _filled(
         if name not in values:
             problems.append(Problem(path, _unknown(name, values)))
         if values.get(name) is None:
-            unfilled.add(path)
+            uses.unfilled.add(path)
     whole = _USE.fullmatch(tree.text)
     if whole and not whole[1]:
+        uses.origin_for_path[path] = whole[2]
         # A variable without a value is a problem already; the text keeps its place.
         return values.get(whole[2]) or tree
     text = _USE.sub(lambda found: _text(found, values), tree.text)

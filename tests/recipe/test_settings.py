@@ -216,6 +216,23 @@ def test_a_wrong_variable_is_one_problem(change: tuple[str, str], places: list[s
     ]
 
 
+def test_errors_name_where_a_value_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable of the environment or the option is named."""
+    message = "output.num_shards: found 'x', expected a whole number from 1 to 1000000."
+    with pytest.raises(RecipeError) as caught:
+        with_settings("vars.shards=x", "vars.day=1", recipe=VARS)
+    assert str(caught.value) == f"--set vars.shards, {message}"
+    assert caught.value.excerpts == ("",)
+    monkeypatch.setenv("BEAM_PIPELINES_VAR_shards", "x")
+    with pytest.raises(RecipeError) as caught:
+        with_settings("vars.day=1", recipe=VARS)
+    assert str(caught.value) == f"BEAM_PIPELINES_VAR_shards, {message}"
+    monkeypatch.delenv("BEAM_PIPELINES_VAR_shards")
+    with pytest.raises(RecipeError) as caught:
+        with_settings("vars.day=1", recipe=VARS.replace("shards: 4", "shards: x"))
+    assert str(caught.value) == f"r.yaml:6: {message}"
+
+
 def test_texts_without_variables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without ``vars``, ``${name}`` is text, whatever the environment has."""
     monkeypatch.setenv("BEAM_PIPELINES_VAR_x", "5")
