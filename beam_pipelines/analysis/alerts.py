@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.epochs import cure, show_moment, unit_of
 from beam_pipelines.analysis.ids import is_like_ids
+from beam_pipelines.analysis.sentinels import find_sentinel
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
-from beam_pipelines.core.columns import is_date, value_type
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
 from beam_pipelines.core.hashing import hash_rows
 
@@ -26,12 +27,6 @@ _NEARLY = 0.9
 _IMBALANCED, _FEWEST_LABELS = 0.95, 100
 # Many different texts, each in few rows on average.
 _MANY_TEXTS, _FEW_ROWS = 1000, 10
-# Numbers that stand for nothing in many files, and the least share of them.
-_SENTINELS = (-9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
-_LEAST_SENTINELS = 0.001
-_DATES = ("0001-01-01", "1899-12-30", "1900-01-01", "1970-01-01", "2099-12-31", "9999-12-31")
-_DAYS = frozenset(np.array(_DATES, "datetime64[D]").astype(np.int64).tolist())
-_MICROSECONDS_PER_DAY = 86_400_000_000
 # Texts of three words and more, and the least share of them in a column of prose.
 _PROSE, _LEAST_PROSE = r"\S\s+\S+\s+\S", 0.5
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
@@ -216,33 +211,14 @@ def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
 
 
 def _of_numbers(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[str, str]]:
-    numbers = values.values
-    if len(numbers) < 3:
-        return
-    for place, rest in ((0, numbers[1:]), (len(numbers) - 1, numbers[:-1])):
-        value, count = numbers[place].item(), int(values.counts[place])
-        is_rare = count < _LEAST_SENTINELS * values.count or count < 2
-        if is_rare or not _is_sentinel(value, kind):
-            continue
-        low, high = rest[0].item(), rest[-1].item()
-        gap = low - value if place == 0 else value - high
-        is_below = value < 0 <= low and not is_date(kind)
-        if gap > high - low or is_below:
-            share = show_share(count, values.count)
-            ends = f"{show_value(low, kind)} to {show_value(high, kind)}"
-            yield (
-                "sentinel",
-                f"{share} are {show_value(value, kind)}, the others {ends}: does it mean null?",
-            )
-
-
-def _is_sentinel(value: float, kind: pa.DataType) -> bool:
-    """Whether a number or date stands for nothing in many files."""
-    if pa.types.is_date(kind):
-        return value in _DAYS
-    if pa.types.is_timestamp(kind):
-        return not value % _MICROSECONDS_PER_DAY and value // _MICROSECONDS_PER_DAY in _DAYS
-    return value in _SENTINELS
+    found = find_sentinel(values.values, values.counts, values.count, kind)
+    if found is not None:
+        share = show_share(found.times, values.count)
+        ends = f"{show_value(found.low, kind)} to {show_value(found.high, kind)}"
+        yield (
+            "sentinel",
+            f"{share} are {show_value(found.value, kind)}, the others {ends}: does it mean null?",
+        )
 
 
 def _fingerprint(column: ColumnStatistics) -> Any:

@@ -13,14 +13,18 @@ from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.cli.recipe_text import recipe_text
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import recipes
-from beam_pipelines.pipeline.draft import draft_of_images, make_draft
+from beam_pipelines.pipeline.draft import draft_of_images, make_draft, with_base_first
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_lines, bare_recipe
-from beam_pipelines.sources import SHARD_NUMBER
+from beam_pipelines.sources import SHARD_NUMBER, format_of_path
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files
+from beam_pipelines.storage import files, input_files
 from beam_pipelines.storage.spool import STDIN
+
+# Formats of tables whose columns are compared, in folders of at most so many files.
+_TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
+_MOST_FILES = 50
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
@@ -43,10 +47,14 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
         )
     if STDIN in data:
         raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
-    known = _image_recipe(data)
-    plans = [_plan(source) for source in (known.sources.values() if known else name_sources(data))]
-    folder = os.path.dirname(output)
-    text = recipe_text(plans, draft_of_images(known, plans) if known else make_draft(plans), folder)
+    known, tables, folder = _image_recipe(data), _tables_in(data), os.path.dirname(output)
+    sources = known.sources.values() if known else tables or name_sources(data)
+    plans = [_plan(source) for source in sources]
+    note = f", as the most tables in {data[0]} can be joined to them" if tables else ""
+    if tables:
+        plans = with_base_first(plans)
+    draft = draft_of_images(known, plans) if known else make_draft(plans)
+    text = recipe_text(plans, draft, folder, note)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
         if files.exists(schema_path) and not overwrite:
@@ -67,6 +75,34 @@ def _image_recipe(data: Sequence[str]) -> Recipe | None:
         return None
     recipe, _ = recipes.read(data[0])
     return recipe
+
+
+def _tables_in(data: Sequence[str]) -> list[Source]:
+    """Returns a source for each table in a folder, the largest first.
+
+    Files of equal columns are one table. There are none if the folder is one table.
+    """
+    if len(data) != 1 or not files.is_local(data[0]) or not os.path.isdir(data[0]):
+        return []
+    listed = input_files.list_files(files.join(data[0], "*"))
+    paths = [file.path for file in listed if format_of_path(file.path) in _TABLES]
+    if not 1 < len(paths) <= _MOST_FILES:
+        return []
+    tables: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        columns = tuple(_plan(name_sources([path])[0]).schema.names)
+        tables.setdefault(columns, []).append(path)
+    if len(tables) == 1:
+        return []
+    size = {file.path: file.size_bytes for file in listed}
+    groups = sorted(tables.values(), key=lambda group: -sum(size[path] for path in group))
+    named = name_sources([group[0] for group in groups])
+    return [
+        dataclasses.replace(
+            source, path=source.path if len(group) == 1 else tuple(group), keeps_steps=False
+        )
+        for source, group in zip(named, groups, strict=True)
+    ]
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:

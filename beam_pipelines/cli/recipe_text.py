@@ -20,15 +20,21 @@ _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 # The comments of a block begin in one column, but not further right.
 _WIDTH = 60
+# Names that a line lists.
+_NAMED = 10
+_LABELS = 5
+# Encodings that are none of a label.
+_SCALES = re.compile("z_score|quantile_normal")
 
 
-def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
+def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str, base_note: str = "") -> str:
     """Returns the recipe as YAML with comments.
 
     Args:
       plans: of the sources; the first one is the base.
       draft: what it says beyond them.
       folder: of the recipe; paths are written relative to it.
+      base_note: why the first source is the base.
     """
     base = plans[0]
     lines = [
@@ -47,7 +53,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str) -> str:
             [],
         )
         lines += _source_lines(plan, folder, keys)
-    lines += [f"from: {quoted(base.source.name)}  # its rows become examples", ""]
+    lines += [f"from: {quoted(base.source.name)}  # its rows become examples{base_note}", ""]
     lines += _join_lines(draft.joins)
     lines += _filter_lines(draft, base)
     lines += _label_lines(draft)
@@ -183,7 +189,14 @@ def _label_lines(draft: Draft) -> Iterator[str]:
     if others:
         what = "another label" if label else "a label, or none"
         yield f"# choose: {what}; rows without a value would be left out by a filter:"
-        yield from (f"# label: {quoted(found.name)}  # {found.reason}" for found in others)
+        scaled = {found.name for found in draft.encodings if _SCALES.search(found.encoding)}
+        for found in others[:_LABELS]:
+            scale = "; delete its line of 'encode', which scales it"
+            shown = f"{found.reason}{scale if found.name in scaled else ''}"
+            yield f"# label: {quoted(found.name)}  # {shown}"
+        if len(others) > _LABELS:
+            names = ", ".join(_comment(found.name) for found in others[_LABELS:][:_NAMED])
+            yield f"# or one of {len(others) - _LABELS} more, such as {names}"
     elif label is None:
         yield "# choose: no column looks like a label:"
         yield "# label: column"
@@ -212,6 +225,7 @@ def _split(split: SplitProposal) -> str:
             f"eval: {{after: {moment}}}}}"
         )
     by = f", by: [{quoted(split.column)}]" if split.column else ""
+    by += f", stratify: {quoted(split.stratify)}" if split.stratify else ""
     return f"{{train: 0.8, eval: 0.2{by}}}"
 
 
@@ -234,11 +248,15 @@ def _encode_lines(draft: Draft) -> Iterator[str]:
         width = min(_WIDTH, max(len(text) for text, _ in entries))
         for text, found in entries:
             yield f"{text:<{width}}  # {_comment(found.reason)}"
+    alike: dict[str, list[str]] = {}
     for found in draft.encodings:
         if not found.encoding:
             yield f"# {_comment(found.name)} stays as it is: {_comment(found.reason)}"
         if found.choice:
-            yield f"# choose: {_comment(found.name)}: {_comment(found.choice)}"
+            alike.setdefault(found.choice, []).append(_comment(found.name))
+    for choice, names in alike.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"# choose: {', '.join(names[:_NAMED])}{more}: {_comment(choice)}"
     yield ""
 
 

@@ -102,6 +102,17 @@ def make_draft(plans: Sequence[SourcePlan], label: str | None = None) -> Draft:
     return draft_of([sample_source(plan) for plan in plans], plans, label)
 
 
+def with_base_first(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
+    """Puts the source first that most others can be joined to."""
+    sides = [sample_source(plan) for plan in plans]
+    found = []
+    for place, side in enumerate(sides):
+        joins = _drafted_joins([side, *sides[:place], *sides[place + 1 :]])
+        found.append(sum(join.found is not None for _, join in joins))
+    base = plans[found.index(max(found))]
+    return [base, *(plan for plan in plans if plan is not base)]
+
+
 def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
     """Returns the draft of images that have classes or a table.
 
@@ -198,12 +209,13 @@ def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, by
 def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | None) -> Draft:
     """Returns the draft of sampled sources; the first one is the base."""
     base = sides[0]
-    joins = _drafted_joins(sides)
+    drafted = _drafted_joins(sides)
+    joins = tuple(join for _, join in drafted)
     keys = {a for join in joins if join.found for a, _ in join.found.on}
     own = [
         dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()
     ]
-    joined = list(_joined(sides, joins))
+    joined = list(_joined(drafted))
     times = derive_times([*own, *joined])
     own, joined = (
         [times[column.name].column if column.name in times else column for column in columns]
@@ -212,12 +224,17 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
     sparse = {name for plan in plans for part in plan.sparse for name in part.columns}
     labels = tuple(label_candidates(own, keys, plans[0].labels)) if label is None else ()
     chosen = label or next((found.name for found in labels if found.is_certain), None)
-    splits = tuple(propose_splits(own, keys, base.is_whole))
+    known = next((column for column in own if column.name == chosen), None)
+    splits = tuple(propose_splits(own, keys, base.is_whole, known))
+    if not any(split.before for split in splits):  # the other table may have the time
+        of_joined = propose_splits(joined, (), base.is_whole)
+        splits = (*splits, *(split for split in of_joined if split.before))
     numbers = {time.column.name: time for time in times.values()}
     if splits and splits[0].before and not _can_fit(base.rows, splits[0], numbers):
         splits = (*splits[1:], splits[0])
     is_split = base.rows.num_rows >= _FEW_ROWS or not base.is_whole
     time = splits[0].column if is_split and splits[0].before else None
+    grouped = splits[0].column if is_split and not splits[0].before else ""
     needed = [
         numbers[name].number if name in numbers else name
         for name in (chosen, time)
@@ -228,7 +245,7 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
         labels,
         splits,
         is_split,
-        _encodings([*own, *joined], chosen, sparse),
+        _encodings([*own, *joined], chosen, sparse, grouped),
         tuple(
             name
             for name in dict.fromkeys(needed)
@@ -239,23 +256,37 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
     )
 
 
-def _drafted_joins(sides: Sequence[Side]) -> tuple[DraftedJoin, ...]:
-    base = sides[0]
+def _drafted_joins(sides: Sequence[Side]) -> list[tuple[Side, DraftedJoin]]:
+    """Returns the joins, those first that others need.
+
+    A source that the base does not name is looked for in the columns of joined sources.
+    """
+    base, joined = sides[0], list[tuple[Side, DraftedJoin]]()
     taken = set(base.columns)
-    joins = []
+    prefixes = {}
     for side in sides[1:]:
         prefix = f"{side.name}_"
         while any(prefix + name in taken for name in side.columns):
             prefix += "_"
         taken |= {prefix + name for name in side.columns}
-        found = propose_join(base, side)
-        joins.append(DraftedJoin(side.name, found, prefix, found is not None and side.is_whole))
-    return tuple(joins)
+        prefixes[side.name] = prefix
+    rest = list(sides[1:])
+    lefts = [(base, "")]
+    for left, left_prefix in lefts:  # grows
+        for side in tuple(rest):
+            if found := propose_join(left, side):
+                prefix = prefixes[side.name]
+                on = tuple((left_prefix + a, b) for a, b in found.on)
+                drafted = DraftedJoin(side.name, found._replace(on=on), prefix, side.is_whole)
+                joined.append((side, drafted))
+                lefts.append((side, prefix))
+                rest.remove(side)
+    return [*joined, *((side, DraftedJoin(side.name, None, prefixes[side.name])) for side in rest)]
 
 
-def _joined(sides: Sequence[Side], joins: Sequence[DraftedJoin]) -> Iterator[ColumnProfile]:
+def _joined(joins: Sequence[tuple[Side, DraftedJoin]]) -> Iterator[ColumnProfile]:
     """Yields the columns that joins add."""
-    for side, join in zip(sides[1:], joins, strict=True):
+    for side, join in joins:
         if join.found is None:
             continue
         keys = {right for _, right in join.found.on}
@@ -265,10 +296,10 @@ def _joined(sides: Sequence[Side], joins: Sequence[DraftedJoin]) -> Iterator[Col
 
 
 def _encodings(
-    columns: Sequence[ColumnProfile], label: str | None, sparse: set[str]
+    columns: Sequence[ColumnProfile], label: str | None, sparse: set[str], grouped: str = ""
 ) -> tuple[Proposal, ...]:
     """Returns the encodings; a table of nothing but names keeps them."""
-    proposals = propose_encodings(columns, label, sparse)
+    proposals = propose_encodings(columns, label, sparse, grouped)
     if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
         roles = {column.name: column.role for column in columns}
         proposals = [

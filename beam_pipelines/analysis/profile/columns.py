@@ -29,7 +29,7 @@ _ID_NAME = re.compile(
     r"(?:^|[^a-z])(?:id|ids|uid|uuid|guid|key|code|sku|isbn|zip|zipcode|postcode|nr|no)$",
     re.IGNORECASE,
 )
-_ID_NAME_IN_CAMELS = re.compile(r"[a-z0-9](?:Id|ID|Key|Code|Uuid)$")
+_ID_NAME_IN_CAMELS = re.compile(r"[a-z0-9](?:Ids?|IDs?|Key|Code|Uuid)$")
 _ENTITY = re.compile(
     r"(?:^|[^a-z])(?:user|customer|client|account|patient|member|player|visitor|session|device|"
     r"household|driver|store|shop|item|product|article|ad|campaign|merchant|seller|buyer|author|"
@@ -63,10 +63,11 @@ class ColumnProfile:
       name, type: of the column.
       rows: of the sample.
       nulls: rows without a value; NaN is none.
-      values: the distinct values, the most frequent first; empty for lists.
+      values: the distinct values, the most frequent first; of lists, those inside them.
       counts: how often each of them occurs.
       skewness: of numbers; 0 for others.
       words: mean number of words of a text; 0 for others.
+      lengths: the least and the greatest length of a list.
       is_key: whether the column finds rows of another source.
       is_joined: whether the column comes from another source, so that rows may lack it.
     """
@@ -79,6 +80,7 @@ class ColumnProfile:
     counts: npt.NDArray[np.int64]
     skewness: float = 0.0
     words: float = 0.0
+    lengths: tuple[int, int] = (0, 0)
     is_key: bool = False
     is_joined: bool = False
 
@@ -106,6 +108,16 @@ class ColumnProfile:
     def is_integer(self) -> bool:
         """Whether the values are whole numbers."""
         return bool(pa.types.is_integer(self.type))
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether floats are whole numbers, as pandas writes integers with nulls."""
+        return bool(
+            pa.types.is_floating(self.type)
+            and self.nulls
+            and self.distinct
+            and pc.all(pc.equal(self.values, pc.floor(self.values))).as_py()
+        )
 
     @property
     def is_text(self) -> bool:
@@ -166,14 +178,30 @@ class ColumnProfile:
         return self.present < min(_FEW_VALUES, max(1, self.rows / 20))
 
     def _role_of_number(self) -> Role:
-        if self.is_integer and self.range == (0, 1):
+        is_whole = self.is_integer or self.are_whole
+        if is_whole and self.range == (0, 1):
             return Role.FLAG
         names_something = self.is_key or self.has_id_name or self.has_entity_name
-        if not self.is_integer or not (self._is_counter or names_something):
+        if not is_whole or not (self._is_counter or names_something):
             return Role.NUMBER
         if self._is_counter or (self.is_unique and self.rows >= _FEW_ROWS):
             return Role.IDENTIFIER
+        return self._role_of_names
+
+    @property
+    def _role_of_names(self) -> Role:
         return Role.CATEGORY if self.distinct <= MANY_VALUES else Role.MANY
+
+    @property
+    def item_role(self) -> Role:
+        """The part of the values inside lists."""
+        item = getattr(self.type, "value_type", self.type)
+        is_text = pa.types.is_string(item) or pa.types.is_large_string(item)
+        names_something = self.has_id_name or self.has_entity_name
+        if is_text or (pa.types.is_integer(item) and names_something):
+            return self._role_of_names
+        is_number = pa.types.is_integer(item) or pa.types.is_floating(item)
+        return Role.NUMBER if is_number else Role.BYTES
 
     @property
     def _is_counter(self) -> bool:
@@ -189,7 +217,7 @@ class ColumnProfile:
             return Role.PROSE
         if is_own:
             return Role.IDENTIFIER
-        return Role.CATEGORY if self.distinct <= MANY_VALUES else Role.MANY
+        return self._role_of_names
 
 
 def profile_columns(rows: pa.Table) -> dict[str, ColumnProfile]:
@@ -206,7 +234,8 @@ def profile_column(name: str, column: pa.ChunkedArray | pa.Array) -> ColumnProfi
     if pa.types.is_floating(column.type):
         known = known.filter(pc.invert(pc.is_nan(known)))
     nulls = len(column) - len(known)
-    values, counts = _value_counts(known)
+    lengths = _lengths(known)
+    values, counts = _value_counts(pc.list_flatten(known).drop_null() if lengths else known)
     return ColumnProfile(
         name,
         column.type,
@@ -215,8 +244,20 @@ def profile_column(name: str, column: pa.ChunkedArray | pa.Array) -> ColumnProfi
         values,
         counts,
         _skewness(known),
-        _words(values, counts),
+        0.0 if lengths else _words(values, counts),
+        lengths or (0, 0),
     )
+
+
+def _lengths(known: pa.ChunkedArray | pa.Array) -> tuple[int, int] | None:
+    """Returns the extreme lengths of lists; ``None`` of other values."""
+    kind = known.type
+    if not len(known) or not (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        return None
+    ends = pc.min_max(pc.list_value_length(known))
+    return ends["min"].as_py(), ends["max"].as_py()
 
 
 def _value_counts(known: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.profile.columns import ColumnProfile, Role
+from beam_pipelines.analysis.profile.columns import MANY_VALUES, ColumnProfile, Role
+from beam_pipelines.analysis.profile.scales import in_order
+from beam_pipelines.analysis.sentinels import find_sentinel
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import python_value
+from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.sql.database import identifier
 
 # A distribution with a longer tail than this is brought into shape by its quantiles.
 _SKEWED = 2.0
@@ -20,6 +27,18 @@ _MOSTLY_NULL = 0.9
 _NO_YEAR = 10_000
 _DAY_MICROSECONDS = 86_400_000_000
 _WORDS = 10_000
+_RANKED = 20
+_NAMES = (Role.CATEGORY, Role.MANY)
+_SAME_NAMES = "vocabulary, if the numbers are names of classes"
+_BIRTH = re.compile(r"birth|born|(?:^|[^a-z])dob$", re.IGNORECASE)
+# Amounts, which are no names.
+_AMOUNT = re.compile(
+    r"(?:^|[^a-z])(?:n|num|cnt|count|counts|qty|quantity|amount|number|total|sum|age|year|years|"
+    r"month|months|days|hours|minutes|pct|percent|discount|rooms|bedrooms|bathrooms|floors|children|"
+    r"siblings|score|rating|stars|scale|nps|satisfaction|size|length|width|height|weight|price|"
+    r"cost|retweets|likes|views|visits|medications|items|orders|clicks)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
 _SHOWN_CHARACTERS = 20
 
 
@@ -40,7 +59,10 @@ class Proposal(NamedTuple):
 
 
 def propose_encodings(
-    columns: Iterable[ColumnProfile], label: str | None, skipped: Iterable[str] = ()
+    columns: Iterable[ColumnProfile],
+    label: str | None,
+    skipped: Iterable[str] = (),
+    grouped: str = "",
 ) -> list[Proposal]:
     """Returns an encoding for each column.
 
@@ -48,17 +70,49 @@ def propose_encodings(
       columns: of the rows after joins.
       label: name of the label, which is encoded only if it is a text.
       skipped: columns to leave alone, such as parts of sparse tensors.
+      grouped: the column whose values the split keeps together.
     """
     chosen = [column for column in columns if column.name not in {*skipped}]
     taken = {column.name for column in chosen}
-    return [
+    proposals = [
         _of_label(column) if column.name == label else _PROPOSE[column.role](column, taken)
         for column in chosen
     ]
+    ages = _ages(chosen)
+    return [
+        _grouped(one)
+        if one.name == grouped
+        else one._replace(choice=ages.get(one.name) or one.choice)
+        for one in proposals
+    ]
+
+
+def _ages(columns: Iterable[ColumnProfile]) -> dict[str, str]:
+    """Returns date of birth -> what makes ages by another date."""
+    moments = [column for column in columns if column.role is Role.MOMENT]
+    others = [column.name for column in moments if not _BIRTH.search(column.name)]
+    ages = {}
+    for column in moments if others else ():
+        if _BIRTH.search(column.name):
+            sql = f"date_sub('year', {identifier(column.name)}, {identifier(others[0])})"
+            derived = f"{yaml_text(f'{column.name}_age')}: {json.dumps(sql, ensure_ascii=False)}"
+            ages[column.name] = f"the age, which 'derive: {{{derived}}}' makes"
+    return ages
+
+
+def _grouped(found: Proposal) -> Proposal:
+    """Returns the proposal of a column that a split is by."""
+    if found.encoding in ("", "drop"):
+        return found
+    reason = f"{found.reason}; eval has other values than train"
+    return Proposal(found.name, "drop", reason, f"{found.encoding}, with another split")
 
 
 def _of_label(column: ColumnProfile) -> Proposal:
     classes = f"the label: {column.distinct:,} classes{_shown(column)}"
+    if column.is_text and (ranks := _ranks(column)):
+        vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}}}}}"
+        return Proposal(column.name, vocabulary, f"{classes}; the ids are ranks")
     if column.is_text:
         return Proposal(column.name, "vocabulary", classes)
     is_class = column.role in (Role.FLAG, Role.CATEGORY)
@@ -69,7 +123,7 @@ def _drop(column: ColumnProfile, _: set[str]) -> Proposal:
     reasons = {
         Role.EMPTY: f"{column.present or 'none'} of {column.rows:,} rows have a value",
         Role.CONSTANT: f"always {_text(column.values[0].as_py())}" if column.distinct else "",
-        Role.IDENTIFIER: "names the row: nearly every one has its own value",
+        Role.IDENTIFIER: "names the row: nearly every value is unique",
     }
     return Proposal(column.name, "drop", reasons[column.role])
 
@@ -80,7 +134,7 @@ def _flag(column: ColumnProfile, taken: set[str]) -> Proposal:
 
 
 def _moment(column: ColumnProfile, taken: set[str]) -> Proposal:
-    values = column.values
+    values, is_birth = column.values, bool(_BIRTH.search(column.name))
     parts = [
         part
         for part, has_several in (
@@ -90,12 +144,38 @@ def _moment(column: ColumnProfile, taken: set[str]) -> Proposal:
             ("hour", pc.hour if pa.types.is_timestamp(column.type) else None),
         )
         if has_several is not None
+        and (part == "year" or not is_birth)
         and len(pc.unique(has_several(values))) > 1
         and f"{column.name}_{part}" not in taken
     ] or ["weekday"]
     shown = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
-    low, high = column.range
-    return Proposal(column.name, f"{{date_parts: {shown}}}", f"{low} to {high}{_nulls(column)}")
+    low, high = (str(end).partition(".")[0] for end in column.range)
+    reason = f"{low} to {high}{_nulls(column)}"
+    choice = _without_sentinel(column, taken)
+    return Proposal(column.name, f"{{date_parts: {shown}}}", reason, choice)
+
+
+def _without_sentinel(column: ColumnProfile, taken: set[str]) -> str:
+    """Returns what makes nulls of a sentinel, or ``""``."""
+    values = column.values
+    number = values.cast(pa.int32()).to_numpy() if pa.types.is_date32(column.type) else None
+    if number is None:
+        is_time = pa.types.is_timestamp(column.type)
+        number = (values.cast("timestamp[us]").cast("int64") if is_time else values).to_numpy()
+    order = np.argsort(number)
+    found = find_sentinel(number[order], column.counts[order], column.present, column.type)
+    name = f"{column.name}_known"
+    if found is None or name in taken:
+        return ""
+    value = python_value(values, int(np.flatnonzero(number == found.value)[0]))
+    shown = f"{value:g}" if isinstance(value, float) else f"{value}"
+    literal = f"TIMESTAMP '{value}'" if column.is_moment else shown
+    sql = f"NULLIF({identifier(column.name)}, {literal})"
+    return (
+        f"if {shown} ({_percent(found.times / column.present)}) means null, "
+        f"derive: {{{yaml_text(name)}: {json.dumps(sql, ensure_ascii=False)}}}, "
+        f"drop: [{yaml_text(column.name)}], and encode {yaml_text(name)} in its place"
+    )
 
 
 def _time(column: ColumnProfile, _: set[str]) -> Proposal:
@@ -110,8 +190,9 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
     steps = [*_filled(column, "median", taken), "quantile_normal" if is_skewed else "z_score"]
     tail = f", skewed ({column.skewness:.1f})" if is_skewed else ""
     choice = ""
-    if column.is_integer and column.distinct <= _FEW_NUMBERS:
-        choice = f"vocabulary, if its {column.distinct} numbers are names of classes"
+    if column.is_integer and column.distinct <= min(_FEW_NUMBERS, column.present / 5):
+        choice = "" if _AMOUNT.search(column.name) else _SAME_NAMES
+    choice = _without_sentinel(column, taken) or choice
     if column.nulls > _MOSTLY_NULL * column.rows:
         choice = f"drop, as {_percent(column.nulls / column.rows)} of the rows lack it"
     return Proposal(
@@ -122,31 +203,63 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
     )
 
 
-def _category(column: ColumnProfile, _: set[str]) -> Proposal:
-    vocabulary = f"{{vocabulary: {{top_k: {_round_up(column.distinct)}, num_oov: 1}}}}"
+def _category(column: ColumnProfile, taken: set[str]) -> Proposal:
+    if ranks := _ranks(column):
+        fill = _filled(column, "most_frequent", taken)
+        vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}, num_oov: 1}}}}"
+        reason = f"{column.distinct:,} values in an order{_nulls(column)}: the ids are ranks"
+        choice = "z_score as the last step, if a model takes the ranks as numbers"
+        return Proposal(column.name, _chain([*fill, vocabulary]), reason, choice)
     fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
     reason = f"{column.distinct:,} values{_shown(column)}{_nulls(column)}"
-    return Proposal(column.name, _chain([*fill, vocabulary]), reason)
+    return Proposal(column.name, _chain([*fill, _names(column)]), reason)
 
 
 def _many(column: ColumnProfile, _: set[str]) -> Proposal:
     fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
-    buckets = f"{{hash_bucket: {_round_up(4 * column.distinct)}}}"
     reason = f"{column.distinct:,} values in {column.present:,} rows{_nulls(column)}"
-    return Proposal(column.name, _chain([*fill, buckets]), reason)
+    return Proposal(column.name, _chain([*fill, _names(column)]), reason)
+
+
+def _names(column: ColumnProfile) -> str:
+    """Returns the encoding of names: a vocabulary, or hashes of very many."""
+    whole = ["{cast: int64}"] if pa.types.is_floating(column.type) else []
+    if column.distinct > MANY_VALUES:
+        return _chain([*whole, f"{{hash_bucket: {_round_up(4 * column.distinct)}}}"])
+    top_k = _round_up(column.distinct)
+    return _chain([*whole, f"{{vocabulary: {{top_k: {top_k}, num_oov: 1}}}}"])
+
+
+def _ranks(column: ColumnProfile) -> list[str]:
+    """Returns the texts of a scale in their order, or none."""
+    is_scale = column.is_text and column.distinct <= _RANKED
+    return (in_order(column.values.to_pylist()) or []) if is_scale else []
 
 
 def _prose(column: ColumnProfile, _: set[str]) -> Proposal:
     steps = ["{tokenize: {lower: true}}", f"{{vocabulary: {{top_k: {_WORDS}, num_oov: 1}}}}"]
-    return Proposal(column.name, _chain(steps), f"texts of {column.words:.0f} words on average")
+    reason = f"texts of {column.words:.0f} words on average{_nulls(column)}"
+    return Proposal(column.name, _chain(steps), reason)
 
 
 def _list(column: ColumnProfile, _: set[str]) -> Proposal:
-    item = getattr(column.type, "value_type", None)
-    if item is not None and (pa.types.is_string(item) or pa.types.is_large_string(item)):
-        vocabulary = f"{{vocabulary: {{top_k: {_WORDS}, num_oov: 1}}}}"
-        return Proposal(column.name, vocabulary, "lists of texts")
-    return Proposal(column.name, "", "lists")
+    low, high = column.lengths
+    number = f"{low}" if low == high else f"{low} to {high}"
+    values = f"lists of {number}, {column.distinct:,} values"
+    if not column.distinct:
+        return Proposal(column.name, "", "lists")
+    if column.item_role in _NAMES:
+        shown = ", ".join(_text(value) for value, _ in column.top)
+        shown += ", …" if column.distinct > len(column.top) else ""
+        return Proposal(column.name, _names(column), f"{values}: {shown}{_nulls(column)}")
+    if column.item_role is not Role.NUMBER:
+        return Proposal(column.name, "", f"lists of {number}")
+    choice = ""
+    if pa.types.is_integer(column.type.value_type):
+        choice = f"{_names(column)}, if its numbers are names"
+    elif low != high:
+        choice = "z_score, if its numbers are amounts"
+    return Proposal(column.name, "", f"lists of {number}, {_range(column)}", choice)
 
 
 def _bytes(column: ColumnProfile, _: set[str]) -> Proposal:
@@ -224,5 +337,7 @@ def _percent(share: float) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, float):
+        value = f"{value:g}"
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return shorten(text, _SHOWN_CHARACTERS)

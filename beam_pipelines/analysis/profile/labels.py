@@ -13,12 +13,19 @@ _POSSIBLE, _MENTIONED = 30, 75
 _MOST_CLASSES = 20
 _NAMED = re.compile(r"^(?:label|labels|target|class|y|outcome|response)$", re.IGNORECASE)
 _OUTCOME = re.compile(
-    r"(?:^|[^a-z])(?:churn(?:ed)?|delay|click(?:ed)?|convert(?:ed)?|conversion|fraud|is_fraud|default(?:ed)?|"
-    r"survived|returned|bought|purchased?|late|cancell?ed|won|winner|spam|sentiment|diagnosis|"
-    r"rating|stars|revenue|sales|demand|profit|price|income|quality|species|readmitted|approved|attrition|exited|failure|"
-    r"subscribed|deposit|passed|grade)$",
+    r"(?:^|[^a-z])(?:churn(?:ed)?|delay|click(?:ed)?|convert(?:ed)?|conversion|fraud|fraudulent|"
+    r"default(?:ed)?|survived|survival|returned|bought|purchased?|late|cancell?ed|won|winner|spam|"
+    r"sentiment|emotion|toxic|toxicity|diagnosis|disease|malignant|died|death|mortality|recovered|"
+    r"rating|stars|nps|csat|satisfaction|revenue|sales|demand|profit|price|income|quality|species|"
+    r"readmitted|readmission|approved|attrition|exited|failure|failed|fault|defect|anomaly|outlier|"
+    r"subscribed|deposit|passed|grade|responded|hired|promoted|graduated|dropout)"
+    r"(?:_?[0-9]+_?(?:d|days|h|hours|m|months|y|years)|_flag)?$|^score$",
     re.IGNORECASE,
 )
+# Endings of names that may be an outcome's or not.
+_PERHAPS = re.compile(r"(?:^|[^a-z])(?:score|result|status|category|risk)$", re.IGNORECASE)
+# Two values of these describe a person or a row.
+_DESCRIBES = re.compile(r"^(?:sex|gender|smoker|smoking|verified)$", re.IGNORECASE)
 _NO_LABEL = (Role.EMPTY, Role.CONSTANT, Role.IDENTIFIER, Role.MOMENT, Role.TIME, Role.PROSE)
 _NO_LABEL_EITHER = (Role.LIST, Role.BYTES, Role.MANY)
 
@@ -80,7 +87,9 @@ def _score(column: ColumnProfile, has_classes: bool, is_last: bool) -> tuple[int
         score, reasons = score + 150, [*reasons, "its name"]
     elif _OUTCOME.search(column.name):
         score, reasons = score + 100, [*reasons, "its name is an outcome"]
-    if column.distinct == 2:
+    elif _PERHAPS.search(column.name):
+        score, reasons = score + 40, [*reasons, "its name may be an outcome"]
+    if column.distinct == 2 and not _DESCRIBES.search(column.name):
         score, reasons = score + 30, [*reasons, "two values"]
     elif column.role is Role.CATEGORY and column.distinct <= _MOST_CLASSES:
         score, reasons = score + 15, [*reasons, f"{column.distinct} values"]
