@@ -13,7 +13,8 @@ from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.cli.recipe_text import recipe_text
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import recipes
-from beam_pipelines.pipeline.draft import draft_of_images, make_draft, with_base_first
+from beam_pipelines.pipeline.draft import make_draft, with_base_first
+from beam_pipelines.pipeline.image_draft import draft_of_images
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.reader import bare_lines, bare_recipe
 from beam_pipelines.sources import SHARD_NUMBER, format_of_path
@@ -53,7 +54,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
     note = f", as the most tables in {data[0]} can be joined to them" if tables else ""
     if tables:
         plans = with_base_first(plans)
-    draft = draft_of_images(known, plans) if known else make_draft(plans)
+    draft = draft_of_images(known, plans, data[0]) if known else make_draft(plans)
     text = recipe_text(plans, draft, folder, note)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:

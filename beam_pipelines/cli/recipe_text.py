@@ -76,10 +76,13 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str, base_not
 
 def _unread_lines(draft: Draft) -> Iterator[str]:
     """Yields what keeps the recipe from running as it is."""
-    for number, error in draft.unread:
+    for choice in draft.choices:
+        yield f"# choose: {_comment(choice)}"
+    for number, errors in draft.unread:
         rows = "1 row" if number == 1 else f"{number:,} rows"
-        yield f"# choose: {rows} of those that init has read cannot be read, the first one here:"
-        yield f"#   {' '.join(error.split())}"
+        some = "" if number == 1 else ", the first one here" if len(errors) == 1 else ", such as"
+        yield f"# choose: {rows} of those that init has read cannot be read{some}:"
+        yield from (f"#   {' '.join(error.split())}" for error in errors)
 
 
 def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterator[str]:
@@ -224,6 +227,9 @@ def _split(split: SplitProposal) -> str:
             f"{{column: {quoted(split.column)}, train: {{before: {moment}}}, "
             f"eval: {{after: {moment}}}}}"
         )
+    if split.files:
+        patterns = (f"{quoted(name)}: {{files: {quoted(files)}}}" for name, files in split.files)
+        return f"{{{', '.join(patterns)}}}"
     by = f", by: [{quoted(split.column)}]" if split.column else ""
     by += f", stratify: {quoted(split.stratify)}" if split.stratify else ""
     return f"{{train: 0.8, eval: 0.2{by}}}"

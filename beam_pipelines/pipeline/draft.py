@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -26,7 +27,6 @@ from beam_pipelines.analysis.profile import (
 )
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
@@ -36,8 +36,10 @@ from beam_pipelines.transforms import read
 # A sample: all ranges of a small source; else the beginnings of some files, spread over all.
 _RANGES = 8
 _ROWS, _BYTES = 500_000, 128 << 20
+# Errors that a recipe shows.
+_KINDS = 4
 # With fewer rows a split may be empty.
-_FEW_ROWS = 50
+FEW_ROWS = 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +72,9 @@ class Draft:
       is_split: whether there are rows enough for a split.
       encodings: of the joined rows' columns.
       not_null: columns that rows must have a value of: the label, and the time of the split.
-      unread: for each source with rows that could not be read, their number and the first error.
+      unread: for each source with rows that could not be read, their number and some errors.
       times: of columns of numbers, whose place they take.
+      choices: other decisions that are open.
     """
 
     joins: tuple[DraftedJoin, ...]
@@ -80,8 +83,9 @@ class Draft:
     is_split: bool
     encodings: tuple[Proposal, ...]
     not_null: tuple[str, ...]
-    unread: tuple[tuple[int, str], ...] = ()
+    unread: tuple[tuple[int, tuple[str, ...]], ...] = ()
     times: tuple[DerivedTime, ...] = ()
+    choices: tuple[str, ...] = ()
 
     @property
     def label(self) -> str | None:
@@ -111,26 +115,6 @@ def with_base_first(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
         found.append(sum(join.found is not None for _, join in joins))
     base = plans[found.index(max(found))]
     return [base, *(plan for plan in plans if plan is not base)]
-
-
-def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan]) -> Draft:
-    """Returns the draft of images that have classes or a table.
-
-    Args:
-      recipe: for the folder, as ``image_folder`` makes it.
-      plans: of its sources; the first one is of the images.
-    """
-    reason = "The table names the images. 'how: left' keeps images that it does not name."
-    joins = [
-        DraftedJoin(
-            join.source, JoinProposal(join.on, 1.0, reason), join.prefix, is_key=True, how=join.how
-        )
-        for join in recipe.join
-    ]
-    labels = [Candidate(recipe.label, "of the folders or the table", True)] if recipe.label else []
-    whole = SplitProposal("", "", "by a hash of the row")
-    is_split = len(plans[0].files) >= _FEW_ROWS
-    return Draft(tuple(joins), tuple(labels), (whole,), is_split, (), ())
 
 
 def encode_settings(plan: Plan) -> list[Setting]:
@@ -191,8 +175,13 @@ def sample_source(plan: SourcePlan) -> Side:
                 is_whole = False
                 break
     table = pa.Table.from_batches(batches, plan.schema)
-    unread = (len(rejected), rejected[0].describe()) if rejected else (0, "")
-    return Side(plan.source.name, profile_columns(table), table, is_whole, unread)
+    return Side(plan.source.name, profile_columns(table), table, is_whole, _unread(rejected))
+
+
+def _unread(rejected: Sequence[Rejected]) -> tuple[int, tuple[str, ...]]:
+    """Returns the number of unread rows, and errors of some kinds."""
+    kinds = {re.sub(r"\d+", "", row.reason): row for row in reversed(rejected)}
+    return len(rejected), tuple(row.describe() for row in [*kinds.values()][: -_KINDS - 1 : -1])
 
 
 def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, bytes]:
@@ -232,7 +221,7 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
     numbers = {time.column.name: time for time in times.values()}
     if splits and splits[0].before and not _can_fit(base.rows, splits[0], numbers):
         splits = (*splits[1:], splits[0])
-    is_split = base.rows.num_rows >= _FEW_ROWS or not base.is_whole
+    is_split = base.rows.num_rows >= FEW_ROWS or not base.is_whole
     time = splits[0].column if is_split and splits[0].before else None
     grouped = splits[0].column if is_split and not splits[0].before else ""
     needed = [

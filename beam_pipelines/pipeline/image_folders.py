@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.analysis.profile import Role, profile_column
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_name
@@ -28,6 +29,16 @@ from beam_pipelines.transforms import read
 
 _TABLES = ("csv", "tsv", "json_lines", "parquet", "arrow")
 _LABELS = "labels"
+# Folders whose images a table may name without the folder.
+_MOST_FOLDERS = 20
+_COLUMNS = (ENCODED, "image/format", "image/height", "image/width", "image/channels", FILENAME)
+# Names of folders, and of their splits.
+_SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    "eval": "eval",
+    **dict.fromkeys(("test", "testing"), "test"),
+}
 
 
 class _Names(NamedTuple):
@@ -51,7 +62,7 @@ class _Match(NamedTuple):
       images: how many of them.
       path: of the table.
       column: its column.
-      others: its other columns.
+      label: its only other column, if that can be a label; or empty.
       names: how it names them.
       is_number: whether it has numbers, which are read as texts.
     """
@@ -59,7 +70,7 @@ class _Match(NamedTuple):
     images: int
     path: str
     column: str
-    others: tuple[str, ...]
+    label: str
     names: _Names
     is_number: bool
 
@@ -80,7 +91,11 @@ def image_folder(path: str) -> dict[str, Tree] | None:
         return None
     listed = [file.path for file in input_files.list_files(files.join(path, "**"))]
     images = [file for file in listed if file.lower().endswith(SUFFIXES)]
-    tables = [file for file in listed if format_of_path(file) in _TABLES]
+    tables = [
+        file
+        for file in listed
+        if format_of_path(file) in _TABLES and "submission" not in posixpath.basename(file)
+    ]
     if not images or {format_of_path(file) for file in listed} - {None, "images", *_TABLES}:
         return None
     if not tables:
@@ -100,29 +115,54 @@ def image_folder(path: str) -> dict[str, Tree] | None:
     if len(best) > 1:
         found = " and ".join(f"{match.path} ({match.column})" for match in best.values())
         raise RecipeError(
-            f"{path}: found several tables with names of images: {found}, expected one. Write a "
-            "recipe that joins the right one, or move the others."
+            f"{path}: found several tables with names of images: {found}, expected one. Convert "
+            "each folder that has a table of its own, write a recipe that joins the right table, "
+            "or move the others."
         )
     return _of_table(path, next(iter(best.values())))
 
 
 def _of_classes(path: str, images: Sequence[str]) -> dict[str, Tree]:
-    name = bare_name(path)
+    name, root = bare_name(path), path.rstrip("/")
     # Deeper folders are an error, unless the user says that folders are no classes.
-    depth = max(files.relative(file, path.rstrip("/")).count("/") for file in images)
-    label: dict[str, Tree] = {"label": _scalar(LABEL)} if depth == 1 else {}
-    source: Tree = {"path": _scalar(path), "format": _scalar("images")}
-    return {"name": _scalar(name), "sources": {name: source}, **label}
+    depths = {files.relative(file, root).count("/") for file in images}
+    splits = _splits(root, images)
+    source: dict[str, Tree] = {"path": _scalar(path), "format": _scalar("images")}
+    recipe: dict[str, Tree] = {"name": _scalar(name), "sources": {name: source}}
+    if depths == ({2} if splits else {1}):
+        recipe["label"] = _scalar(LABEL)
+    if splits and depths == {2}:
+        source["path"] = _scalar(f"{root}/*/*/*")
+    if splits and depths == {1}:
+        source["columns"] = [_scalar(column) for column in _COLUMNS]
+    if splits and depths in ({1}, {2}):
+        last = posixpath.basename(root)  # paths may begin at another folder
+        recipe["split"] = {
+            split: {"files": _scalar(f"*{last}/{splits[split]}/*")}
+            for split in dict.fromkeys(_SPLITS.values())
+            if split in splits
+        }
+    return recipe
+
+
+def _splits(root: str, images: Sequence[str]) -> dict[str, str]:
+    """Returns split -> folder, if the folders are those of splits."""
+    if files.has_wildcard(root):  # which a pattern would not take as it is
+        return {}
+    folders = sorted({files.relative(file, root).partition("/")[0] for file in images})
+    splits = {_SPLITS.get(folder.lower(), folder): folder for folder in folders}
+    is_train = "train" in splits and len(splits) > 1
+    return splits if is_train and set(splits) <= {*_SPLITS.values()} else {}
 
 
 def _of_table(path: str, match: _Match) -> dict[str, Tree]:
     name = bare_name(path)
-    columns = [ENCODED, "image/format", "image/height", "image/width", "image/channels", FILENAME]
+    columns = [*_COLUMNS]
     columns += [STEM] if match.names.column == STEM else []
     labels = _LABELS if name != _LABELS else "table"
     label: dict[str, Tree] = {}
-    if len(match.others) == 1:
-        label["label"] = _scalar(match.others[0])
+    if match.label:
+        label["label"] = _scalar(match.label)
     table: dict[str, Tree] = {"path": _scalar(match.path), "key": _scalar(match.column)}
     if match.is_number:
         table["types"] = {match.column: _scalar("text")}
@@ -154,9 +194,12 @@ def _scalar(text: str) -> Scalar:
 
 def _ways(folder: str, images: Sequence[str]) -> Iterator[_Names]:
     """Yields the ways in which a table may name images."""
-    inner = common_folder([posixpath.dirname(file) for file in images])
-    for root in dict.fromkeys([inner, folder]):
-        names = frozenset(files.relative(file, root) for file in images)
+    folders = {posixpath.dirname(file) for file in images}
+    inner = common_folder(sorted(folders))
+    single = sorted(folders) if len(folders) <= _MOST_FOLDERS else []
+    for root in dict.fromkeys([inner, folder, *single]):
+        below = f"{root}/"
+        names = frozenset(files.relative(file, root) for file in images if file.startswith(below))
         yield _Names(root, FILENAME, names)
         yield _Names(root, STEM, frozenset(posixpath.splitext(name)[0] for name in names))
 
@@ -174,10 +217,17 @@ def _matches(table: str, ways: Sequence[_Names]) -> Iterator[_Match]:
         is_number = pa.types.is_integer(field.type)
         if pa.types.is_string(field.type) or is_number:
             values = set(rows.column(field.name).cast(pa.string()).unique().to_pylist())
-            others = tuple(name for name in rows.schema.names if name != field.name)
+            others = [name for name in rows.schema.names if name != field.name]
+            label = others[0] if len(others) == 1 and _may_be_label(rows, others[0]) else ""
             for way in ways:
                 if found := len(values & way.names):
-                    yield _Match(found, table, field.name, others, way, is_number)
+                    yield _Match(found, table, field.name, label, way, is_number)
+
+
+def _may_be_label(rows: pa.Table, name: str) -> bool:
+    """Whether a column has classes or numbers, no captions or lists."""
+    role = profile_column(name, rows.column(name)).role
+    return role not in (Role.PROSE, Role.LIST, Role.BYTES, Role.EMPTY)
 
 
 def _by_table(matches: Sequence[_Match]) -> Iterator[tuple[str, list[_Match]]]:

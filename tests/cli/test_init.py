@@ -252,7 +252,7 @@ def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "events.jsonl").write_text(text)
     write_recipe([str(tmp_path / "events.jsonl")], str(tmp_path / "recipe.yaml"))
     made = (tmp_path / "recipe.yaml").read_text()
-    assert "# choose: 1 row of those that init has read cannot be read" in made
+    assert "# choose: 1 row of those that init has read cannot be read:" in made
     assert "events.jsonl, line 2, column 'tags': found a null inside a list" in made
     plan_module.make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
     (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from beam_pipelines.cli.init import write_recipe
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline import api, recipes
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe.settings import read_setting
 from beam_pipelines.transforms import read
@@ -108,12 +110,97 @@ def test_tables_that_do_not_tell(tmp_path: Path) -> None:
         recipes.read(str(pics))
 
 
+LAYOUTS: dict[str, tuple[list[str], str, dict[str, str], tuple[str, ...]]] = {
+    # Images; a table of labels; split -> folder; classes
+    "splits of classes": (
+        [f"{split}/{name}/{n}.png" for split in ("train", "val", "test") for name in BREEDS for n in range(3)],
+        "", {"train": "train", "val": "val", "test": "test"}, ("lab", "pug"),
+    ),
+    "other names": (
+        [f"{split}/{name}/1.png" for split in ("Training", "validation") for name in BREEDS],
+        "", {"train": "Training", "val": "validation"}, ("lab", "pug"),
+    ),
+    "splits alone": (["train/a.png", "test/b.png"], "", {"train": "train", "test": "test"}, ()),
+    "a class called test": (["test/a.png", "pug/b.png"], "", {}, ("pug", "test")),
+    "a table of one folder": (["train/a.png", "train/b.png", "test/c.png"],
+                              "file,breed\na.png,pug\nb.png,lab\n", {}, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+    """Folders of splits are splits, for ``convert`` and ``init`` from any folder."""
+    images, table, splits, classes = LAYOUTS[layout]
+    write_images(tmp_path / "pics", images)
+    if table:
+        (tmp_path / "pics" / "train.csv").write_text(table)
+        (tmp_path / "pics" / "sample_submission.csv").write_text("file,breed\nc.png,lab\n")
+    plan = planned(tmp_path / "pics")
+    assert plan.base.labels.get("image/class/label", ()) == classes
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    write_recipe(["pics"], "recipes/r.yaml")
+    for recipe in ("pics", "recipes/r.yaml"):
+        found = api.convert(recipe, "out", overwrite=True).splits
+        if splits:
+            assert found == {
+                split: sum(name.startswith(f"{folder}/") for name in images)
+                for split, folder in splits.items()
+            }
+        else:
+            assert sum(found.values()) == (2 if table else len(images))
+    unread = "choose: 1 image is not read, as the table names none of them, such as pics/test/c.png"
+    assert (unread in Path("recipes/r.yaml").read_text()) == bool(table)
+
+
+def test_what_init_says_of_images(tmp_path: Path) -> None:
+    """It names damaged images of several kinds, several sizes, and rare classes."""
+    pics = tmp_path / "pics"
+    write_images(pics, [f"{'lab' if n < 58 else 'pug'}/{n:03}.png" for n in range(60)])
+    (pics / "lab" / "cut.jpg").write_bytes(encode(np.full((8, 8, 3), 9, np.uint8), "jpeg")[:-9])
+    (pics / "lab" / "empty.jpg").write_bytes(b"")
+    frames = [Image.new("RGB", (6, 6), (shade, 0, 0)) for shade in (0, 90, 200)]
+    frames[0].save(pics / "lab" / "moves.webp", save_all=True, append_images=frames[1:])
+    Image.new("1", (6, 6)).save(pics / "pug" / "black.bmp")
+    Image.new("RGB", (9, 7)).save(pics / "pug" / "large.png")
+    write_recipe([str(pics)], str(tmp_path / "r.yaml"))
+    text = (tmp_path / "r.yaml").read_text()
+    assert "# choose: images have 4 x 5 to 7 x 9 pixels. A batch needs one size: 'image: {" in text
+    assert "# choose: 4 rows of those that init has read cannot be read, such as:" in text
+    for kind in ("an animated WebP", "1 bits a pixel", "does not decode", "an empty file"):
+        assert kind in text
+    assert "2 classes: lab 95%, pug 5%" in text
+    edited = text.replace(
+        "format: images", "format: images\n    image: {resize: [8, 8], format: png}"
+    )
+    edited = edited.replace("# on_error: {reject: 0.1%}", "on_error: {reject: 5%}")
+    (tmp_path / "r.yaml").write_text(edited)
+    assert sum(api.convert(tmp_path / "r.yaml", tmp_path / "out").splits.values()) == 63
+
+
+def test_what_init_says_of_a_table(tmp_path: Path) -> None:
+    """It has counts, encodings, and a label that is no caption."""
+    write_images(tmp_path / "pics", [f"{n:03}.png" for n in range(60)])
+    rows = [f"{n:03}.png,{BREEDS[n % 2]},{n / 4}" for n in range(2, 62)]
+    (tmp_path / "pics" / "labels.csv").write_text("\n".join(["file,target,age", *rows]) + "\n")
+    write_recipe([str(tmp_path / "pics")], str(tmp_path / "r.yaml"))
+    text = (tmp_path / "r.yaml").read_text()
+    assert (
+        "# 58 of 60 images are in labels.file; 2 of its 60 rows have no image. 'how: left'" in text
+    )
+    assert "\nlabel: target  # its name, two values\n" in text
+    assert re.search("\n  target: vocabulary +# the label: 2 classes", text)
+    assert re.search("\n  age: z_score +# 0.5 to 15.25", text)
+    assert sum(api.convert(tmp_path / "r.yaml", tmp_path / "out").splits.values()) == 58
+    captions = [f"{n:03}.png,a dog on lawn number {n}" for n in range(60)]
+    (tmp_path / "pics" / "labels.csv").write_text("\n".join(["file,text", *captions]) + "\n")
+    assert recipes.load(str(tmp_path / "pics")).label is None
+
+
 @pytest.mark.end_to_end
 def test_labels_of_a_table_are_in_the_examples(tmp_path: Path) -> None:
     """The dataset has each image with its label, read by TensorFlow."""
     import tensorflow as tf
-
-    from beam_pipelines.pipeline import api
 
     write_images(tmp_path / "pics", [f"{n}.png" for n in range(6)])
     rows = [f"{n},{BREEDS[n % 2]}" for n in range(6)]

@@ -5,6 +5,7 @@ Pure functions of Arrow columns: nothing here reads a file.
 
 from beam_pipelines.analysis.profile.columns import ColumnProfile as ColumnProfile
 from beam_pipelines.analysis.profile.columns import Role as Role
+from beam_pipelines.analysis.profile.columns import profile_column as profile_column
 from beam_pipelines.analysis.profile.columns import profile_columns as profile_columns
 from beam_pipelines.analysis.profile.encodings import Proposal as Proposal
 from beam_pipelines.analysis.profile.encodings import propose_encodings as propose_encodings

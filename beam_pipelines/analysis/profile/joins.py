@@ -25,14 +25,14 @@ class Side(NamedTuple):
       columns: column -> profile.
       rows: sampled.
       is_whole: whether these are all rows.
-      unread: number of rows that could not be read, and the first one's error.
+      unread: number of rows that could not be read, and errors of some.
     """
 
     name: str
     columns: dict[str, ColumnProfile]
     rows: pa.Table
     is_whole: bool
-    unread: tuple[int, str] = (0, "")
+    unread: tuple[int, tuple[str, ...]] = (0, ())
 
 
 class JoinProposal(NamedTuple):

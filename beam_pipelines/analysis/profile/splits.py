@@ -41,12 +41,14 @@ class SplitProposal(NamedTuple):
       before: the first moment of ``eval``, ISO 8601; empty: rows are divided by a hash.
       reason: one line.
       stratify: the label, whose classes have their shares in each split; empty: none.
+      files: the pattern of each split's files; empty: rows of all files are divided.
     """
 
     column: str
     before: str
     reason: str
     stratify: str = ""
+    files: tuple[tuple[str, str], ...] = ()
 
 
 def propose_splits(

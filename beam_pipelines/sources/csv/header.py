@@ -111,5 +111,5 @@ def check_same_columns(
             break
     raise DataError(
         f"{path}: {difference} as in {first}. Files of one source must agree: make them two "
-        "sources, or mend one."
+        "sources, as 'init' of their folder does, or mend one."
     )
