@@ -33,6 +33,7 @@ def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "visits.jsonl"
 
 
+@pytest.mark.end_to_end
 def test_the_alert_has_the_lines_that_read_times(
     visits: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_the_alert_has_the_lines_that_read_times(
     assert "epoch milliseconds: started; 'derive" in capsys.readouterr().out
 
 
+@pytest.mark.end_to_end
 def test_a_first_recipe_reads_times(visits: str) -> None:
     """It derives them, splits by the first, and converts unedited."""
     assert run(["init", visits, "-o", "recipe.yaml"]) == 0
@@ -83,6 +85,7 @@ def test_encode_reads_times(visits: str) -> None:
     assert kept.encode.written == ("started", "pages")
 
 
+@pytest.mark.end_to_end
 def test_times_of_a_joined_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have the names of the joined rows."""
     monkeypatch.chdir(tmp_path)

@@ -127,6 +127,7 @@ LAYOUTS: dict[str, tuple[list[str], str, dict[str, str], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
     """Folders of splits are splits, for ``convert`` and ``init`` from any folder."""
@@ -153,6 +154,7 @@ def test_layouts_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lay
     assert (unread in Path("recipes/r.yaml").read_text()) == bool(table)
 
 
+@pytest.mark.end_to_end
 def test_what_init_says_of_images(tmp_path: Path) -> None:
     """It names damaged images of several kinds, several sizes, and rare classes."""
     pics = tmp_path / "pics"
@@ -178,6 +180,7 @@ def test_what_init_says_of_images(tmp_path: Path) -> None:
     assert sum(api.convert(tmp_path / "r.yaml", tmp_path / "out").splits.values()) == 63
 
 
+@pytest.mark.end_to_end
 def test_what_init_says_of_a_table(tmp_path: Path) -> None:
     """It has counts, encodings, and a label that is no caption."""
     write_images(tmp_path / "pics", [f"{n:03}.png" for n in range(60)])
