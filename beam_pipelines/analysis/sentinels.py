@@ -12,7 +12,9 @@ from beam_pipelines.core.columns import is_date
 
 # The least share of the values.
 _LEAST = 0.001
-_NUMBERS = (-9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
+_NUMBERS = (-1, -9, -99, -999, -9999, -99999, -999999, 999, 9999, 99999, 999999)
+# -1 may be a number like others, if these are small.
+_FAR = 20
 _DATES = ("0001-01-01", "1899-12-30", "1900-01-01", "1970-01-01", "2099-12-31", "9999-12-31")
 _DAYS = frozenset(np.array(_DATES, "datetime64[D]").astype(np.int64).tolist())
 _MICROSECONDS_PER_DAY = 86_400_000_000
@@ -56,7 +58,9 @@ def find_sentinel(
             continue
         low, high = rest[0].item(), rest[-1].item()
         gap = low - value if place == 0 else value - high
-        is_below = value < 0 <= low and not is_date(kind)
+        is_below = value < 0 <= low and not is_date(kind) and (value != -1 or high >= _FAR)
+        if value == -1 and not is_below:
+            continue
         if gap > high - low or is_below:
             return Sentinel(value, count, low, high)
     return None

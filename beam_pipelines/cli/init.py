@@ -50,12 +50,13 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
         raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
     known, tables, folder = _image_recipe(data), _tables_in(data), os.path.dirname(output)
     sources = known.sources.values() if known else tables or name_sources(data)
-    plans = [_plan(source) for source in sources]
+    questions: dict[str, list[str]] = {}
+    plans = [_plan(source, questions) for source in sources]
     note = f", as the most tables in {data[0]} can be joined to them" if tables else ""
     if tables:
         plans = with_base_first(plans)
     draft = draft_of_images(known, plans, data[0]) if known else make_draft(plans)
-    text = recipe_text(plans, draft, folder, note)
+    text = recipe_text(plans, draft, folder, note, questions)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
         if files.exists(schema_path) and not overwrite:
@@ -91,7 +92,7 @@ def _tables_in(data: Sequence[str]) -> list[Source]:
         return []
     tables: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
-        columns = tuple(_plan(name_sources([path])[0]).schema.names)
+        columns = tuple(_plan(name_sources([path])[0], {}).schema.names)
         tables.setdefault(columns, []).append(path)
     if len(tables) == 1:
         return []
@@ -145,12 +146,16 @@ def _is_whole(paths: Sequence[str]) -> bool:
     return is_count and {int(found[0][0]) for found in numbers} == set(range(len(paths)))
 
 
-def _plan(source: Source) -> SourcePlan:
-    """Plans a source; with ``infer: lenient`` if there are questions."""
+def _plan(source: Source, questions: dict[str, list[str]]) -> SourcePlan:
+    """Plans a source; if there are questions, with ``infer: lenient``.
+
+    It adds the questions.
+    """
     with bare_lines(source.name, source.url or source.path[0]).explained():
         try:
             return plan_source(source, "")
         except RecipeProblems as error:
             if not all(problem.path[-1] in ("formats", "types") for problem in error.problems):
                 raise
+            questions[source.name] = [problem.message for problem in error.problems]
             return plan_source(dataclasses.replace(source, infer="lenient"), "")

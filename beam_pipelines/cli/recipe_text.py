@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_pipelines.analysis.profile import SplitProposal
 from beam_pipelines.core.columns import type_name
@@ -27,7 +27,13 @@ _LABELS = 5
 _SCALES = re.compile("z_score|quantile_normal")
 
 
-def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str, base_note: str = "") -> str:
+def recipe_text(
+    plans: Sequence[SourcePlan],
+    draft: Draft,
+    folder: str,
+    base_note: str = "",
+    questions: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """Returns the recipe as YAML with comments.
 
     Args:
@@ -35,6 +41,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str, base_not
       draft: what it says beyond them.
       folder: of the recipe; paths are written relative to it.
       base_note: why the first source is the base.
+      questions: source -> questions on its columns, which are texts until then.
     """
     base = plans[0]
     lines = [
@@ -52,7 +59,7 @@ def recipe_text(plans: Sequence[SourcePlan], draft: Draft, folder: str, base_not
             ),
             [],
         )
-        lines += _source_lines(plan, folder, keys)
+        lines += _source_lines(plan, folder, keys, (questions or {}).get(plan.source.name, ()))
     lines += [f"from: {quoted(base.source.name)}  # its rows become examples{base_note}", ""]
     lines += _join_lines(draft.joins)
     lines += _filter_lines(draft, base)
@@ -85,7 +92,9 @@ def _unread_lines(draft: Draft) -> Iterator[str]:
         yield from (f"#   {' '.join(error.split())}" for error in errors)
 
 
-def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterator[str]:
+def _source_lines(
+    plan: SourcePlan, folder: str, keys: Sequence[str], questions: Sequence[str]
+) -> Iterator[str]:
     source = plan.source
     yield f"  {quoted(source.name)}:"
     yield from _place_lines(source, folder)
@@ -105,6 +114,7 @@ def _source_lines(plan: SourcePlan, folder: str, keys: Sequence[str]) -> Iterato
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."
     if source.infer == "lenient":
         yield "    infer: lenient  # some columns need a decision and are texts until then:"
+    yield from (f"    # choose: {_comment(question)}" for question in questions)
     for decision in plan.decisions:
         yield f"    # Found: {decision}"
     width = max(len(quoted(name)) for name in plan.schema.names)

@@ -60,6 +60,10 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([*np.arange(150) / 3, *[9999.0] * 50], ("sentinel", "9,999, the others 0 to 49.67")),
         ([*range(-500, -350), *[-999] * 50], ("sentinel", "the others")),
         ([*range(0, 3000, 20), *[999] * 50], None),
+        ([*range(150), *[-1] * 50], ("sentinel", "25.0% are \N{MINUS SIGN}1, the others 0 to 149")),
+        ([0, 1, 2] * 50 + [-1] * 50, None),
+        ([*range(100, 250), *[-1] * 50], ("sentinel", "the others 100 to 249")),
+        ([*range(-150, 0, 3), *[-1] * 50], None),
         (
             days(range(150), "1900-01-01"),
             ("sentinel", "25.0% are 1900-01-01, the others 2026-01-01"),

@@ -258,3 +258,20 @@ def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
     write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
     assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
+
+
+def test_a_column_that_needs_a_decision(tmp_path: pathlib.Path) -> None:
+    """The recipe has the question, whose remedy makes numbers."""
+    lines = [f"{number % 9},{' ' if number == 50 else number / 8}" for number in range(300)]
+    (tmp_path / "bills.csv").write_text("\n".join(["n,total", *lines]) + "\n")
+    write_recipe([str(tmp_path / "bills.csv")], str(tmp_path / "r.yaml"))
+    text = (tmp_path / "r.yaml").read_text()
+    found = re.search(
+        r"# choose: column 'total': found ' ' \(.*, line 52\) .* Set '(nulls: .*?)' if", text
+    )
+    assert found is not None
+    assert re.search("total: drop +# texts of numbers, nearly all different", text)
+    assert "# choose: total: z_score, after the decision on its source" in text
+    decided = text.replace("infer: lenient", found[1]).replace("total: drop", "total: z_score")
+    plan = plan_module.make_plan(recipes.parse_recipe(decided, str(tmp_path / "r.yaml")))
+    assert plan.base.schema.field("total").type == pa.float64()

@@ -299,7 +299,7 @@ def id_like(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     return [
         column
         for column in columns
-        if (column.is_text or column.is_integer)
+        if (column.is_text or column.is_integer or column.are_whole)
         and (column.has_id_name or column.has_entity_name)
         and column.present
         and column.distinct >= 2

@@ -23,6 +23,7 @@ from beam_pipelines.sql.database import identifier
 _SKEWED = 2.0
 _FEW_NUMBERS = 12
 _MOSTLY_NULL = 0.9
+_MOSTLY_DECIMAL = 0.5
 # Below this a whole number may be a year, which has no comma.
 _NO_YEAR = 10_000
 _DAY_MICROSECONDS = 86_400_000_000
@@ -125,7 +126,19 @@ def _drop(column: ColumnProfile, _: set[str]) -> Proposal:
         Role.CONSTANT: f"always {_text(column.values[0].as_py())}" if column.distinct else "",
         Role.IDENTIFIER: "names the row: nearly every value is unique",
     }
+    if _are_decimals(column):
+        reason = "texts of numbers, nearly all different"
+        choice = "z_score, after the decision on its source that makes numbers of it"
+        return Proposal(column.name, "drop", reason, choice)
     return Proposal(column.name, "drop", reasons[column.role])
+
+
+def _are_decimals(column: ColumnProfile) -> bool:
+    """Whether texts are decimal numbers, but for a few."""
+    if not column.is_text or not column.distinct:
+        return False
+    decimals = pc.sum(pc.match_substring_regex(column.values, r"^[+-]?[0-9]+\.[0-9]+$")).as_py()
+    return bool(decimals >= _MOSTLY_DECIMAL * column.distinct)
 
 
 def _flag(column: ColumnProfile, taken: set[str]) -> Proposal:
