@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import cure, show_moment, unit_of
+from beam_pipelines.analysis.epochs import cure, show_ends, unit_of
 from beam_pipelines.analysis.ids import is_like_ids
 from beam_pipelines.analysis.sentinels import find_sentinel
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
@@ -183,8 +183,8 @@ def _epoch(name: str, column: ColumnStatistics) -> tuple[str, str] | None:
     unit = unit_of(name, low, high, numbers)
     if unit is None or low is None or high is None:
         return None
-    ends = f"{show_moment(low, unit)} to {show_moment(high, unit)}"
-    return f"{_EPOCH}{unit}", f"{unit} since 1970, of {ends}; {cure([name], unit)} make times"
+    found = f"{unit} since 1970, {show_ends(low, high, unit)}; {cure([name], unit)} make times"
+    return f"{_EPOCH}{unit}", found
 
 
 def _is_prose(values: TextStatistics) -> bool:

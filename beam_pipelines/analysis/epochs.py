@@ -18,6 +18,7 @@ from beam_pipelines.sql.database import identifier
 
 # Unit -> how many a second has.
 UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 10**6, "nanoseconds": 10**9}
+OR_ZERO = " or 0"
 # 1990-01-01 and 2100-01-01, in seconds.
 _FIRST, _LAST = 631_152_000, 4_102_444_800
 # So many different numbers have to be whole seconds, or whole minutes.
@@ -54,9 +55,16 @@ def unit_of(
       name: of the column.
       low, high: the least and the greatest number; ``None`` without any.
       numbers: the distinct ones, if they are known.
+
+    Returns:
+      A key of ``UNITS``, with ``OR_ZERO`` after it if some are 0, which is no time.
     """
     if low is None or high is None:
         return None
+    if low == 0 < high and numbers is not None:
+        others = numbers[numbers != 0]
+        unit = unit_of(name, others.min().item(), high, others)
+        return f"{unit}{OR_ZERO}" if unit else None
     fitting = (
         unit
         for unit, a_second in UNITS.items()
@@ -85,8 +93,11 @@ def time_name(name: str, taken: Sequence[str] = ()) -> str:
 
 def time_sql(name: str, unit: str) -> str:
     """Returns the expression that makes times of a column, to the microsecond."""
-    a_second = UNITS[unit]
-    return f"to_timestamp({identifier(name)}{'' if a_second == 1 else f' / {a_second}'})"
+    a_second = UNITS[unit.removesuffix(OR_ZERO)]
+    number = identifier(name)
+    if unit.endswith(OR_ZERO):
+        number = f"NULLIF({number}, 0)"
+    return f"to_timestamp({number}{'' if a_second == 1 else f' / {a_second}'})"
 
 
 def cure(names: Sequence[str], unit: str) -> str:
@@ -98,9 +109,15 @@ def cure(names: Sequence[str], unit: str) -> str:
     return f"'derive: {{{derived}}}' and 'drop: {dropped}'"
 
 
-def show_moment(number: float, unit: str) -> str:
-    """Returns the day of a number."""
-    seconds = int(number // UNITS[unit])
+def show_ends(low: float, high: float, unit: str) -> str:
+    """Returns the days of the least and the greatest number."""
+    if unit.endswith(OR_ZERO):
+        return f"to {_day(high, unit)}"
+    return f"{_day(low, unit)} to {_day(high, unit)}"
+
+
+def _day(number: float, unit: str) -> str:
+    seconds = int(number // UNITS[unit.removesuffix(OR_ZERO)])
     return str(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date())
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.analysis.epochs import OR_ZERO
 from beam_pipelines.analysis.profile import (
     Candidate,
     ColumnProfile,
@@ -214,7 +215,9 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
     labels = tuple(label_candidates(own, keys, plans[0].labels)) if label is None else ()
     chosen = label or next((found.name for found in labels if found.is_certain), None)
     known = next((column for column in own if column.name == chosen), None)
-    splits = tuple(propose_splits(own, keys, base.is_whole, known))
+    # A time that is 0 in some rows is null there, and a split needs one of every row.
+    times_of_all = [column for column in own if column.name not in _with_zeros(times.values())]
+    splits = tuple(propose_splits(times_of_all, keys, base.is_whole, known))
     if not any(split.before for split in splits):  # the other table may have the time
         of_joined = propose_splits(joined, (), base.is_whole)
         splits = (*splits, *(split for split in of_joined if split.before))
@@ -298,6 +301,11 @@ def _encodings(
     if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
         proposals = [proposal._replace(encoding="") for proposal in proposals]
     return tuple(proposals)
+
+
+def _with_zeros(times: Iterable[DerivedTime]) -> set[str]:
+    """Returns the names of times that are 0 in some rows."""
+    return {time.column.name for time in times if time.unit.endswith(OR_ZERO)}
 
 
 def _can_fit(rows: pa.Table, split: SplitProposal, derived: Mapping[str, DerivedTime]) -> bool:

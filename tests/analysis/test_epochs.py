@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.epochs import UNITS, cure, show_moment, time_name, time_sql, unit_of
+from beam_pipelines.analysis.epochs import UNITS, cure, show_ends, time_name, time_sql, unit_of
 from beam_pipelines.analysis.profile import derive_times, profile_columns
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 
@@ -81,4 +81,21 @@ def test_lines_of_a_recipe() -> None:
         "'drop: [a, end]'"
     )
     assert time_name("a", ["a_utc"]) == "a_utc_"
-    assert show_moment(MARCH * 1000 + 999, "milliseconds") == "2024-03-01"
+    assert show_ends(MARCH * 1000, MARCH * 2000, "milliseconds") == "2024-03-01 to 2078-04-30"
+
+
+def test_zeros_are_no_times() -> None:
+    """0 is null among times, if the name is one of times."""
+    numbers = [0, MARCH, 0, MARCH + 60, None]
+    rows = pa.table({"last_login": numbers, "x": numbers})
+    batch = rows.to_batches()[0]
+    [derived] = derive_times(list(profile_columns(rows).values())).values()
+    assert (derived.number, derived.reason) == (
+        "last_login",
+        "seconds or 0 since 1970, to 2024-03-01",
+    )
+    assert (derived.column.nulls, derived.column.distinct) == (3, 2)
+    made = evaluate(batch, parse_expression("t", derived.sql, batch.schema.names))
+    wanted = [None, MARCH * 10**6, None, (MARCH + 60) * 10**6, None]
+    assert made.cast(pa.int64()).to_pylist() == wanted
+    assert derived.of(rows).column("last_login_utc").cast(pa.int64()).to_pylist() == wanted

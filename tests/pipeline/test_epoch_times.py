@@ -77,6 +77,22 @@ def test_a_first_recipe_reads_times(visits: str) -> None:
     assert bp.convert("recipe.yaml", "out").splits == {"train": 96, "eval": 24}
 
 
+@pytest.mark.end_to_end
+def test_zeros_among_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are null, so that the split is by other means."""
+    monkeypatch.chdir(tmp_path)
+    logins = [0 if row % 10 == 0 else FIRST // 1000 + 60 * row for row in range(ROWS)]
+    rows = [f"{login},{row % 2}" for row, login in enumerate(logins)]
+    Path("users.csv").write_text("\n".join(["last_login,churned", *rows]) + "\n")
+    assert run(["init", "users.csv", "-o", "recipe.yaml"]) == 0
+    text = Path("recipe.yaml").read_text()
+    assert (
+        "last_login_utc: to_timestamp(NULLIF(last_login, 0))  # last_login has seconds or 0" in text
+    )
+    assert "split: {train: 0.8, eval: 0.2}" in text
+    assert sum(bp.convert("recipe.yaml", "out").splits.values()) == ROWS
+
+
 def test_encode_reads_times(visits: str) -> None:
     """``--encode`` derives them too; ``keep`` leaves them numbers."""
     written = bp.plan(visits, encode=True).encode.written

@@ -126,7 +126,7 @@ def _drop(column: ColumnProfile, _: set[str]) -> Proposal:
         Role.CONSTANT: f"always {_text(column.values[0].as_py())}" if column.distinct else "",
         Role.IDENTIFIER: "names the row: nearly every value is unique",
     }
-    if _are_decimals(column):
+    if column.role is Role.IDENTIFIER and _are_decimals(column):
         reason = "texts of numbers, nearly all different"
         choice = "z_score, after the decision on its source that makes numbers of it"
         return Proposal(column.name, "drop", reason, choice)

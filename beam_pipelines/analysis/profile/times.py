@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import UNITS, show_moment, time_name, time_sql, unit_of
+from beam_pipelines.analysis.epochs import OR_ZERO, UNITS, show_ends, time_name, time_sql, unit_of
 from beam_pipelines.analysis.profile.columns import ColumnProfile
 
 _MICROSECONDS = 10**6
@@ -20,20 +20,21 @@ class DerivedTime(NamedTuple):
 
     Attributes:
       number: the column of numbers.
+      unit: of the numbers, as ``unit_of`` returns it.
       sql: the expression that makes times of it.
       column: the profile of the times, under their name.
       reason: one line.
     """
 
     number: str
+    unit: str
     sql: str
     column: ColumnProfile
     reason: str
 
     def of(self, rows: pa.Table) -> pa.Table:
         """Returns rows with the times as one more column."""
-        unit = self.reason.partition(" ")[0]
-        return rows.append_column(self.column.name, _moments(rows.column(self.number), unit))
+        return rows.append_column(self.column.name, _moments(rows.column(self.number), self.unit))
 
 
 def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
@@ -48,18 +49,28 @@ def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
         if unit is None:
             continue
         times = _moments(column.values, unit)
-        name = time_name(column.name, taken)
+        is_time = times.is_valid()
+        counts = column.counts[is_time.to_numpy(zero_copy_only=False)]
         made = dataclasses.replace(
-            column, name=name, type=times.type, values=times, skewness=0.0, is_key=False
+            column,
+            name=time_name(column.name, taken),
+            type=times.type,
+            nulls=column.rows - int(counts.sum()),
+            values=times.filter(is_time),
+            counts=counts,
+            skewness=0.0,
+            is_key=False,
         )
-        ends = f"{show_moment(low, unit)} to {show_moment(high, unit)}"
-        found[column.name] = DerivedTime(
-            column.name, time_sql(column.name, unit), made, f"{unit} since 1970, {ends}"
-        )
+        reason = f"{unit} since 1970, {show_ends(low, high, unit)}"
+        sql = time_sql(column.name, unit)
+        found[column.name] = DerivedTime(column.name, unit, sql, made, reason)
     return found
 
 
 def _moments(numbers: pa.Array | pa.ChunkedArray, unit: str) -> pa.Array | pa.ChunkedArray:
-    seconds = pc.divide(numbers.cast(pa.float64(), safe=False), float(UNITS[unit]))
+    floats = numbers.cast(pa.float64(), safe=False)
+    if unit.endswith(OR_ZERO):
+        floats = pc.if_else(pc.equal(floats, 0), None, floats)
+    seconds = pc.divide(floats, float(UNITS[unit.removesuffix(OR_ZERO)]))
     micros = pc.round(pc.multiply(seconds, float(_MICROSECONDS)))
     return micros.cast(pa.int64(), safe=False).cast(pa.timestamp("us"))
