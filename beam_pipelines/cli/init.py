@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.cli.recipe_text import recipe_text
-from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.draft import make_draft, with_base_first
 from beam_pipelines.pipeline.image_draft import draft_of_images
@@ -48,13 +48,17 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
         )
     if STDIN in data:
         raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
-    known, tables, folder = _image_recipe(data), _tables_in(data), os.path.dirname(output)
-    sources = known.sources.values() if known else tables or name_sources(data)
+    known, folder, note = _image_recipe(data), os.path.dirname(output), ""
     questions: dict[str, list[str]] = {}
-    plans = [_plan(source, questions) for source in sources]
-    note = f", as the most tables in {data[0]} can be joined to them" if tables else ""
-    if tables:
-        plans = with_base_first(plans)
+    try:
+        sources = known.sources.values() if known else name_sources(data)
+        plans = [_plan(source, questions) for source in sources]
+    except PipelineError:
+        tables = _tables_in(data)
+        if not tables:
+            raise
+        plans = with_base_first([_plan(source, questions) for source in tables])
+        note = f", as the most tables in {data[0]} can be joined to them"
     draft = draft_of_images(known, plans, data[0]) if known else make_draft(plans)
     text = recipe_text(plans, draft, folder, note, questions)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
