@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.cli.recipe_text import recipe_text
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
+from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.draft import make_draft, with_base_first
 from beam_pipelines.pipeline.image_draft import draft_of_images
+from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.reader import bare_lines, bare_recipe
-from beam_pipelines.sources import SHARD_NUMBER, format_of_path
+from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files, input_files
@@ -59,7 +60,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             raise
         plans = with_base_first([_plan(source, questions) for source in tables])
         note = f", as the most tables in {data[0]} can be joined to them"
-    draft = draft_of_images(known, plans, data[0]) if known else make_draft(plans)
+    draft = draft_of_images(known, plans, _folders(data)[0]) if known else make_draft(plans)
     text = recipe_text(plans, draft, folder, note, questions)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
@@ -76,11 +77,23 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
 
 
 def _image_recipe(data: Sequence[str]) -> Recipe | None:
-    """Returns the recipe of one folder of images; ``None`` for other data."""
-    if len(data) != 1 or not recipes.of_images(data[0]):
+    """Returns the recipe of a folder of images, perhaps with a table.
+
+    It is ``None`` for other data.
+    """
+    folders = _folders(data)
+    tables = [path for path in data if format_of_path(path) in _TABLES and path not in folders]
+    if len(folders) != 1 or len(tables) > 1 or len(folders + tables) < len(data):
         return None
-    recipe, _ = recipes.read(data[0])
+    found = recipes.of_images(folders[0], *tables)
+    if found is None:
+        return None
+    recipe, _ = reader.set_bare_recipe(folders[0], (), FORMATS, ENCODING_FOR_KIND, found)
     return recipe
+
+
+def _folders(data: Sequence[str]) -> list[str]:
+    return [path for path in data if os.path.isdir(path)]
 
 
 def _tables_in(data: Sequence[str]) -> list[Source]:
@@ -123,7 +136,7 @@ def name_sources(data: Sequence[str]) -> list[Source]:
         sets.setdefault(f"{number} {path}" if pattern == path else pattern, []).append(path)
     sources: list[Source] = []
     for paths in sets.values():
-        (source,) = bare_recipe(paths[0]).sources.values()
+        (source,) = reader.bare_recipe(paths[0]).sources.values()
         taken = {other.name for other in sources}
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
         name = next(name for name in numbered if name not in taken)
@@ -155,7 +168,7 @@ def _plan(source: Source, questions: dict[str, list[str]]) -> SourcePlan:
 
     It adds the questions.
     """
-    with bare_lines(source.name, source.url or source.path[0]).explained():
+    with reader.bare_lines(source.name, source.url or source.path[0]).explained():
         try:
             return plan_source(source, "")
         except RecipeProblems as error:

@@ -75,11 +75,12 @@ class _Match(NamedTuple):
     is_number: bool
 
 
-def image_folder(path: str) -> dict[str, Tree] | None:
+def image_folder(path: str, table: str = "") -> dict[str, Tree] | None:
     """Returns the tree of the recipe for a folder of images.
 
     Args:
       path: of data, as on the command line.
+      table: path of the table with labels; empty: it is looked for in the folder.
 
     Returns:
       The tree; ``None`` if the path is no local folder with images.
@@ -98,9 +99,10 @@ def image_folder(path: str) -> dict[str, Tree] | None:
     ]
     if not images or {format_of_path(file) for file in listed} - {None, "images", *_TABLES}:
         return None
+    tables = [table] if table else tables
     if not tables:
         return _of_classes(path, images)
-    ways = list(_ways(path.rstrip("/") or path, images))
+    ways = list(_ways(path.rstrip("/") or path, images, posixpath.dirname(table)))
     matches = [match for table in tables for match in _matches(table, ways)]
     if not matches and all(table.lower().endswith(".txt") for table in tables):
         return _of_classes(path, images)
@@ -192,12 +194,19 @@ def _scalar(text: str) -> Scalar:
     return Scalar(text, text)
 
 
-def _ways(folder: str, images: Sequence[str]) -> Iterator[_Names]:
-    """Yields the ways in which a table may name images."""
+def _ways(folder: str, images: Sequence[str], beside: str) -> Iterator[_Names]:
+    """Yields the ways in which a table may name images.
+
+    Args:
+      folder: that has the images.
+      images: their paths.
+      beside: the folder of a table that is not in it; or empty.
+    """
     folders = {posixpath.dirname(file) for file in images}
     inner = common_folder(sorted(folders))
     single = sorted(folders) if len(folders) <= _MOST_FOLDERS else []
-    for root in dict.fromkeys([inner, folder, *single]):
+    above = [beside] if beside and folder.startswith(f"{beside}/") else []
+    for root in dict.fromkeys([inner, folder, *above, *single]):
         below = f"{root}/"
         names = frozenset(files.relative(file, root) for file in images if file.startswith(below))
         yield _Names(root, FILENAME, names)

@@ -71,14 +71,19 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
     return read_text(text, path, os.path.dirname(path), settings)
 
 
-def of_images(path: str) -> Tree | None:
-    """Returns the recipe's tree if a path is a folder of images."""
+def of_images(path: str, table: str = "") -> Tree | None:
+    """Returns the recipe's tree if a path is a folder of images.
+
+    Args:
+      path: of data.
+      table: path of the table with labels; empty: it is looked for in the folder.
+    """
     if not os.path.isdir(path):
         return None
     # Imports Beam, as ``read`` does.
     from beam_pipelines.pipeline.image_folders import image_folder
 
-    return image_folder(path)
+    return image_folder(path, table)
 
 
 def read_text(

@@ -154,6 +154,28 @@ def test_layouts_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lay
     assert (unread in Path("recipes/r.yaml").read_text()) == bool(table)
 
 
+@pytest.mark.parametrize(
+    ("name", "other"), [("a.png", "b.png"), ("a", "b"), ("images/a.png", "images/b.png")]
+)
+def test_a_table_outside_of_the_folder(tmp_path: Path, name: str, other: str) -> None:
+    """``init`` takes it as its other argument; other names are an error."""
+    write_images(tmp_path / "images", ["a.png", "b.png"])
+    table = tmp_path / "labels.csv"
+    table.write_text(f"file,breed\n{name},pug\n{other},lab\n")
+    write_recipe([str(table), str(tmp_path / "images")], str(tmp_path / "r.yaml"))
+    recipe = recipes.load(str(tmp_path / "r.yaml"))
+    assert recipe.label == "breed"
+    [join] = recipe.join
+    [(left, right)] = join.on
+    plan = make_plan(recipe)
+    found = read.read_table(plan.base, reject=False)[0].column(left).to_pylist()
+    keys = read.read_table(plan.sources["labels"], reject=False)[0].column(right).to_pylist()
+    assert sorted(found) == sorted(keys)
+    table.write_text("file,breed\nx.png,pug\n")
+    with pytest.raises(RecipeError, match="no column in it with names of the images"):
+        write_recipe([str(tmp_path / "images"), str(table)], str(tmp_path / "s.yaml"))
+
+
 @pytest.mark.end_to_end
 def test_what_init_says_of_images(tmp_path: Path) -> None:
     """It names damaged images of several kinds, several sizes, and rare classes."""
