@@ -194,18 +194,18 @@ def _scalar(text: str) -> Scalar:
     return Scalar(text, text)
 
 
-def _ways(folder: str, images: Sequence[str], beside: str) -> Iterator[_Names]:
+def _ways(folder: str, images: Sequence[str], table_folder: str) -> Iterator[_Names]:
     """Yields the ways in which a table may name images.
 
     Args:
       folder: that has the images.
       images: their paths.
-      beside: the folder of a table that is not in it; or empty.
+      table_folder: the folder of a table that is not in it; or empty.
     """
     folders = {posixpath.dirname(file) for file in images}
     inner = common_folder(sorted(folders))
     single = sorted(folders) if len(folders) <= _MOST_FOLDERS else []
-    above = [beside] if beside and folder.startswith(f"{beside}/") else []
+    above = [table_folder] if table_folder and folder.startswith(f"{table_folder}/") else []
     for root in dict.fromkeys([inner, folder, *above, *single]):
         below = f"{root}/"
         names = frozenset(files.relative(file, root) for file in images if file.startswith(below))
