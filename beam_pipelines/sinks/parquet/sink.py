@@ -73,7 +73,7 @@ class ParquetFile:
     """
 
     def __init__(self, file: BinaryIO, settings: Settings) -> None:
-        self._columns = settings.columns
+        self._columns = settings.columns or pa.schema([])
         self._tracked = _Tracked(file)
         self._writer = pq.ParquetWriter(
             pa.PythonFile(self._tracked, mode="w"),

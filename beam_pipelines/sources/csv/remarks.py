@@ -208,7 +208,7 @@ def _dates(name: str, cells: list[str]) -> _Remark | None:
         return _Remark("durations", fits, _seconds(name, cells))
     fits = [_ZONED.fullmatch(cell) is not None for cell in cells]
     if sum(fits) >= _LEAST_ALIKE * len(cells):
-        sql = f"regexp_replace({_sql(name)}, ' ([-+])', '\\1')::TIMESTAMPTZ"
+        sql = f"regexp_replace({identifier(name)}, ' ([-+])', '\\1')::TIMESTAMPTZ"
         return _Remark("times with a zone", fits, f"{_derived({f'{name}_utc': sql})} reads them")
     fits = [_DATED.fullmatch(cell) is not None for cell in cells]
     if sum(fits) >= _LEAST_ALIKE * len(cells):
