@@ -86,7 +86,7 @@ def test_a_file_without_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert converted(str(tmp_path / "third")) == parsed(some)
     assert bp.verify(bare)
     capsys.readouterr()
-    assert run(["describe", path, "--format", "json", "-q"]) == 0
+    assert run(["describe", path, "--format", "json"]) == 0
     described = json.loads(capsys.readouterr().out)["splits"]["train"]["features"]
     types = {feature["name"]: feature["type"] for feature in described}
     assert types == {"id": "int64", "t": "list<int64>", "x": "list<list<float32>>"}
