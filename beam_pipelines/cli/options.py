@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.cli.errors import hint_without_recipe
-from beam_pipelines.cli.output import output_unless_quiet
+from beam_pipelines.cli.output import answer, is_quiet, output_unless_quiet
 from beam_pipelines.core import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.recipe import path_dates
@@ -114,7 +114,8 @@ class BeamCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, with a fork server if it needs one.
 
-        A command needs a fork server if it takes all of Beam's options.
+        A command needs a fork server if it takes all of Beam's options. Where the result would be
+        JSON, an error is JSON, too.
         """
         try:
             with output_unless_quiet():
@@ -124,6 +125,8 @@ class BeamCommand(click.Command):
             paths = [data] if isinstance(data, str) else list(data or ())
             if len(paths) == 1:
                 error.hint = hint_without_recipe(str(error), paths[0])
+            if ctx.params.get("form") == "json" and not is_quiet():
+                answer("json", {"error": str(error)}, ())
             raise
 
     def _invoke(self, ctx: click.Context) -> Any:

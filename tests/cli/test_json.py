@@ -108,3 +108,30 @@ def test_results_are_json(
 
     found = json.loads(capsys.readouterr().out, parse_constant=no_constant)
     assert isinstance(found, list) if keys is None else found.keys() >= keys
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("validate t.csv --schema out/schema/schema.pbtxt --set drop=[n]", "anomaly"),
+        ("verify nowhere", "nowhere"),
+        ("describe nowhere.csv", "nowhere.csv"),
+    ],
+)
+def test_errors_are_json(
+    command: str,
+    message: str,
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The whole output is one document, and the error is on stderr, too."""
+    monkeypatch.chdir(folder)
+    assert run([*command.split(), "--format", "json"]) != 0
+    found = capsys.readouterr()
+    (error,) = json.loads(found.out).values()
+    assert message in error
+    assert message in found.err
+    assert run([*command.split(), "--format", "json", "-q"]) != 0
+    assert capsys.readouterr().out == ""
