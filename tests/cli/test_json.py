@@ -126,7 +126,7 @@ def test_errors_are_json(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The whole output is one document, and the error is on stderr, too."""
+    """The output is one document; stderr has the error, too."""
     monkeypatch.chdir(folder)
     assert run([*command.split(), "--format", "json"]) != 0
     found = capsys.readouterr()

@@ -100,7 +100,7 @@ def run(folder: Path, output: str, *options: str) -> int:
     level = logging.getLogger().level
     arguments = ["convert", str(folder / "recipe.yaml"), "--output", str(folder / output)]
     try:
-        return main_module.run([*arguments, "--quiet", "--direct_num_workers=1", *options])
+        return main_module.run([*arguments, "--direct_num_workers=1", *options])
     finally:
         logging.getLogger().setLevel(level)
 
