@@ -105,13 +105,18 @@ def test_groups_are_cut_by_bytes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_encodings_and_extremes(tmp_path, shuffle):
-    """Integers are differences; only ordered rows have extremes."""
+    """Integers are differences, others are compressed; ordered rows have extremes."""
     rows = [dict.fromkeys(VALUES) | {"a": n, "shape": [0.0] * 6} for n in range(9)]
     write(tmp_path / "a.parquet", [(batch_of(rows), None)], shuffle)
-    column = pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0)
-    assert "DELTA_BINARY_PACKED" in column.encodings
-    assert column.is_stats_set != shuffle
-    assert shuffle or (column.statistics.min, column.statistics.max) == (0, 8)
+    group = pq.read_metadata(tmp_path / "a.parquet").row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    for column in columns:
+        is_integer = column.physical_type == "INT64"
+        assert ("DELTA_BINARY_PACKED" in column.encodings) == is_integer, column.path_in_schema
+        assert column.compression == ("UNCOMPRESSED" if is_integer else "ZSTD")
+        assert column.is_stats_set != shuffle
+    assert [column.physical_type for column in columns].count("INT64") == 2
+    assert shuffle or (columns[0].statistics.min, columns[0].statistics.max) == (0, 8)
 
 
 @pytest.mark.parametrize("change", ["order", "value", "null", "less", "damage"])
