@@ -98,6 +98,7 @@ class ParquetFile:
             column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
             write_statistics=not settings.output.shuffle,
         )
+        self._buffered.flush()  # the magic number is not of the first row group
         self._rows = self._digest = 0
         # Offset, bytes, bytes of values, rows and CRC-32 of each row group.
         self._parts: list[tuple[int, int, int, int, int]] = []
