@@ -65,7 +65,7 @@ class _Tracked:
 
 
 def _leaf(column: pa.Field) -> tuple[str, pa.DataType]:
-    """Returns the path and the type of a column's values, which may be in lists."""
+    """Returns the path and the type of the values of a column."""
     path, type_ = column.name, column.type
     while pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
         path, type_ = f"{path}.list.element", type_.value_type
