@@ -136,6 +136,11 @@ def nearest_column(name: str, columns: Iterable[str]) -> str:
     return nearest(name, names) or known
 
 
+def missing_column(name: str, columns: Iterable[str]) -> str:
+    """Returns the message for a column that is not there."""
+    return f"found column '{name}', which is not there.{nearest_column(name, columns)}"
+
+
 class Problem(NamedTuple):
     """An error in a recipe.
 

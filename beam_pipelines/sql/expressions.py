@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
-from beam_pipelines.core.errors import nearest_column
+from beam_pipelines.core.errors import missing_column
 from beam_pipelines.sql.database import (
     TABLE,
     ExpressionError,
@@ -344,10 +344,7 @@ def _resolve(
         raise ExpressionError(
             f"found '{name}', {kind}; expected an expression over the columns of one row"
         )
-    hint = nearest_column(dotted, known)
-    raise ExpressionError(
-        f"found column '{dotted}', which is not there.{hint} (Texts stand in 'single quotes'.)"
-    )
+    raise ExpressionError(f"{missing_column(dotted, known)} (Texts stand in 'single quotes'.)")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import Problem, nearest_column
+from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.transforms.near_hashes import LEAST_SIMILARITY
 from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
@@ -33,8 +33,7 @@ class Known(NamedTuple):
         """Notes columns that are not there."""
         for index, name in enumerate(names):
             if name not in self.schema.names and name not in self.broken:
-                hint = nearest_column(name, self.schema.names)
-                message = f"found column '{name}', which is not there.{hint}"
+                message = missing_column(name, self.schema.names)
                 self.problems.append(Problem((*path, index) if is_list else path, message))
 
 

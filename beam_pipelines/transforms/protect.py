@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.hashing import sha256_digests
 from beam_pipelines.recipe.protect import (
     DROP,
@@ -124,11 +124,11 @@ def protected_schema(
       problems: gets unknown columns, and those of a type that cannot be protected so.
     """
     fields = []
-    for column in protect:
-        if column not in schema.names:
-            hint = nearest_column(column, schema.names)
-            message = f"found column '{column}', which is not there.{hint}"
-            problems.append(Problem(("protect", column), message))
+    problems.extend(
+        Problem(("protect", column), missing_column(column, schema.names))
+        for column in protect
+        if column not in schema.names
+    )
     for field in schema:
         own = protect.get(field.name)
         if own is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
+from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
 from beam_pipelines.core.sparse_columns import SparseColumns
 
 # Old name -> new name.
@@ -28,10 +28,7 @@ def rename_schema(schema: pa.Schema, names: Names) -> pa.Schema:
     problems = []
     for old, new in names.items():
         if old not in schema.names:
-            message = (
-                f"found column '{old}', which is not there.{nearest_column(old, schema.names)}"
-            )
-            problems.append(Problem(("rename", old), message))
+            problems.append(Problem(("rename", old), missing_column(old, schema.names)))
         elif counts[new] > 1:
             message = f"found '{new}', which another column is called. Choose another name"
             problems.append(Problem(("rename", old), message))

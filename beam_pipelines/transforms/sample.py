@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import Problem, nearest_column
+from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.sample import Sample
@@ -146,10 +146,7 @@ def _problems(recipe: Recipe, sample: Sample, schema: pa.Schema) -> Iterator[Pro
     if column is None:
         yield Problem(place, "found no 'by' and no 'label', expected the column of the classes.")
     elif column not in schema.names:
-        message = (
-            f"found column '{column}', which is not there.{nearest_column(column, schema.names)}"
-        )
-        yield Problem(place, message)
+        yield Problem(place, missing_column(column, schema.names))
     elif pa.types.is_list(schema.field(column).type):
         kind = type_name(schema.field(column).type)
         yield Problem(place, f"column '{column}' is {kind}, expected one value in a row.")

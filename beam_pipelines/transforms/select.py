@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.expectations import Expected
 from beam_pipelines.analysis.personal.scan import scan_batch
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.pickling import PickledOnce
@@ -291,9 +291,7 @@ def _kept_columns(
     for key, names in (("drop", recipe.drop), ("keep", recipe.keep)):
         for index, name in enumerate(names):
             if name not in known and not (broken and name in recipe.derive):
-                hint = nearest_column(name, schema.names)
-                message = f"found column '{name}', which is not there.{hint}"
-                problems.append(Problem((key, index), message))
+                problems.append(Problem((key, index), missing_column(name, schema.names)))
     left = {name for name in schema.names if name not in dropped and (not kept or name in kept)}
     left.discard(SPLIT_KEY)
     if not left and not problems:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, hashing
 from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import Recipe
@@ -144,7 +144,7 @@ def _plan_fractions(
     known = set(schema.names)
     for index, name in enumerate(split.by):
         if name not in known:
-            problems.append(Problem(("split", "by", index), _unknown_column(name, schema)))
+            problems.append(Problem(("split", "by", index), missing_column(name, schema.names)))
     problems += _problems_of_classes(split, schema)
     if len(split.names) == 1:
         return plan
@@ -168,7 +168,7 @@ def _problems_of_classes(split: Split, schema: pa.Schema) -> Iterator[Problem]:
     for index, name in enumerate(split.stratify):
         place = ("split", "stratify", index)
         if name not in schema.names:
-            yield Problem(place, _unknown_column(name, schema))
+            yield Problem(place, missing_column(name, schema.names))
         elif pa.types.is_list(schema.field(name).type):
             kind = columns.type_name(schema.field(name).type)
             yield Problem(place, f"column '{name}' is {kind}, expected one value in a row.")
@@ -189,7 +189,7 @@ def _plan_buckets(
     if column == SPLIT_KEY and column not in schema.names:
         problems.append(Problem(place, "found buckets without 'by', expected one column"))
     elif column not in schema.names:
-        problems.append(Problem(place, _unknown_column(column, schema)))
+        problems.append(Problem(place, missing_column(column, schema.names)))
     elif schema.field(column).type not in (pa.int64(), pa.string(), pa.binary()):
         message = (
             f"column '{column}' is {columns.type_name(schema.field(column).type)}, expected "
@@ -209,16 +209,12 @@ def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(end * 2**64 / whole) for end in itertools.accumulate(decimals[:-1]))
 
 
-def _unknown_column(name: str, schema: pa.Schema) -> str:
-    return f"found column '{name}', which is not there.{nearest_column(name, schema.names)}"
-
-
 def _plan_times(
     split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]
 ) -> SplitPlan:
     column = split.time_column or ""
     if column not in schema.names:
-        problems.append(Problem(("split", "column"), _unknown_column(column, schema)))
+        problems.append(Problem(("split", "column"), missing_column(column, schema.names)))
         return plan
     kind = schema.field(column).type
     parse = parser_of_bounds(kind)
