@@ -67,7 +67,7 @@ def check_paths(paths: Iterable[str], options: Sequence[str] | None = None) -> N
 
 def s3_access(options: Sequence[str] = ()) -> Access:
     """Returns the access to ``s3://``: boto3, and its credentials and region."""
-    if importlib.util.find_spec("boto3") is None:
+    if not _is_installed("boto3"):
         return Access("", "s3:// needs the package boto3: pip install 'beam-pipelines[s3]'.")
     import botocore.session
 
@@ -108,7 +108,7 @@ def gs_access(options: Sequence[str] = ()) -> Access:
     address = "https://storage.googleapis.com"
     if any(option.startswith("--no_auth") for option in options):
         return _reached("no credentials, by --no_auth", address)
-    if importlib.util.find_spec("google.auth") is None:
+    if not _is_installed("google.auth"):
         return Access("", "gs:// needs Google's packages: pip install 'apache-beam[gcp]'.")
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "2")
     import google.auth
