@@ -159,11 +159,7 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
     types = pa.types
     if types.is_dictionary(arrow_type):
         return column_type(arrow_type.value_type)
-    if (
-        types.is_list(arrow_type)
-        or types.is_large_list(arrow_type)
-        or types.is_fixed_size_list(arrow_type)
-    ):
+    if is_list(arrow_type):
         item = column_type(arrow_type.value_type)
         return None if item is None or has_lists_as_steps(item) else pa.list_(item)
     for matches, target in (
@@ -192,16 +188,19 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
     return None
 
 
+def is_list(type_: pa.DataType) -> bool:
+    """Whether a type is a list of any kind."""
+    types = pa.types
+    return bool(
+        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
+    )
+
+
 def has_durations(arrow_type: pa.DataType) -> bool:
     """Whether values, or the items of lists, are durations."""
-    types = pa.types
-    while (
-        types.is_list(arrow_type)
-        or types.is_large_list(arrow_type)
-        or types.is_fixed_size_list(arrow_type)
-    ):
+    while is_list(arrow_type):
         arrow_type = arrow_type.value_type
-    return bool(types.is_duration(arrow_type))
+    return bool(pa.types.is_duration(arrow_type))
 
 
 def _in_microseconds(arrow_type: pa.DataType) -> pa.DataType:

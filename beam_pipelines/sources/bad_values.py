@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.yaml_text import yaml_text
@@ -60,7 +61,7 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     cure = _other_types(found, error.column, plan)
     expected, leaf = bad_rows.expected(type_), shapes.leaf(type_)
     if pa.types.is_floating(leaf) and pa.types.is_integer(shapes.leaf(found.type)):
-        each = "a list, each item " if nested.is_list(type_) else ""
+        each = "a list, each item " if is_list(type_) else ""
         expected = f"{each}{_exact_integers(leaf)}"
     elif pa.types.is_floating(type_):
         cure = f"{cure} ({error.message})"
@@ -86,7 +87,7 @@ def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) ->
     names = []
     for name in _OTHERS:
         type_ = columns.parse_type(name)
-        type_ = pa.list_(type_) if nested.is_list(found) else type_
+        type_ = pa.list_(type_) if is_list(found) else type_
         with contextlib.suppress(*bad_rows.ERRORS, TypeError):
             convert(type_)
             names.append(columns.type_name(type_))
@@ -103,7 +104,7 @@ def _known_problem(found: pa.Array, error: ColumnError, plan: SourcePlan) -> str
     """
     if error.message == SPARSE:
         return bad_rows.wrong_value(_value(found), sparse_structs.EXPECTED, sparse_structs.CURE)
-    if nested.is_list(found.type) and error.message == NULL_INSIDE:
+    if is_list(found.type) and error.message == NULL_INSIDE:
         is_value = pc.list_flatten(found, recursive=True).null_count > 0
         cure = null_cure(plan, error.column) if is_value else "Leave the column out with 'columns'."
         return f"found {NULL_INSIDE}, expected values only. {cure}"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
-from beam_pipelines.core.columns import column_type, normalise, type_name
+from beam_pipelines.core.columns import column_type, is_list, normalise, type_name
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.core.python_values import texts_of
 from beam_pipelines.sources import nested, shapes
@@ -35,7 +35,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         integer that no float of the type equals.
       pa.ArrowNotImplementedError: there is no such cast.
     """
-    if nested.is_list(array.type) and nested.is_list(type_):
+    if is_list(array.type) and is_list(type_):
         # Not ``values``: those of a slice include its neighbours'.
         values = exact_cast(array.flatten(), type_.value_type)
         ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32()))

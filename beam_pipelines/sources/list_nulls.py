@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.binary_arrays import offsets_of
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.list_nulls import DROP, FILL
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import nested
 from beam_pipelines.sources.format import Contents, problem
 
 # Kind of values -> one of them, for the remedy.
@@ -97,7 +97,7 @@ def _own_lists(schema: pa.Schema, prefix: str = "") -> Iterator[str]:
         name = f"{prefix}{field.name}"
         if pa.types.is_struct(field.type):
             yield from _own_lists(pa.schema(list(field.type)), f"{name}.")
-        elif nested.is_list(field.type) and not pa.types.is_struct(field.type.value_type):
+        elif is_list(field.type) and not pa.types.is_struct(field.type.value_type):
             yield name
 
 

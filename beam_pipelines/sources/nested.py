@@ -11,13 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-
-def is_list(type_: pa.DataType) -> bool:
-    """Whether a type is a list of any kind."""
-    types = pa.types
-    return bool(
-        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
-    )
+from beam_pipelines.core.columns import is_list
 
 
 def without_map(type_: pa.DataType) -> pa.DataType:

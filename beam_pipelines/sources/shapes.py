@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import offsets_of
-from beam_pipelines.core.columns import Shape, column_type
+from beam_pipelines.core.columns import Shape, column_type, is_list
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested
 
@@ -26,7 +26,7 @@ def stored(type_: pa.DataType) -> pa.DataType:
     """Returns the storage type: lists as lists, extensions as their storage."""
     if isinstance(type_, pa.BaseExtensionType):
         return stored(type_.storage_type)
-    if nested.is_list(type_):
+    if is_list(type_):
         return pa.list_(stored(type_.value_type))
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.sparse_columns import MOST_INDEX, SparseColumns
-from beam_pipelines.sources import nested, shapes
+from beam_pipelines.sources import shapes
 
 EXPECTED = "ascending indices from 0, below 'size', each once, and as many values"
 CURE = "Mend the row, or leave out 'indices' or 'values' with 'columns'."
@@ -75,7 +76,7 @@ def with_indices(
     columns = dict(flat)
     for name, indices, values in _pairs(flat, sparse):
         is_dense = pc.and_(indices.is_null(), values.is_valid())
-        if not nested.is_list(indices.type) or not pc.any(is_dense).as_py():
+        if not is_list(indices.type) or not pc.any(is_dense).as_py():
             continue
         dense = is_dense.to_numpy(zero_copy_only=False)
         lengths = np.where(dense, _lengths(values), _lengths(indices))

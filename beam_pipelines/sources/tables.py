@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
@@ -179,7 +180,7 @@ def _others(found: pa.DataType, name: str) -> str:
 
 def _without_null(type_: pa.DataType) -> pa.DataType:
     """Returns text for a type that has only nulls, or empty lists."""
-    if nested.is_list(type_):
+    if is_list(type_):
         return (
             pa.list_(_without_null(type_.value_type))
             if pa.types.is_null(type_.value_type)

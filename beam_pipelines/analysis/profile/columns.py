@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.python_values import python_values
 
 # Fewer rows than this say nothing about uniqueness.
@@ -251,10 +252,7 @@ def profile_column(name: str, column: pa.ChunkedArray | pa.Array) -> ColumnProfi
 
 def _lengths(known: pa.ChunkedArray | pa.Array) -> tuple[int, int] | None:
     """Returns the extreme lengths of lists; ``None`` of other values."""
-    kind = known.type
-    if not len(known) or not (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    if not len(known) or not is_list(known.type):
         return None
     ends = pc.min_max(pc.list_value_length(known))
     return ends["min"].as_py(), ends["max"].as_py()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core import columns
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
 from beam_pipelines.sources.bad_values import declare_arrays, null_cure
@@ -406,7 +407,7 @@ def text_for_kinds(error: Exception) -> tuple[str, str] | None:
 
 
 def _declare_text(field: pa.Field) -> str:
-    type_ = "list<text>" if nested.is_list(field.type) else "text"
+    type_ = "list<text>" if is_list(field.type) else "text"
     return f"declare 'types: {{{field.name}: {type_}}}'"
 
 
@@ -420,7 +421,7 @@ def _has_null_value(value: Any, rank: int) -> bool:
 
 def _is_as_deep(whole: Any, type_: pa.DataType) -> bool:
     """Whether a value is a list if its column is one."""
-    return whole is _UNCERTAIN or isinstance(whole, list) == nested.is_list(type_)
+    return whole is _UNCERTAIN or isinstance(whole, list) == is_list(type_)
 
 
 def _has_numbers(found: Sequence[Any]) -> bool:

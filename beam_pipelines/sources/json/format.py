@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.columns import Shape, only_chunk
+from beam_pipelines.core.columns import Shape, is_list, only_chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
@@ -410,7 +410,7 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     if found := rounded_integer(data, batch, plan.source):
         raise ColumnError(found[0], whole_numbers.ROUNDED)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
-        values = column.flatten() if nested.is_list(column.type) else column
+        values = column.flatten() if is_list(column.type) else column
         if (
             pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py()
         ):  # JSON has no infinity

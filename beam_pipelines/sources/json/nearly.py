@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import value_type
+from beam_pipelines.core.columns import is_list, value_type
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
@@ -151,7 +151,7 @@ def mixed_columns(known: pa.Schema, found: pa.Schema) -> dict[str, str]:
     for field in nested.flatten_fields(found):
         types = [value_type(type_) for type_ in (field.type, earlier.get(field.name)) if type_]
         if pa.string() in types and {"numbers", "booleans"} & {_word_of(one) for one in types}:
-            mixed[field.name] = "list<text>" if nested.is_list(field.type) else "text"
+            mixed[field.name] = "list<text>" if is_list(field.type) else "text"
     return mixed
 
 

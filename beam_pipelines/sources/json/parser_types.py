@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import array_type
+from beam_pipelines.core.columns import array_type, is_list
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested, shapes
 
@@ -30,12 +30,12 @@ def parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> 
 
 def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
     """Returns lists of as many levels, of other values."""
-    return pa.list_(_as_deep(type_.value_type, leaf)) if nested.is_list(type_) else leaf
+    return pa.list_(_as_deep(type_.value_type, leaf)) if is_list(type_) else leaf
 
 
 def _declared_type(type_: pa.DataType) -> pa.DataType:
     """Returns the parser's type for a declared one, before a cast."""
-    if nested.is_list(type_):
+    if is_list(type_):
         return pa.list_(_declared_type(type_.value_type))
     if pa.types.is_date(type_) or pa.types.is_time(type_):
         return pa.string()

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.columns import RAW, TENSOR, only_chunk
+from beam_pipelines.core.columns import RAW, TENSOR, is_list, only_chunk
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested, whole_numbers
 from beam_pipelines.sources.json.bad_lines import values_of
@@ -89,8 +89,8 @@ def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     for field, column in zip(table.schema, table.columns, strict=True):
         array = only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
         for name, values in nested.flatten_array(field.name, array):
-            is_list = nested.is_list(values.type)
-            yield name, pc.list_flatten(values, recursive=True) if is_list else values
+            has_lists = is_list(values.type)
+            yield name, pc.list_flatten(values, recursive=True) if has_lists else values
 
 
 def _may_be_rounded(source: Source, name: str, values: pa.Array) -> bool:

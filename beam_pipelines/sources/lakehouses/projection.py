@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.sources import nested
 from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.lakehouses.snapshots import By
@@ -126,7 +127,7 @@ def _type_with_ids(type_: pa.DataType, mapping: Sequence[Mapping[str, Any]]) -> 
         pair = [type_.key_field.with_name("key"), type_.item_field.with_name("value")]
         key, item = _with_ids(pair, mapping)
         return pa.map_(key, item)
-    if nested.is_list(type_):
+    if is_list(type_):
         (value,) = _with_ids([type_.value_field.with_name("element")], mapping)
         return pa.list_(value)
     return type_
@@ -161,7 +162,7 @@ def _projected(array: pa.Array, own: pa.Field, field: pa.Field, by: By) -> pa.Ar
         keys = _projected(array.keys, found.key_field, type_.key_field, by)
         items = _projected(array.items, found.item_field, type_.item_field, by)
         return pa.MapArray.from_arrays(_small_offsets(array), keys, items, type=type_, mask=mask)
-    if nested.is_list(type_) and nested.is_list(found):
+    if is_list(type_) and is_list(found):
         values = _projected(array.values, found.value_field, type_.value_field, by)
         return pa.ListArray.from_arrays(_small_offsets(array), values, type=type_, mask=mask)
     return pc.cast(array, type_)
@@ -195,7 +196,7 @@ def _plain_type(type_: pa.DataType, keeps_keys: bool) -> pa.DataType:
             _plain_field(type_.key_field, keeps_keys).with_nullable(False),
             _plain_field(type_.item_field, keeps_keys),
         )
-    if nested.is_list(type_):
+    if is_list(type_):
         return pa.list_(_plain_field(type_.value_field, keeps_keys))
     if types.is_large_string(type_) or types.is_string_view(type_):
         return pa.string()

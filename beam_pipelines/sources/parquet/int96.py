@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources import nested
 
@@ -63,7 +64,7 @@ def _pairs(
 ) -> Iterable[tuple[str, pa.TimestampArray, pa.TimestampArray]]:
     for name, found in first.items():
         micros, nanos = found, second[name]
-        while nested.is_list(micros.type):
+        while is_list(micros.type):
             micros, nanos = pc.list_flatten(micros), pc.list_flatten(nanos)
         if pa.types.is_timestamp(micros.type) and nanos.type != micros.type:
             yield name, micros, nanos
