@@ -12,12 +12,15 @@ Ranks divide a *global batch* by the places of its parts in their windows: each 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.core import _native
+from beam_pipelines.core._native.parts import order_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 
 # Another order of the same dataset is another version.
@@ -83,11 +86,14 @@ class Epoch:
           the first row of the first part.
         """
         rows = self.rows[places]
-        before = np.cumsum(rows) - rows
         if self.key is None:
             return np.arange(int(rows.sum()))
+        key, parts = _key(self.key, _ROWS), self.parts[places]
+        if _native.KERNELS_AVAILABLE:
+            return order_rows(key, parts.tolist(), rows.tolist())
+        keys = _hashes(key, parts)
+        before = np.cumsum(rows) - rows
         numbers = np.arange(int(rows.sum())) - np.repeat(before, rows)
-        keys = _hashes(_key(self.key, _ROWS), self.parts[places])
         random = mix(np.repeat(keys, rows) + numbers.view(np.uint64) * np.uint64(GOLDEN))
         random >>= np.uint64(32)
         random <<= np.uint64(_ROW_BITS)
@@ -267,8 +273,13 @@ def spread(seed: int, sizes: Int64s) -> Int64s:
     order = np.empty(int(sizes.sum()), np.int64)
     for size in set(sizes.tolist()):  # np.unique imports np.ma, for 20 ms
         own = starts[sizes == size][:, None] + np.arange(size)
-        order[own] = own[:, permutation(_key(seed, _BATCH), size)]
+        order[own] = own[:, _order_in_batch(seed, size)]
     return order
+
+
+@functools.lru_cache(maxsize=8)  # of full and last batches
+def _order_in_batch(seed: int, size: int) -> Int64s:
+    return permutation(_key(seed, _BATCH), size)
 
 
 def permutation(key: int, count: int) -> Int64s:

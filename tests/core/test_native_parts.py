@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native.parts import StoredPart, read_parts
+from beam_pipelines.core._native.parts import StoredPart, order_rows, read_parts
+from beam_pipelines.core.hashing import GOLDEN, mix_int
 from beam_pipelines.tfrecord.framing import frame
 
 pytestmark = pytest.mark.skipif(
@@ -137,3 +138,25 @@ def test_wrong_arguments(tmp_path, wrong):
 def test_checksums(data):
     """The CRC-32 is zlib's, by instructions and by tables."""
     assert _native._kernels.crc32(data) == (zlib.crc32(data),) * 2
+
+
+@given(st.lists(st.integers(0, 300), max_size=5), st.integers(0, 2**64 - 1))
+def test_order_of_rows(rows, key):
+    """Rows are sorted by SplitMix64 of part and row."""
+    found, first = order_rows(key, range(10, 10 + len(rows)), rows).tolist(), 0
+    for part, count in enumerate(rows, 10):
+        own = mix_int(mix_int(part + GOLDEN) ^ key)
+        numbers = [(mix_int(own + row * GOLDEN) >> 32, row) for row in range(count)]
+        expected = [first + row for _, row in sorted(numbers)]
+        assert found[first : first + count] == expected
+        first += count
+    assert len(found) == first
+
+
+def test_wrong_numbers_of_rows():
+    """Parts have 0 to 2^32 - 1 rows."""
+    for rows in (-1, 1 << 32):
+        with pytest.raises(ValueError, match="expected 0 to 2"):
+            order_rows(1, [0], [rows])
+    with pytest.raises(OverflowError):
+        order_rows(1 << 64, [0], [1])

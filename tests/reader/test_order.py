@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from beam_pipelines.core import _native
 from beam_pipelines.reader import order
 from beam_pipelines.reader.order import (
     MOST_PARTS,
@@ -206,6 +207,20 @@ SHARES = [[0, 1, 2, 2, 3, 4, 4], [0, 0, 0, 1, 1, 1, 2]]
 def test_permutation(key, count):
     """A permutation has each number once."""
     assert sorted(permutation(key, count).tolist()) == list(range(count))
+
+
+@given(st.lists(st.integers(1, 600), min_size=1, max_size=8), st.integers(0, 2**32))
+def test_order_of_the_kernel(rows, seed):
+    """The kernel orders rows as numpy does."""
+    epoch = make_epoch(np.array(rows), 1 << 20, seed, 3, True)
+    places = np.arange(len(rows))
+    found = epoch.permutation(places).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "KERNELS_AVAILABLE", False)
+        assert found == epoch.permutation(places).tolist()
+    edges = np.cumsum([0, *epoch.rows]).tolist()
+    for start, end in itertools.pairwise(edges):
+        assert sorted(found[start:end]) == list(range(start, end))
 
 
 def test_many_parts():

@@ -8,17 +8,9 @@
 namespace native {
 namespace {
 
-constexpr uint64_t kGolden = 0x9E3779B97F4A7C15u;  // SplitMix64's increment
 constexpr uint64_t kNull = 0x6E756C6C6E756C6Cu;    // "nullnull"
 constexpr uint64_t kNanBits = 0x7FF8000000000000u;
 constexpr int64_t kWord = 8;
-
-// The finaliser of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
-inline uint64_t mix(uint64_t value) {
-  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9u;
-  value = (value ^ value >> 27) * 0x94D049BB133111EBu;
-  return value ^ value >> 31;
-}
 
 // Constants of the seed.
 struct Seeded {

@@ -29,6 +29,7 @@
 #include "quotes.h"
 #include "repeats.h"
 #include "resize.h"
+#include "row_order.h"
 #include "shingles.h"
 #include "stripes.h"
 #include "take.h"
@@ -116,6 +117,36 @@ PyObject* py_hash_rows(PyObject*, PyObject* arguments) {
     hashes = out.release(static_cast<size_t>(count) * sizeof(uint64_t));
   });
   return done ? export_array("L", count, hashes) : nullptr;
+}
+
+PyObject* py_order_rows(PyObject*, PyObject* arguments) {
+  PyObject *key_object, *list;
+  if (!PyArg_ParseTuple(arguments, "OO!", &key_object, &PyList_Type, &list)) return nullptr;
+  const uint64_t key = PyLong_AsUnsignedLongLong(key_object);
+  if (PyErr_Occurred()) return nullptr;
+  std::vector<std::pair<uint64_t, int64_t>> parts(static_cast<size_t>(PyList_Size(list)));
+  int64_t count = 0;
+  for (size_t place = 0; place < parts.size(); ++place) {
+    long long part, rows;
+    if (!PyArg_ParseTuple(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), "LL", &part, &rows)) return nullptr;
+    parts[place] = {mix(mix(static_cast<uint64_t>(part) + kGolden) ^ key), rows};
+    count += rows;
+  }
+  Memory order;
+  const bool done = run([&] {
+    for (const auto& [part_key, rows] : parts) {
+      if (rows < 0 || rows > UINT32_MAX) throw InvalidData("found " + std::to_string(rows) + " rows of a part, expected 0 to 2^32 - 1");
+    }
+    Buffer out(static_cast<size_t>(count) * sizeof(int64_t));
+    int64_t* numbers = reinterpret_cast<int64_t*>(out.data());
+    int64_t first = 0;
+    for (const auto& [part_key, rows] : parts) {
+      order_rows(part_key, rows, first, numbers + first);
+      first += rows;
+    }
+    order = out.release(static_cast<size_t>(count) * sizeof(int64_t));
+  });
+  return done ? export_array("l", count, order) : nullptr;
 }
 
 PyObject* py_fingerprints(PyObject*, PyObject* arguments) {
@@ -676,6 +707,7 @@ PyObject* py_unpack_stripes(PyObject*, PyObject* arguments) {
 PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines.core._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
+    {"order_rows", py_order_rows, METH_VARARGS, "order_rows(key, parts and rows): see beam_pipelines.core._native.parts."},
     {"fingerprints", py_fingerprints, METH_VARARGS, "fingerprints(texts): see beam_pipelines.core._native."},
     {"sum_weights", py_sum_weights, METH_VARARGS, "sum_weights(texts, weights): see beam_pipelines.core._native."},
     {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core._native import _kernels, imported
@@ -71,3 +73,23 @@ def read_parts(parts: Sequence[StoredPart], is_compressed: bool) -> pa.LargeBina
     """
     pair = _kernels.read_parts(list(parts), is_compressed)
     return None if pair is None else imported(pair)
+
+
+def order_rows(key: int, parts: Sequence[int], rows: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Returns the order of the rows of parts, as ``reader/order.py`` defines it.
+
+    Args:
+      key: of the epoch's order of rows, from 0 to 2**64 - 1.
+      parts: n numbers of parts.
+      rows: n numbers of rows.
+
+    Returns:
+      int64, read-only: for each part its rows' numbers in order, one part after the other. They are
+      counted from the first row of the first part.
+
+    Raises:
+      ValueError: a number of rows is below 0, or 2^32 or more.
+      OverflowError: a number has more than 64 bits.
+    """
+    array = imported(_kernels.order_rows(key, list(zip(parts, rows, strict=True))))
+    return np.frombuffer(array.buffers()[1], np.int64, len(array))
