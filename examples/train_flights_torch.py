@@ -78,6 +78,7 @@ def main() -> None:
             seed=7,
             epochs=arguments.epochs,
             remainder="drop",
+            pin_memory=device.type == "cuda",
         )
         held_back = dataset.batches(
             "eval", 4096, columns=inputs.columns, as_="torch", shuffle=False

@@ -282,7 +282,8 @@ class Dataset:
             to 64 bits), ``arrow``; ``records``: the serialized records as bytes, named ``record``;
             or ``tf``: a ``tf.data.Dataset`` of the tensors that ``bp.load`` gives.
           sharding: a ``jax.sharding.Sharding`` of global batches, whose local part is the rank's.
-          pin_memory: copies tensors from pinned memory to the current CUDA device, a batch ahead.
+          pin_memory: tensors are on the current CUDA device. Another process reads them into pinned
+            memory, from where they are copied ahead.
           shuffle: whether rows have another order in every epoch; else that of the shards.
           seed: of the order and of random crops, 0 or more.
           epochs: in one pass over the reader.

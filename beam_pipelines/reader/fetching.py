@@ -7,6 +7,7 @@ next plans are asked for at once, as long as their bytes are bounded.
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -38,6 +39,17 @@ class OwnPlan(NamedTuple):
     plan: Plan
     own: Entries
     sizes: Int64s
+
+    def pieces(self, most: int) -> Iterator[OwnPlan]:
+        """Yields the same with at most so many batches each."""
+        for first in range(0, len(self.sizes), most):
+            behind = slice(first, first + most)
+            start, stop = np.searchsorted(self.own.batches, (first, first + most))
+            yield OwnPlan(
+                self.plan._replace(sizes=self.plan.sizes[behind], behind=self.plan.behind[behind]),
+                Entries(*(array[start:stop] for array in self.own)),
+                self.sizes[behind],
+            )
 
 
 def places_of(own: Entries, source: int) -> list[int]:
@@ -95,13 +107,20 @@ class Fetcher:
 
 
 def shares(
-    plans: Iterator[Plan], rank: int, world_size: int, fetcher: Fetcher | None
+    plans: Iterator[Plan], rank: int, world_size: int, most: int, fetcher: Fetcher | None
 ) -> Iterator[OwnPlan]:
-    """Yields a rank's shares of plans, whose parts are being fetched."""
+    """Yields a rank's shares of plans, whose parts are being fetched.
+
+    Args:
+      plans: of the global batches.
+      rank, world_size: the share of each batch.
+      most: batches of a share.
+      fetcher: of parts; ``None``: none are fetched.
+    """
     waiting: collections.deque[tuple[OwnPlan, int]] = collections.deque()
     fetched = 0
-    for plan in plans:
-        share = OwnPlan(plan, *divide(plan.taken, plan.sizes, rank, world_size))
+    whole = (OwnPlan(plan, *divide(plan.taken, plan.sizes, rank, world_size)) for plan in plans)
+    for share in itertools.chain.from_iterable(one.pieces(most) for one in whole):
         if fetcher is None:
             yield share
             continue

@@ -6,7 +6,7 @@ import bisect
 import dataclasses
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,6 +79,11 @@ class Split:
         sizes = [int(found.parts.columns.framed_bytes.sum()) for found in self.indexed]
         return sum(sizes) // len(self.rows_of_parts)
 
+    @property
+    def row_bytes(self) -> int:
+        """Mean size of a framed record."""
+        return self.part_bytes * len(self.rows_of_parts) // self.rows
+
     def find(self, part: int) -> tuple[Indexed, int]:
         """Returns the index of a part, and the part's number in it."""
         number = bisect.bisect_right(self.first_parts, part) - 1
@@ -124,17 +129,14 @@ class Block(NamedTuple):
       frames: their framed records, in order, in one array or several; of Parquet the columns of
         each part.
       order: int64[rows], the order of each part's rows, counted from the block's first record.
+      rows_of_parts: int64[n], the number of records of each part.
     """
 
     split: Split
     parts: list[int]
     frames: list[pa.LargeBinaryArray] | list[pa.Table]
     order: Int64s
-
-    @property
-    def rows_of_parts(self) -> Int64s:
-        """The number of records of each part."""
-        return self.split.rows_of_parts[self.parts]
+    rows_of_parts: Int64s
 
     @property
     def is_columnar(self) -> bool:
@@ -182,7 +184,7 @@ def load(
         chunks = [_read_alone(*one, own or read_bytes(*one)) for one, own in pairs]
     else:
         chunks = [frames]
-    return Block(split, parts, chunks, epoch.permutation(places))
+    return Block(split, parts, chunks, epoch.permutation(places), epoch.rows[places])
 
 
 def _fetched(found: Indexed, part: int) -> bytes | None:
@@ -204,24 +206,20 @@ def _read_together(
     )
     if not _native.KERNELS_AVAILABLE or has_others or len(kinds) > 1:
         return None
-    stored = []
-    for (one, part), own in zip(found, data, strict=True):
-        columns, shard = one.parts.columns, one.files[one.parts.columns.shard[part]]
-        stored.append(
-            StoredPart(
-                os.fsencode(shard.path) if own is None else None,
-                own,
-                shard.bytes,
-                int(columns.offset[part]),
-                int(columns.bytes[part]),
-                int(columns.framed_bytes[part]),
-                int(columns.rows[part]),
-                int(columns.crc32[part]),
-            )
-        )
-        if own is not None and len(own) != stored[-1].size:
-            return None
+    stored: list[StoredPart] = []
+    for one, pairs in itertools.groupby(zip(found, data, strict=True), lambda pair: pair[0][0]):
+        parts, own = zip(*((part, content) for (_, part), content in pairs), strict=True)
+        stored += _stored(one, list(parts), own)
+    if any(part.data is not None and len(part.data) != part.size for part in stored):
+        return None
     return read_parts(stored, kinds != {"none"})
+
+
+def _stored(found: Indexed, parts: list[int], data: Sequence[bytes | None]) -> Iterator[StoredPart]:
+    columns = [column[parts].tolist() for column in found.parts.columns]
+    for own, shard, *numbers in zip(data, *columns, strict=True):
+        file = found.files[shard]
+        yield StoredPart(os.fsencode(file.path) if own is None else None, own, file.bytes, *numbers)
 
 
 def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray | pa.Table:

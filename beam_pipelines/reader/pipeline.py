@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,27 +17,29 @@ from beam_pipelines.reader.fetching import Fetcher, first_kept, shares
 from beam_pipelines.reader.order import MOST_PARTS, Entries, Int64s, spread
 from beam_pipelines.reader.parse import gather_rows, parse_rows
 from beam_pipelines.reader.parts import Block, load
-from beam_pipelines.reader.sequence import Plan, Source
+from beam_pipelines.reader.sequence import Batches, Chosen, Place, Plan, Source
 
-# Rows of a rank that are parsed at once; batches are cut from them.
-GROUP_ROWS = 16384
-# Groups that are prepared ahead of the one in use.
-GROUPS_AHEAD = 2
-MAX_THREADS = 8
+MAX_THREADS = 16
+# Groups that are planned together, as plans of few batches cost as much as those of many; and the
+# most batches of a plan.
+PLANNED_GROUPS, MOST_BATCHES = 4, 1024
 _PLACE_BITS = 40
+
+
+_Finished = TypeVar("_Finished")
 
 
 class Group(NamedTuple):
     """Parsed rows of a rank, and its part of each batch.
 
     Attributes:
-      plan: the batches.
-      edges: int64[n + 1], the edges of the batches in the rows.
+      behind: the place behind each batch.
+      edges: the edges of the batches in the rows.
       columns: feature -> values of all rows.
     """
 
-    plan: Plan
-    edges: Int64s
+    behind: tuple[Place, ...]
+    edges: list[int]
     columns: dict[str, Column]
 
 
@@ -106,40 +108,59 @@ class _Held:
             self._found |= {(key, place): (block, at) for at, place in enumerate(some)}
 
 
-def read_groups(
-    plans: Iterator[Plan],
-    features: Sequence[Feature],
-    as_: str,
-    rank: int,
-    world_size: int,
-    seed: int,
-    is_spread: bool,
-    is_remote: bool,
-) -> Generator[Group, None, None]:
-    """Yields a rank's rows of each plan, in order.
+class Reading(NamedTuple):
+    """What a rank reads of a pass.
 
-    Args:
-      plans: the global batches.
+    Attributes:
+      order: plans the global batches.
+      place, end: the first batch, and the number of the epoch to stop at.
+      most: batches that are parsed together.
+      chosen: the batches to read.
       features, as_: what to make of the rows.
       rank, world_size: the part of each batch to read.
-      seed: of random crops, and of the order of rows within a rank's batch.
-      is_spread: whether that order differs from that of the parts.
-      is_remote: whether any shards are.
+    """
+
+    order: Batches
+    place: Place
+    end: int
+    most: int
+    chosen: Chosen
+    features: Sequence[Feature]
+    as_: str
+    rank: int
+    world_size: int
+
+
+def read_groups(
+    reading: Reading, finish: Callable[[Group], _Finished]
+) -> Generator[_Finished, None, None]:
+    """Yields a rank's rows of neighbouring batches, in order.
+
+    Args:
+      reading: what to read.
+      finish: makes something of each group, in the thread that parsed it.
 
     Raises:
       DataError: a shard is missing, damaged, or contradicts the manifest or the schema.
     """
-    parse = partial(_parse, features, as_, seed, is_spread)
+    order, rank, world_size = reading.order, reading.rank, reading.world_size
+    most = min(MOST_BATCHES, PLANNED_GROUPS * reading.most)
+    plans = order.plans(reading.place, reading.end, most, reading.chosen)
+    indexed = [found for stream in order.streams for found in stream.split.indexed]
+    parse = partial(_parse, reading, finish)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    executor = ThreadPoolExecutor(min(MAX_THREADS, cores or 1), "beam-pipelines-reader")
-    waiting: collections.deque[Future[Group]] = collections.deque()
-    fetcher = Fetcher() if is_remote else None
+    threads = min(MAX_THREADS, cores or 1)
+    # Half of the threads may parse, while others load a new window's parts, which come at once.
+    ahead = threads // 2 + 2
+    executor = ThreadPoolExecutor(threads, "beam-pipelines-reader")
+    waiting: collections.deque[Future[_Finished]] = collections.deque()
+    fetcher = Fetcher() if any(found.remote for found in indexed) else None
     held = _Held(executor, fetcher)
     try:
-        for plan, own, sizes in shares(plans, rank, world_size, fetcher):
+        for plan, own, sizes in shares(plans, rank, world_size, reading.most, fetcher):
             # Its blocks were submitted before it, so they are running or done.
             waiting.append(executor.submit(parse, plan, own, sizes, held.find(plan, own)))
-            if len(waiting) > GROUPS_AHEAD:
+            if len(waiting) > ahead:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -150,22 +171,21 @@ def read_groups(
 
 
 def _parse(
-    features: Sequence[Feature],
-    as_: str,
-    seed: int,
-    is_spread: bool,
+    reading: Reading,
+    finish: Callable[[Group], _Finished],
     plan: Plan,
     own: Entries,
     sizes: Int64s,
     needed: _Needed,
-) -> Group:
+) -> _Finished:
+    seed = reading.order.seed
     blocks = [block.result() for block in needed.blocks]
     rows = gather_rows(blocks, needed.parts, own.starts, own.ends)
     numbers = np.array([source.key[1] for source in plan.sources], np.int64)
     epochs = np.repeat(numbers[own.sources], own.ends - own.starts)
     rows = rows._replace(seed=seed, epochs=epochs)
-    if is_spread:
+    if reading.order.is_shuffled:
         order = spread(seed, sizes)
         rows = rows._replace(records=rows.records[order], epochs=epochs[order])
-    columns = parse_rows(rows, features, as_)
-    return Group(plan, np.concatenate([[0], np.cumsum(sizes)]), columns)
+    columns = parse_rows(rows, reading.features, reading.as_)
+    return finish(Group(plan.behind, np.concatenate([[0], np.cumsum(sizes)]).tolist(), columns))

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.reader.devices import check_devices, on_device
 from beam_pipelines.reader.features import Feature
 from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
 from beam_pipelines.reader.images import image_bytes
 from beam_pipelines.reader.order import ORDER_VERSION
 from beam_pipelines.reader.parse import parse_rows
 from beam_pipelines.reader.parts import check_files
-from beam_pipelines.reader.pipeline import GROUP_ROWS, read_groups
+from beam_pipelines.reader.pipeline import MOST_BATCHES, Group, Reading, read_groups
 from beam_pipelines.reader.rows import RowFinder
 from beam_pipelines.reader.sequence import REMAINDERS, Batches, Chosen, Place, Remainder, Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# A plan of more would take much memory.
-_MOST_BATCHES = 1024
+    from beam_pipelines.reader.devices import Device
+
 KINDS = ("numpy", "torch", "jax", "arrow", "records")
-# Bytes of the pixels of a group, unless a batch has more.
+# Rows that are parsed at once, and bytes of their records and of their pixels; or one batch, if it
+# is larger.
+GROUP_ROWS = 65536
+GROUP_BYTES = 32 << 20
 IMAGE_BYTES = 32 << 20
 
 
@@ -75,6 +78,11 @@ class Reader(Iterator[Batch]):
         self._place, self._chosen = Place(0, 0), Chosen()
         self._finder = RowFinder(streams[0].split)
         self._batches: Generator[tuple[Place, Batch], None, None] | None = None
+        self._device: Device | None = None
+        if options.pin_memory:  # the imports take as long as a first batch
+            from beam_pipelines.reader import devices
+
+            self._device = devices.Device()
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -91,7 +99,7 @@ class Reader(Iterator[Batch]):
         if self._is_closed:
             raise ValueError("reader: found it closed, expected an open one. Make another.")
         if self._batches is None:
-            self._batches = self._handed_over()
+            self._batches = self._read()
         try:
             self._place, batch = next(self._batches)
         except StopIteration:  # the next call begins the next pass
@@ -161,9 +169,7 @@ class Reader(Iterator[Batch]):
         columns = parse_rows(found, self.features, options.as_)
         batch = {name: column.cut(0, count) for name, column in columns.items()}
         batch = handover(options.as_, None)(batch)
-        if options.pin_memory:
-            ((_, batch),) = on_device(pair for pair in [(None, batch)])
-        return batch
+        return self._device.copy(batch) if self._device else batch
 
     def state_dict(self) -> dict[str, int | str]:
         """Returns the place behind the last batch.
@@ -209,8 +215,10 @@ class Reader(Iterator[Batch]):
         self._place, self._chosen = Place(*found), Chosen()
 
     def close(self) -> None:
-        """Ends the threads. A closed reader gives no more batches."""
+        """Ends threads and processes. A closed reader gives no more batches."""
         self._stop()
+        if self._device is not None:
+            self._device.close()
         self._is_closed = True
 
     def _stop(self) -> None:
@@ -218,41 +226,49 @@ class Reader(Iterator[Batch]):
             self._batches.close()
             self._batches = None
 
-    def _handed_over(self) -> Generator[tuple[Place, Batch], None, None]:
-        """Yields the rest of a pass, on the wanted device."""
-        return on_device(self._read()) if self.options.pin_memory else self._read()
-
     def _read(self) -> Generator[tuple[Place, Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""
         options, place = self.options, self._place
         end = (place.epoch // options.epochs + 1) * options.epochs
-        most = min(_MOST_BATCHES, max(1, _group_rows(self.features) // options.batch_size))
-        hand_over = handover(options.as_, options.sharding)
-        groups = read_groups(
-            self._order.plans(place, end, most, self._chosen),
+        reading = Reading(
+            self._order,
+            place,
+            end,
+            min(MOST_BATCHES, max(1, self._group_rows() // options.batch_size)),
+            self._chosen,
             self.features,
             options.as_,
             options.rank,
             options.world_size,
-            self._order.seed,
-            self._order.is_shuffled,
-            any(found.remote for stream in self.streams for found in stream.split.indexed),
         )
+        batches = self._device.read(reading) if self._device else self._on_host(reading)
         try:
-            for plan, edges, columns in groups:
-                cuts = zip(plan.behind, edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-                for behind, start, stop in cuts:
+            yield from batches
+            self._place = Place(end, 0)  # also if no batch was left
+        finally:
+            batches.close()
+
+    def _on_host(self, reading: Reading) -> Generator[tuple[Place, Batch], None, None]:
+        hand_over = handover(self.options.as_, self.options.sharding)
+
+        def keep(group: Group) -> Group:
+            return group
+
+        groups = read_groups(reading, keep)
+        try:
+            for places, edges, columns in groups:
+                for behind, (start, stop) in zip(places, itertools.pairwise(edges), strict=True):
                     batch = {name: column.cut(start, stop) for name, column in columns.items()}
                     yield behind, hand_over(batch)
-            self._place = Place(end, 0)  # also if no batch was left
         finally:
             groups.close()
 
-
-def _group_rows(features: Sequence[Feature]) -> int:
-    """Returns how many rows are parsed at once; images are large."""
-    row_bytes = sum(image_bytes(feature.image) for feature in features if feature.image)
-    return min(GROUP_ROWS, IMAGE_BYTES // row_bytes) if row_bytes else GROUP_ROWS
+    def _group_rows(self) -> int:
+        """Returns how many rows are parsed at once."""
+        pixels = sum(image_bytes(feature.image) for feature in self.features if feature.image)
+        records = max(stream.split.row_bytes for stream in self.streams)
+        rows = min(GROUP_ROWS, GROUP_BYTES // max(1, records))
+        return min(rows, IMAGE_BYTES // pixels) if pixels else rows
 
 
 def _check(streams: Sequence[Stream], features: Sequence[Feature], options: ReadOptions) -> None:
@@ -272,7 +288,10 @@ def _check(streams: Sequence[Stream], features: Sequence[Feature], options: Read
     if options.as_ not in KINDS:
         raise ValueError(f"as_: found {options.as_!r}, expected one of {', '.join(KINDS)}.")
     check_installed(options.as_)
-    check_devices(options.as_, options.pin_memory)
+    if options.pin_memory:
+        from beam_pipelines.reader.devices import check_devices
+
+        check_devices(options.as_)
     if options.remainder not in REMAINDERS:
         raise ValueError(
             f"remainder: found {options.remainder!r}, expected one of {', '.join(REMAINDERS)}."

@@ -35,6 +35,10 @@ class RowGroups:
         self._footers: dict[str, pq.FileMetaData] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[RowGroups], tuple[Collection[str], Sequence[str] | None]]:
+        """Reads footers again in another process."""
+        return RowGroups, (self.lists, self.names)
+
     def with_names(self, names: Sequence[str]) -> RowGroups:
         """Returns the same for some columns alone."""
         return RowGroups(self.lists, names)

@@ -48,7 +48,7 @@ class RowFinder:
         frames = [self._frames(part) for part in needed.tolist()]
         counts = self._split.rows_of_parts[needed]
         records: Int64s = (np.cumsum(counts) - counts - self._firsts[needed])[which] + numbers
-        return Rows([Block(self._split, needed.tolist(), frames, records)], records)
+        return Rows([Block(self._split, needed.tolist(), frames, records, counts)], records)
 
     def _frames(self, part: int) -> pa.LargeBinaryArray | pa.Table:
         with self._lock:

@@ -1,0 +1,201 @@
+"""Reads groups in a process of its own, into shared memory.
+
+A training then keeps the interpreter's lock to itself. The other process is a new interpreter, not
+a fork: a fork would have the locks and the CUDA context of the training's threads.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from multiprocessing.connection import Connection
+from queue import LifoQueue, SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from beam_pipelines.reader.packing import PackedGroup, fill, pack
+from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, read_groups
+
+# Those of the groups ahead, and of those that the other process copies. Blocks that were used last
+# are used next, so few are with few threads.
+BLOCKS = MAX_THREADS // 2 + 6
+_COMMAND = """
+import sys
+sys.path[:] = sys.argv[2:]
+from beam_pipelines.reader.process import serve
+serve([int(number) for number in sys.argv[1].split()])
+"""
+
+
+class Filled(NamedTuple):
+    """A group in the shared memory.
+
+    Attributes:
+      block: the number of its block; ``free`` gives it back.
+      block_bytes: size of the block.
+      group: what is where in the block.
+    """
+
+    block: int
+    block_bytes: int
+    group: PackedGroup
+
+
+class ReadingProcess:
+    """A process that reads one pass after the other.
+
+    Attributes:
+      blocks: file descriptors of the blocks of shared memory.
+    """
+
+    def __init__(self) -> None:
+        own, other = socket.socketpair()
+        self.blocks = [os.memfd_create("beam-pipelines-reader") for _ in range(BLOCKS)]
+        with other:
+            descriptors = [other.fileno(), *self.blocks]
+            numbers = " ".join(map(str, descriptors))
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-c", _COMMAND, numbers, *sys.path],
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+            )
+        self._connection = Connection(own.detach())
+        self._readiness = select.poll()  # the connection's own ``poll`` makes one for each call
+        self._readiness.register(self._connection.fileno(), select.POLLIN)
+        # Also at the end of the interpreter.
+        self.close = weakref.finalize(self, _end, self._process, self._connection, self.blocks)
+
+    def begin(self, reading: Reading) -> None:
+        """Begins a pass; all groups of the one before were returned."""
+        self._send(reading)
+
+    def is_ready(self) -> bool:
+        """Whether ``next`` returns at once."""
+        return bool(self._readiness.poll(0))
+
+    def next(self) -> Filled | None:
+        """Returns the next group, or ``None`` at the end of the pass.
+
+        Raises:
+          DataError: as ``read_groups``.
+          ChildProcessError: the process has ended.
+        """
+        try:
+            found: Filled | Exception | None = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def free(self, block: int) -> None:
+        """Gives a block back, to be filled again."""
+        self._send(block)
+
+    def _send(self, message: Reading | int) -> None:
+        try:
+            self._connection.send(message)
+        except OSError:
+            raise self._ended() from None
+
+    def _ended(self) -> ChildProcessError:
+        status = self._process.wait()
+        return ChildProcessError(
+            f"pin_memory: the process that reads has ended with status {status}, expected it to "
+            "live as long as the reader. If something killed it, such as a lack of memory, free "
+            "memory and read on; or leave pin_memory out, to read in this process."
+        )
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection, blocks: list[int]) -> None:
+    connection.close()
+    process.kill()
+    process.wait()
+    for block in blocks:
+        os.close(block)
+
+
+def serve(descriptors: list[int]) -> None:
+    """Reads what the other process asks for, until it ends.
+
+    Args:
+      descriptors: of the socket, and of the blocks.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training ends this process
+    connection = Connection(descriptors[0])
+    blocks = [_Block(number, descriptor) for number, descriptor in enumerate(descriptors[1:])]
+    free: LifoQueue[_Block] = LifoQueue()
+    for block in reversed(blocks):
+        free.put(block)
+    readings: SimpleQueue[Reading] = SimpleQueue()
+
+    def receive() -> None:
+        while True:
+            try:
+                message = connection.recv()
+            except (EOFError, OSError):
+                os._exit(0)  # the other process has ended
+            if isinstance(message, int):
+                free.put(blocks[message])
+            else:
+                readings.put(message)
+
+    threading.Thread(target=receive, daemon=True).start()
+    while True:
+        for message in _messages(readings.get(), free):
+            try:
+                connection.send(message)
+            except OSError:
+                os._exit(0)
+
+
+def _messages(reading: Reading, free: LifoQueue[_Block]) -> Iterator[Filled | Exception | None]:
+    """Yields the groups of a pass, then ``None`` or an error."""
+    try:
+        yield from read_groups(reading, partial(_fill, reading.most, free))
+    except Exception as error:  # noqa: BLE001 - the other process raises it
+        yield error
+    else:
+        yield None
+
+
+def _fill(most: int, free: LifoQueue[_Block], group: Group) -> Filled:
+    """Copies a group to a free block."""
+    packed, contents = pack(group)
+    block = free.get()
+    # The first groups have fewer batches than later ones, and numbers of values vary.
+    expected = packed.bytes * most // len(packed.behind)
+    fill(block.view(packed.bytes, max(packed.bytes, expected) * 9 // 8), contents)
+    return Filled(block.number, block.bytes, packed)
+
+
+class _Block:
+    """A block of the shared memory.
+
+    Attributes:
+      number: of the block.
+      bytes: its size.
+    """
+
+    def __init__(self, number: int, descriptor: int) -> None:
+        self.number, self._descriptor, self.bytes = number, descriptor, 0
+        self._whole: npt.NDArray[Any] = np.zeros(0, np.uint8)
+
+    def view(self, size: int, expected: int) -> npt.NDArray[np.uint8]:
+        """Returns the first bytes; a smaller block grows to the expected size."""
+        if size > self.bytes or not self.bytes:
+            self.bytes = (expected // mmap.PAGESIZE + 1) * mmap.PAGESIZE
+            os.ftruncate(self._descriptor, self.bytes)
+            self._whole = np.frombuffer(mmap.mmap(self._descriptor, self.bytes), np.uint8)
+        return self._whole[:size]
