@@ -1,0 +1,187 @@
+"""Measures how long a GPU waits for batches.
+
+A model like DLRM trains on the hashed table of bench_read.py: with batches that are on the device
+already, with ``pin_memory=True``, and with tensors that the training copies itself. They take
+turns. Medians of all turns count. A step that takes longer than one without a reader has waited.
+Readers without a model give the rate that a faster model would reach.
+
+The dataset may come from another machine, as this script needs only the reader and PyTorch:
+
+  python benchmarks/bench_gpu.py .bench/read-200000-hashed
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+import beam_pipelines as bp
+
+INTEGERS = [f"I{number + 1}" for number in range(13)]
+CATEGORICALS = [f"C{number + 1}" for number in range(26)]
+BUCKETS, WIDTH = 100_000, 128
+Batch = dict[str, torch.Tensor]
+Step = Callable[[Batch], None]
+
+
+class Dlrm(nn.Module):
+    """Embeddings and numbers, all their dot products, and a network over them.
+
+    As in "Deep Learning Recommendation Model for Personalization and Recommendation Systems"
+    (Naumov et al., 2019), in the sizes of MLPerf Training, with one table for all categoricals.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embeddings = nn.Embedding(BUCKETS * len(CATEGORICALS), WIDTH, sparse=True)
+        self.bottom = layers(len(INTEGERS), 512, 256, WIDTH)
+        vectors = len(CATEGORICALS) + 1
+        self.top = layers(WIDTH + vectors * (vectors - 1) // 2, 1024, 1024, 512, 256, 1)
+        self.register_buffer("firsts", torch.arange(len(CATEGORICALS)) * BUCKETS)
+        self.register_buffer("pairs", torch.tril_indices(vectors, vectors, -1))
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Returns the logit of each row, float [batch]."""
+        numbers = torch.stack([batch[name] for name in INTEGERS], dim=1).float()
+        dense = self.bottom(torch.log1p(numbers))
+        ids = torch.stack([batch[name] for name in CATEGORICALS], dim=1) + self.firsts
+        vectors = torch.cat([dense[:, None], self.embeddings(ids)], dim=1)
+        products = torch.bmm(vectors, vectors.transpose(1, 2))
+        found = products[:, self.pairs[0], self.pairs[1]]
+        return self.top(torch.cat([dense, found], dim=1))[:, 0]
+
+
+def layers(*sizes: int) -> nn.Sequential:
+    """Returns linear layers with ReLUs between them."""
+    found: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        found += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*found[:-1])
+
+
+def make_step(device: torch.device) -> Step:
+    """Returns a function that trains a new model on a batch."""
+    torch.manual_seed(7)
+    model = Dlrm().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(batch: Batch) -> None:
+        with torch.autocast(device.type, torch.bfloat16):
+            logits = model(batch)
+        labels = batch["label"].float()
+        loss = nn.functional.binary_cross_entropy_with_logits(logits.float(), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def measure(batches: Iterator[Batch], step: Step, steps: int) -> tuple[float, float]:
+    """Returns seconds a step, and those in ``next``.
+
+    A fifth of the steps come before, and are not measured.
+    """
+    for batch in itertools.islice(batches, steps // 4):
+        step(batch)
+    synchronize()
+    waited, start = 0.0, time.perf_counter()
+    for _ in range(steps):
+        asked = time.perf_counter()
+        batch = next(batches)
+        waited += time.perf_counter() - asked
+        step(batch)
+    synchronize()
+    return (time.perf_counter() - start) / steps, waited / steps
+
+
+def synchronize() -> None:
+    """Waits until the device has done all."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def sources(
+    folder: str, batch_size: int, device: torch.device, types: dict[str, str]
+) -> dict[str, Callable[[], Iterator[Batch]]]:
+    """Returns the ways to get batches on the device."""
+    columns = ["label", *INTEGERS, *CATEGORICALS]
+    dataset = bp.open(folder)
+
+    def read(**options: Any) -> bp.Reader:
+        return dataset.batches(
+            "train", batch_size, columns=columns, as_="torch", seed=7, epochs=1 << 20,
+            remainder="drop", types=types, **options,
+        )  # fmt: skip
+
+    def copied() -> Iterator[Batch]:
+        with read() as reader:
+            for batch in reader:
+                yield {name: values.to(device) for name, values in batch.items()}
+
+    def pinned() -> Iterator[Batch]:
+        with read(pin_memory=True) as reader:
+            yield from reader
+
+    kept = list(itertools.islice(copied(), 8))
+    found: dict[str, Callable[[], Iterator[Batch]]] = {
+        "on the device already": lambda: itertools.cycle(kept)
+    }
+    if torch.cuda.is_available():
+        found["pin_memory=True"] = pinned
+    return {**found, "pin_memory=False, .to(device)": copied}
+
+
+def main() -> None:
+    """Measures batches of several sizes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", help="the dataset")
+    parser.add_argument("--batch_sizes", type=int, nargs="+", default=[2048, 8192, 32768])
+    parser.add_argument("--rows", type=int, default=2_000_000, help="to train on, in each turn")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--int32", action="store_true", help="narrow all integers")
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    cores = len(os.sched_getaffinity(0))
+    print(f"{name}, {cores} cores, PyTorch {torch.__version__}\n")
+    print("| batch | batches | ms/step | rows/s | in next | waited | rows/s without a model |")
+    print("|---:|---|---:|---:|---:|---:|---:|", flush=True)
+    types = dict.fromkeys(["label", *INTEGERS, *CATEGORICALS], "int32") if arguments.int32 else {}
+    for size in arguments.batch_sizes:
+        steps = max(8, arguments.rows // size)
+        ways = sources(arguments.folder, size, device, types)
+        step = make_step(device)
+        turns = [
+            {
+                way: (measure(make(), step, steps), measure(make(), lambda _: None, steps)[0])
+                for way, make in ways.items()
+            }
+            for _ in range(arguments.repeats)
+        ]
+        least = 0.0
+        for way in ways:
+            seconds = statistics.median(turn[way][0][0] for turn in turns)
+            inside = statistics.median(turn[way][0][1] for turn in turns)
+            alone = statistics.median(turn[way][1] for turn in turns)
+            least = least or seconds
+            rate = "" if way.startswith("on the") else f"{size / alone:,.0f}"
+            print(
+                f"| {size:,} | {way} | {seconds * 1e3:.2f} | {size / seconds:,.0f} | "
+                f"{inside / seconds:.1%} | {max(0.0, 1 - least / seconds):.1%} | {rate} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
