@@ -74,7 +74,9 @@ class ReadingProcess:
         self._readiness = select.poll()  # the connection's own ``poll`` makes one for each call
         self._readiness.register(self._connection.fileno(), select.POLLIN)
         # Also at the end of the interpreter.
-        self.close = weakref.finalize(self, _end, self._process, self._connection, self.blocks)
+        self.close = weakref.finalize(
+            self, _end, os.getpid(), self._process, self._connection, self.blocks
+        )
 
     def begin(self, reading: Reading) -> None:
         """Begins a pass; all groups of the one before were returned."""
@@ -118,7 +120,11 @@ class ReadingProcess:
         )
 
 
-def _end(process: subprocess.Popen[bytes], connection: Connection, blocks: list[int]) -> None:
+def _end(
+    owner: int, process: subprocess.Popen[bytes], connection: Connection, blocks: list[int]
+) -> None:
+    if os.getpid() != owner:  # a fork of the training, which goes on reading
+        return
     connection.close()
     process.kill()
     process.wait()
