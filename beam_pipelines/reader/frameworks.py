@@ -66,12 +66,23 @@ def mapped(convert: Callable[[Any], Any], value: Any) -> Any:
 def _to_jax(batch: Batch, sharding: Any) -> Batch:
     import jax
 
+    arrays: list[Any] = []
+
+    def collect(array: Any) -> None:
+        if array.dtype != object:
+            arrays.append(array)
+
+    for value in batch.values():
+        mapped(collect, value)
+    if sharding is None:
+        # One call takes half the time of one an array. It shares aligned memory on a CPU.
+        made = iter(jax.device_put(arrays))
+    else:
+        make = jax.make_array_from_process_local_data
+        made = (make(sharding, array) for array in arrays)
+
     def convert(array: Any) -> Any:
-        if array.dtype == object:
-            return array
-        if sharding is None:
-            return jax.device_put(array)  # shares aligned memory on a CPU
-        return jax.make_array_from_process_local_data(sharding, array)
+        return array if array.dtype == object else next(made)
 
     return {name: mapped(convert, value) for name, value in batch.items()}
 
