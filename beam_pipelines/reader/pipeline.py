@@ -25,7 +25,6 @@ MAX_THREADS = 16
 PLANNED_GROUPS, MOST_BATCHES = 4, 1024
 _PLACE_BITS = 40
 
-
 _Finished = TypeVar("_Finished")
 
 
@@ -109,7 +108,7 @@ class _Held:
 
 
 class Reading(NamedTuple):
-    """What a rank reads of a pass.
+    """The part of a pass that a rank reads.
 
     Attributes:
       order: plans the global batches.
@@ -131,6 +130,15 @@ class Reading(NamedTuple):
     world_size: int
 
 
+def groups_ahead(threads: int) -> int:
+    """Returns how many groups are prepared ahead of the one in use.
+
+    Half of the threads may parse, while others load the parts of a new window, which are needed at
+    once.
+    """
+    return threads // 2 + 2
+
+
 def read_groups(
     reading: Reading, finish: Callable[[Group], _Finished]
 ) -> Generator[_Finished, None, None]:
@@ -150,8 +158,7 @@ def read_groups(
     parse = partial(_parse, reading, finish)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = min(MAX_THREADS, cores or 1)
-    # Half of the threads may parse, while others load a new window's parts, which come at once.
-    ahead = threads // 2 + 2
+    ahead = groups_ahead(threads)
     executor = ThreadPoolExecutor(threads, "beam-pipelines-reader")
     waiting: collections.deque[Future[_Finished]] = collections.deque()
     fetcher = Fetcher() if any(found.remote for found in indexed) else None

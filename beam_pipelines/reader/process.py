@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.reader.packing import PackedGroup, fill, pack
-from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, read_groups
+from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, groups_ahead, read_groups
 
-# Those of the groups ahead, and of those that the other process copies. Blocks that were used last
-# are used next, so few are with few threads.
-BLOCKS = MAX_THREADS // 2 + 6
+# One for each group that is prepared ahead or in use, and three that the other process copies: a
+# thread that waits for a block never waits for a group behind its own.
+BLOCKS = groups_ahead(MAX_THREADS) + 4
 _COMMAND = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -141,7 +141,7 @@ def serve(descriptors: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training ends this process
     connection = Connection(descriptors[0])
     blocks = [_Block(number, descriptor) for number, descriptor in enumerate(descriptors[1:])]
-    free: LifoQueue[_Block] = LifoQueue()
+    free: LifoQueue[_Block] = LifoQueue()  # few threads fill few blocks, again and again
     for block in reversed(blocks):
         free.put(block)
     readings: SimpleQueue[Reading] = SimpleQueue()
