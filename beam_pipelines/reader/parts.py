@@ -76,13 +76,16 @@ class Split:
     @property
     def part_bytes(self) -> int:
         """Mean size of a part's framed records."""
-        sizes = [int(found.parts.columns.framed_bytes.sum()) for found in self.indexed]
-        return sum(sizes) // len(self.rows_of_parts)
+        return self._framed_bytes // len(self.rows_of_parts)
 
     @property
     def row_bytes(self) -> int:
         """Mean size of a framed record."""
-        return self.part_bytes * len(self.rows_of_parts) // self.rows
+        return self._framed_bytes // self.rows
+
+    @property
+    def _framed_bytes(self) -> int:
+        return sum(int(found.parts.columns.framed_bytes.sum()) for found in self.indexed)
 
     def find(self, part: int) -> tuple[Indexed, int]:
         """Returns the index of a part, and the part's number in it."""
