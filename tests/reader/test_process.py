@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -163,8 +163,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == -signal.SIGKILL
-    path = f"/proc/{int(run.stdout)}"
-    deadline = time.monotonic() + 60
-    while os.path.exists(path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not os.path.exists(path)
+    try:
+        process = os.pidfd_open(int(run.stdout))
+    except ProcessLookupError:
+        return  # it has ended already
+    try:
+        ended, _, _ = select.select([process], [], [], 60)
+        assert ended
+    finally:
+        os.close(process)
