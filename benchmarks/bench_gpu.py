@@ -24,9 +24,11 @@ import torch
 from torch import nn
 
 import beam_pipelines as bp
+import criteo_like
 
-INTEGERS = [f"I{number + 1}" for number in range(13)]
-CATEGORICALS = [f"C{number + 1}" for number in range(26)]
+INTEGERS = [f"I{number + 1}" for number in range(criteo_like.INTEGERS)]
+CATEGORICALS = [f"C{number + 1}" for number in range(criteo_like.CATEGORICALS)]
+COLUMNS = ["label", *INTEGERS, *CATEGORICALS]
 BUCKETS, WIDTH = 100_000, 128
 Batch = dict[str, torch.Tensor]
 Step = Callable[[Batch], None]
@@ -113,12 +115,11 @@ def sources(
     folder: str, batch_size: int, device: torch.device, types: dict[str, str]
 ) -> dict[str, Callable[[], Iterator[Batch]]]:
     """Returns the ways to get batches on the device."""
-    columns = ["label", *INTEGERS, *CATEGORICALS]
     dataset = bp.open(folder)
 
     def read(**options: Any) -> bp.Reader:
         return dataset.batches(
-            "train", batch_size, columns=columns, as_="torch", seed=7, epochs=1 << 20,
+            "train", batch_size, columns=COLUMNS, as_="torch", seed=7, epochs=1 << 20,
             remainder="drop", types=types, **options,
         )  # fmt: skip
 
@@ -157,7 +158,7 @@ def main() -> None:
     print(f"{name}, {cores} cores, PyTorch {torch.__version__}\n")
     print("| batch | batches | ms/step | rows/s | in next | waited | rows/s without a model |")
     print("|---:|---|---:|---:|---:|---:|---:|", flush=True)
-    types = dict.fromkeys(["label", *INTEGERS, *CATEGORICALS], "int32") if arguments.int32 else {}
+    types = dict.fromkeys(COLUMNS, "int32") if arguments.int32 else {}
     for size in arguments.batch_sizes:
         steps = max(8, arguments.rows // size)
         ways = sources(arguments.folder, size, device, types)
