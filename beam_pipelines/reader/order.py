@@ -277,7 +277,7 @@ def spread(seed: int, sizes: Int64s) -> Int64s:
     return order
 
 
-@functools.lru_cache(maxsize=8)  # of full and last batches
+@functools.lru_cache(maxsize=8)  # full batches and last ones differ in size
 def _order_in_batch(seed: int, size: int) -> Int64s:
     return permutation(_key(seed, _BATCH), size)
 

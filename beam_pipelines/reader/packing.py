@@ -91,7 +91,7 @@ class PackedGroup(NamedTuple):
 
 
 def pack(group: Group) -> tuple[PackedGroup, Contents]:
-    """Plans the block of a group; returns its contents, too."""
+    """Plans the block of a group, and returns the block's contents."""
     contents: Contents = []
     end = 0
 
