@@ -1,9 +1,9 @@
 """Measures how fast ``Dataset.batches`` reads from an object store.
 
 A server on this machine answers as S3 does, each request after a delay. It gives ranges of the
-dataset of ``bench_read.py`` (40 integers, 8 gzip shards). Each way reads in a process of its own;
-they take turns, and the least times of all repeats count. The server's own CPU time is not counted,
-but it takes a core from the reader while it works: on few cores, look at the CPU time.
+dataset of ``bench_read.py`` (40 integers, 8 gzip shards). The ways take turns in one process, and
+medians count, of ratios to the local copy in the same turn. The server runs on the last core, and
+the readers on the others, as a bucket's server is another machine.
 
   python benchmarks/bench_read_remote.py --dataset .bench/read-200000-hashed
 """
@@ -14,8 +14,8 @@ import argparse
 import http.server
 import os
 import pathlib
-import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +24,7 @@ import time
 import beam_pipelines as bp
 
 WAYS = ("local", "s3", "https", "s3, empty cache", "s3, full cache")
-EPOCHS = 4
+EPOCHS = 8
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -79,36 +79,36 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 start += os.sendfile(self.connection.fileno(), file.fileno(), start, stop - start)
 
 
-def alone(url: str, cache: str | None, batch_size: int) -> None:
-    """Reads some epochs in this process; prints their times a row."""
-    dataset = bp.open(url, cache=cache or None)
-    for epochs in (1, EPOCHS):
-        with dataset.batches(batch_size=batch_size, epochs=epochs) as reader:
-            wall, cpu = time.perf_counter(), time.process_time()
-            rows = sum(len(next(iter(batch.values()))) for batch in reader)
-            spent = time.perf_counter() - wall, time.process_time() - cpu
-        if cache and epochs == 1:
-            first = tuple(1e6 * secs / rows for secs in spent)
-    print(*(1e6 * secs / rows for secs in spent), *(first if cache else ()))
+def read(dataset: bp.Dataset, batch_size: int, epochs: int, seed: int) -> tuple[float, float]:
+    """Returns wall time and CPU time of a row, in µs."""
+    with dataset.batches(batch_size=batch_size, epochs=epochs, seed=seed) as reader:
+        wall, cpu = time.perf_counter(), time.process_time()
+        rows = sum(len(next(iter(batch.values()))) for batch in reader)
+        spent = time.perf_counter() - wall, time.process_time() - cpu
+    return 1e6 * spent[0] / rows, 1e6 * spent[1] / rows
 
 
-def read(way: str, folder: str, port: int, batch_size: int) -> list[tuple[float, float]]:
-    """Measures a way in a process of its own."""
-    url = {"local": folder, "https": f"http://127.0.0.1:{port}"}.get(way, "s3://bucket")
-    cache = tempfile.mkdtemp(dir=os.path.dirname(folder)) if "cache" in way else ""
-    environment = {
-        **os.environ,
+def measure(
+    folder: str, port: int, repeats: int, batch_size: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Returns the times of each way."""
+    os.environ |= {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "AKIAEXAMPLEKEY000000",
         "AWS_SECRET_ACCESS_KEY": "secret",
     }
-    command = [sys.executable, __file__, "--alone", url, cache, "--batch_size", str(batch_size)]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    if cache:
-        shutil.rmtree(cache)
-    numbers = [float(number) for number in done.stdout.split()]
-    return [(numbers[at], numbers[at + 1]) for at in range(0, len(numbers), 2)]
+    urls = {"local": folder, "s3": "s3://bucket", "https": f"http://127.0.0.1:{port}"}
+    datasets = {way: bp.open(url) for way, url in urls.items()}
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+    for repeat in range(repeats):
+        for way, dataset in datasets.items():
+            found[way].append(read(dataset, batch_size, EPOCHS, repeat))
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as cache:
+            cached = bp.open(urls["s3"], cache=cache)
+            found[WAYS[3]].append(read(cached, batch_size, 1, repeat))
+            found[WAYS[4]].append(read(cached, batch_size, EPOCHS, repeat))
+    return found
 
 
 def main() -> None:
@@ -118,44 +118,36 @@ def main() -> None:
     )
     parser.add_argument("--dataset", type=pathlib.Path, default=".bench/read-200000-hashed")
     parser.add_argument("--delay", type=float, default=0.02, help="seconds before each answer")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--batch_size", type=int, default=1024)
-    parser.add_argument("--alone", nargs=2, help="read this URL with this cache, in this process")
     parser.add_argument("--serve", action="store_true", help="only serve, in this process")
     arguments = parser.parse_args()
     folder = str(arguments.dataset.resolve())
-    if arguments.alone:
-        alone(*arguments.alone, arguments.batch_size)
-        return
     if arguments.serve:
         server = Server(folder, arguments.delay)
         print(server.server_port, flush=True)
         server.serve_forever()
     command = [sys.executable, __file__, "--serve", "--dataset", folder]
+    *others, last = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {last})  # processes inherit it
     serving = subprocess.Popen(
         [*command, "--delay", str(arguments.delay)], stdout=subprocess.PIPE, text=True
     )
+    os.sched_setaffinity(0, others or {last})
     port = int(serving.stdout.readline()) if serving.stdout else 0
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
     try:
-        for _ in range(arguments.repeats):
-            for way in WAYS[:3]:
-                found[way] += read(way, folder, port, arguments.batch_size)
-            later, first = read("cache", folder, port, arguments.batch_size)
-            found[WAYS[3]].append(first)
-            found[WAYS[4]].append(later)
+        found = measure(folder, port, arguments.repeats, arguments.batch_size)
     finally:
         serving.terminate()
-    least = {
-        way: [min(values) for values in zip(*runs, strict=True)] for way, runs in found.items()
-    }
     print("| | rows/s | CPU µs/row | rows/s, of local | CPU, times local |")
     print("|---|---:|---:|---:|---:|")
-    for way, (wall, cpu) in least.items():
-        print(
-            f"| {way} | {1e6 / wall:,.0f} | {cpu:.2f} | {least['local'][0] / wall:.0%} | "
-            f"{cpu / least['local'][1]:.2f} × |"
-        )
+    local = found["local"]
+    for way, times in found.items():
+        wall, cpu = (statistics.median(values) for values in zip(*times, strict=True))
+        pairs = list(zip(times, local, strict=True))
+        share = statistics.median(base[0] / own[0] for own, base in pairs)
+        more = statistics.median(own[1] / base[1] for own, base in pairs)
+        print(f"| {way} | {1e6 / wall:,.0f} | {cpu:.2f} | {share:.0%} | {more:.2f} × |")
 
 
 if __name__ == "__main__":

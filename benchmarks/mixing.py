@@ -3,8 +3,9 @@
 On rows that are sorted by a label of ten equal classes, and on rows that were shuffled when they
 were written, it computes for each order of one epoch: the correlation of the labels of neighbours
 in a global batch; how far the labels of a batch are from those of all rows, as chi squared over its
-expected value in a full shuffle (1 is as good as one, 0 is an even share of each class); and the
-correlation of a row's position with its stored position.
+expected value in a full shuffle (1 is as good as one, 0 is an even share of each class); the
+correlation of a row's position with its stored position; and the share of the pairs of a batch that
+were in one batch in the epoch before.
 
   python benchmarks/mixing.py
 """
@@ -12,24 +13,29 @@ correlation of a row's position with its stored position.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.reader.order import MOST_PARTS, divide, make_epoch, spread, take
+from beam_pipelines.tfrecord.part_index import EXTENT_BYTES
 
 Int64s = npt.NDArray[np.int64]
 
 CLASSES = 10
 # A dataset of 40 columns: rows of a part of 256 KiB, and parts of a shard of 128 MiB.
 PART_ROWS, SHARD_PARTS = 420, 512
+PART_BYTES = 256 << 10
 
 
-def by_parts(rows: int, batch_size: int, rng: np.random.Generator) -> Int64s:
-    """Returns the order of ``Dataset.batches``."""
+def by_parts(rows: int, batch_size: int, rng: np.random.Generator, run: int) -> Int64s:
+    """Returns the order of ``Dataset.batches``, with runs of so many parts."""
     parts = rows // PART_ROWS
-    epoch = make_epoch(np.full(parts, PART_ROWS), 256 << 10, int(rng.integers(1 << 30)), 0, True)
+    runs = np.append(np.arange(0, parts, run), parts)
+    epoch = make_epoch(
+        np.full(parts, PART_ROWS), runs, PART_BYTES * parts, int(rng.integers(1 << 30)), 0, True
+    )
     starts = np.arange(0, parts * PART_ROWS - batch_size + 1, batch_size)
     sizes = np.full(len(starts), batch_size)
     own, _ = divide([take(epoch, 0, np.arange(len(starts)), starts, starts + sizes)], sizes, 0, 1)
@@ -98,14 +104,33 @@ def measures(order: Int64s, labels: Int64s, batch_size: int) -> tuple[float, flo
     return float(neighbours), float(chi), float(position)
 
 
-def orders(rows: int, batch_size: int) -> Iterator[tuple[str, Int64s]]:
-    """Yields the orders to compare."""
+def met_again(order: Int64s, before: Int64s, batch_size: int) -> float:
+    """Returns the share of a batch's pairs that one earlier batch had.
+
+    Args:
+      order, before: of this epoch and of the one before.
+      batch_size: of both.
+    """
+    batches = len(order) // batch_size
+    batch_before = np.empty(len(order), np.int64)
+    batch_before[before] = np.arange(len(before)) // batch_size
+    found = batch_before[order[: batches * batch_size]]
+    number = np.arange(batches * batch_size) // batch_size
+    _, counts = np.unique(number * (batches + 1) + found, return_counts=True)
+    pairs = batches * batch_size * (batch_size - 1)
+    return float((counts * (counts - 1)).sum() / pairs)
+
+
+def orders(rows: int, batch_size: int) -> Iterator[tuple[str, Callable[[], Int64s]]]:
+    """Yields the orders to compare; each call is another epoch."""
     rng = np.random.default_rng(1)
-    yield "full shuffle", rng.permutation(rows)
-    yield "`batches`, 32 MiB", by_parts(rows, batch_size, rng)
-    yield "tf.data, `shuffle(10_000)`", by_buffer(rows, rng, 10_000)
-    yield "tf.data, `shuffle(54_000)`, 32 MiB", by_buffer(rows, rng, 54_000)
-    yield "py1e, blocks of 500,000 for 8 nodes", by_blocks(rows, rng, 500_000, 8)
+    extent = EXTENT_BYTES // PART_BYTES
+    yield "full shuffle", lambda: rng.permutation(rows)
+    yield "`batches`, extents of 4 MiB", lambda: by_parts(rows, batch_size, rng, extent)
+    yield "`batches`, parts of 256 KiB", lambda: by_parts(rows, batch_size, rng, 1)
+    yield "tf.data, `shuffle(10_000)`", lambda: by_buffer(rows, rng, 10_000)
+    yield "tf.data, `shuffle(54_000)`, 32 MiB", lambda: by_buffer(rows, rng, 54_000)
+    yield "py1e, blocks of 500,000 for 8 nodes", lambda: by_blocks(rows, rng, 500_000, 8)
 
 
 def main() -> None:
@@ -122,12 +147,14 @@ def main() -> None:
         "shuffled when written": np.random.default_rng(2).permutation(is_sorted),
         "sorted by the label": is_sorted,
     }
-    found = list(orders(rows, arguments.batch_size))
+    found = [(name, make(), make()) for name, make in orders(rows, arguments.batch_size)]
     for title, labels in kinds.items():
-        print(f"\n{title}\n\n| | neighbours | labels of a batch | position |\n|---|---:|---:|---:|")
-        for name, order in found:
+        print(f"\n{title}\n\n| | neighbours | labels of a batch | position | met again |")
+        print("|---|---:|---:|---:|---:|")
+        for name, order, before in found:
             neighbours, chi, position = measures(order, labels, arguments.batch_size)
-            print(f"| {name} | {neighbours:.3f} | {chi:.2f} | {position:.3f} |")
+            again = met_again(order, before, arguments.batch_size)
+            print(f"| {name} | {neighbours:.3f} | {chi:.2f} | {position:.3f} | {again:.3%} |")
 
 
 if __name__ == "__main__":

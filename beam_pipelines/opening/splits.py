@@ -71,6 +71,7 @@ def indexed_split(
       ValueError: there is no such generation.
     """
     _check_rows(folder, manifest, name)
+    is_shuffled = manifest.recipe.get("output", {}).get("shuffle", False) is True
     numbers = [generation.number for generation in manifest.generations] or [1]
     indexed = []
     for number in choose_generations(folder.path, numbers, wanted):
@@ -84,7 +85,7 @@ def indexed_split(
             ShardFile(folder.join(shard.path), shard.rows, shard.bytes) for shard in shards
         )
         found = _read_index(folder, index_path(name, number), manifest.compression, expected)
-        indexed.append(Indexed(files, found, remote, row_groups))
+        indexed.append(Indexed(files, found, remote, row_groups, is_shuffled))
     if not indexed:
         raise DataError(
             f"{folder.path}: found no rows in split '{name}'. Change 'split' or 'filter' in the "

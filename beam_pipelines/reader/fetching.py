@@ -9,13 +9,13 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from beam_pipelines.reader.order import Entries, Int64s, divide
-from beam_pipelines.reader.parts import read_bytes
+from beam_pipelines.reader.parts import Fetched, Indexed, read_bytes
 from beam_pipelines.reader.sequence import Plan, Source
 
 # Requests at a time. Arrow's client of S3 keeps 25 connections.
@@ -63,42 +63,56 @@ def first_kept(source: Source, places: Sequence[int]) -> int:
     return int(windows[np.searchsorted(windows, places[-1], side="right") - 1])
 
 
+def _requests(source: Source, places: Sequence[int]) -> Iterator[tuple[Indexed, range, int]]:
+    """Yields neighbouring parts of an extent, and the first one's place."""
+    parts = source.epoch.parts[places]
+    are_apart = (np.diff(parts, prepend=-2) != 1) | (np.diff(places, prepend=-2) != 1)
+    for first, stop in itertools.pairwise([*np.flatnonzero(are_apart).tolist(), len(places)]):
+        start = first
+        while start < stop:
+            found, part = source.split.find(int(parts[start]))
+            end = min(part + stop - start, found.parts.extent_of(part).stop)
+            if found.remote is not None:
+                yield found, range(part, end), places[start]
+            start += end - part
+
+
 class Fetcher:
     """Parts that are being fetched."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(MOST_REQUESTS, "beam-pipelines-fetch")
         # Stream, epoch and place -> the part's bytes; ``None`` once they are taken.
-        self._found: dict[_Place, Future[bytes] | None] = {}
+        self._found: dict[_Place, Fetched | None] = {}
 
     def begin(self, share: OwnPlan) -> int:
         """Begins to fetch a plan's parts; returns how many bytes."""
         count = 0
         for number, source in enumerate(share.plan.sources):
             places = places_of(share.own, number)
-            for place in places:
-                if (source.key, place) not in self._found:
-                    found, part = source.split.find(int(source.epoch.parts[place]))
-                    if found.remote is not None:
-                        count += int(found.parts.columns.bytes[part])
-                        future = self._executor.submit(read_bytes, found, part)
-                        self._found[source.key, place] = future
+            missing = [place for place in places if (source.key, place) not in self._found]
+            for found, parts, first in _requests(source, missing):
+                count += len(found.parts.bytes_of(parts))
+                request = self._executor.submit(read_bytes, found, parts)
+                offsets = found.parts.columns.offset[parts.start : parts.stop]
+                for at, start in enumerate((offsets - offsets[0]).tolist(), first):
+                    self._found[source.key, at] = Fetched(request, start)
         return count
 
-    def take(self, source: Source, place: int) -> Future[bytes] | None:
+    def take(self, source: Source, place: int) -> Fetched | None:
         """Returns the bytes of a part, which are not held any more."""
         key = source.key, place
         if key not in self._found:
             return None
-        future, self._found[key] = self._found[key], None
-        return future
+        fetched, self._found[key] = self._found[key], None
+        return fetched
 
     def forget(self, source: Source, first: int) -> None:
         """Forgets parts that were taken, before a place."""
         self._found = {
-            (key, place): future
-            for (key, place), future in self._found.items()
-            if future is not None or key != source.key or place >= first
+            (key, place): fetched
+            for (key, place), fetched in self._found.items()
+            if fetched is not None or key != source.key or place >= first
         }
 
     def close(self) -> None:

@@ -1,10 +1,12 @@
 """Computes a split's order of rows from seed, epoch and position.
 
-An epoch reads the split's parts in random order, in *windows* of neighbouring parts with 32 MiB of
-records. Each position of a window takes the next row of one of its parts. The rows of a part come
-in random order. A binary tree deals the positions: a node gives its left half the share that this
-half has of the rows, so every part advances in proportion to its rows, and its share of the first
-positions has a closed form. Nothing depends on batches or on the number of ranks.
+An epoch reads the split's extents (``tfrecord/part_index.py``) in random order, in *windows* of
+extents with 32 MiB of records. Where rows were not shuffled when they were written, it orders parts
+instead, as more parts of a window mix better. Each position of a window takes the next row of one
+of its parts. The rows of a part come in random order. A binary tree deals the positions: a node
+gives its left half the share that this half has of the rows, so every part advances in proportion
+to its rows, and its share of the first positions has a closed form. Nothing depends on batches or
+on the number of ranks.
 
 Ranks divide a *global batch* by the places of its parts in their windows: each reads few parts.
 """
@@ -24,7 +26,7 @@ from beam_pipelines.core._native.parts import order_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 
 # Another order of the same dataset is another version.
-ORDER_VERSION = 2
+ORDER_VERSION = 3
 # Bytes of framed records in a window.
 WINDOW_BYTES = 32 << 20
 # Parts whose rows are ordered in one call, and the bits of a row's number in its part.
@@ -124,23 +126,33 @@ class Entries(NamedTuple):
 
 
 def make_epoch(
-    rows_of_parts: Int64s, part_bytes: int, seed: int, number: int, is_shuffled: bool
+    rows_of_parts: Int64s,
+    runs: Int64s,
+    framed_bytes: int,
+    seed: int,
+    number: int,
+    is_shuffled: bool,
 ) -> Epoch:
     """Returns the order of an epoch.
 
     Args:
       rows_of_parts: int64[n], 1 or more rows each, in the order of the shards.
-      part_bytes: mean size of a part's framed records.
+      runs: int64[runs + 1], the first part of each run of parts that stay neighbours, and n.
+      framed_bytes: size of all parts' framed records.
       seed: 0 or more.
       number: of the epoch, from 0.
       is_shuffled: otherwise rows have the order of the parts.
     """
-    count = len(rows_of_parts)
+    count = len(runs) - 1
     key = _key(seed, _EPOCH, number) if is_shuffled else None
-    parts = np.arange(count) if key is None else permutation(_key(key, _PARTS), count)
+    order = np.arange(count) if key is None else permutation(_key(key, _PARTS), count)
+    lengths = np.diff(runs)[order]
+    starts = np.cumsum(lengths) - lengths
+    parts = np.repeat(runs[order] - starts, lengths) + np.arange(len(rows_of_parts))
     rows = rows_of_parts[parts]
-    num_windows = -(-count // max(1, WINDOW_BYTES // max(1, part_bytes)))
-    windows = np.arange(num_windows + 1) * count // num_windows  # none is much smaller
+    num_windows = -(-count // max(1, WINDOW_BYTES // max(1, framed_bytes // count)))
+    firsts = np.arange(num_windows + 1) * count // num_windows  # no window is much smaller
+    windows = np.append(starts, len(parts))[firsts]
     edges = np.concatenate([[0], np.cumsum(np.add.reduceat(rows, windows[:-1]))])
     return Epoch(key, parts, rows, windows, edges.astype(np.int64))
 

@@ -44,12 +44,22 @@ class Indexed(NamedTuple):
       parts: of them.
       remote: reads the shards; ``None``: they are on this machine.
       row_groups: reads the parts of Parquet shards; ``None``: parts have framed records.
+      is_shuffled: whether rows were shuffled when they were written.
     """
 
     files: tuple[ShardFile, ...]
     parts: PartIndex
     remote: RemoteShards | None = None
     row_groups: RowGroups | None = None
+    is_shuffled: bool = False
+
+    @property
+    def runs(self) -> Int64s:
+        """The first part of each run that stays together.
+
+        Runs are extents, or single parts of rows that were not shuffled.
+        """
+        return self.parts.extents[:-1] if self.is_shuffled else np.arange(len(self.parts))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,12 +71,14 @@ class Split:
       indexed: its shards.
       rows_of_parts: int64[n], of all parts, in the order of the shards.
       first_parts: the number of the first part of each of ``indexed``.
+      runs: int64[runs + 1], the first part of each run of parts that stay neighbours, and n.
     """
 
     name: str
     indexed: tuple[Indexed, ...]
     rows_of_parts: Int64s
     first_parts: tuple[int, ...]
+    runs: Int64s
 
     @property
     def rows(self) -> int:
@@ -74,17 +86,13 @@ class Split:
         return sum(found.parts.rows for found in self.indexed)
 
     @property
-    def part_bytes(self) -> int:
-        """Mean size of a part's framed records."""
-        return self._framed_bytes // len(self.rows_of_parts)
-
-    @property
     def row_bytes(self) -> int:
         """Mean size of a framed record."""
-        return self._framed_bytes // self.rows
+        return self.framed_bytes // self.rows
 
     @property
-    def _framed_bytes(self) -> int:
+    def framed_bytes(self) -> int:
+        """The size of all framed records."""
         return sum(int(found.parts.columns.framed_bytes.sum()) for found in self.indexed)
 
     def find(self, part: int) -> tuple[Indexed, int]:
@@ -113,8 +121,11 @@ class Split:
 def make_split(name: str, indexed: Sequence[Indexed]) -> Split:
     """Returns a split of the shards of some indexes."""
     rows = [found.parts.columns.rows.astype(np.int64) for found in indexed]
-    firsts = itertools.accumulate((len(found.parts) for found in indexed[:-1]), initial=0)
-    return Split(name, tuple(indexed), np.concatenate(rows), tuple(firsts))
+    *firsts, count = itertools.accumulate((len(found.parts) for found in indexed), initial=0)
+    runs = [found.runs + first for found, first in zip(indexed, firsts, strict=True)]
+    return Split(
+        name, tuple(indexed), np.concatenate(rows), tuple(firsts), np.concatenate([*runs, [count]])
+    )
 
 
 def first_record(index: PartIndex, part: int) -> int:
@@ -158,11 +169,34 @@ class Block(NamedTuple):
         return [framed_records(batch_of(table), None, None, lists) for table in self.frames]
 
 
+class Content(NamedTuple):
+    """Bytes of a shard, and where a part begins in them."""
+
+    data: bytes
+    start: int
+
+
+class Fetched(NamedTuple):
+    """A part that is being fetched, with others perhaps.
+
+    Attributes:
+      request: of bytes of a shard.
+      start: of the part in them.
+    """
+
+    request: Future[bytes]
+    start: int
+
+    def content(self) -> Content:
+        """Returns the bytes, once they are there."""
+        return Content(self.request.result(), self.start)
+
+
 def load(
     split: Split,
     epoch: Epoch,
     places: Int64s,
-    fetched: Sequence[Future[bytes] | None] = (),
+    fetched: Sequence[Fetched | None] = (),
 ) -> Block:
     """Reads, inflates and checks the parts with some places in an epoch.
 
@@ -178,25 +212,26 @@ def load(
     parts = epoch.parts[places].tolist()
     found = [split.find(part) for part in parts]
     data = [
-        _fetched(*one) if future is None else future.result()
-        for one, future in itertools.zip_longest(found, fetched)
+        _fetched(*one) if own is None else own.content()
+        for one, own in itertools.zip_longest(found, fetched)
     ]
     frames = _read_together(found, data)
     if frames is None:  # one after the other, to say what is wrong
-        pairs = zip(found, data, strict=True)
-        chunks = [_read_alone(*one, own or read_bytes(*one)) for one, own in pairs]
+        chunks = [_read_alone(*one, own) for one, own in zip(found, data, strict=True)]
     else:
         chunks = [frames]
     return Block(split, parts, chunks, epoch.permutation(places), epoch.rows[places])
 
 
-def _fetched(found: Indexed, part: int) -> bytes | None:
+def _fetched(found: Indexed, part: int) -> Content | None:
     """Returns the bytes of a remote part, ``None`` of a local one."""
-    return None if found.remote is None else read_bytes(found, part)
+    if found.remote is None:
+        return None
+    return Content(read_bytes(found, range(part, part + 1)), 0)
 
 
 def _read_together(
-    found: Sequence[tuple[Indexed, int]], data: Sequence[bytes | None]
+    found: Sequence[tuple[Indexed, int]], data: Sequence[Content | None]
 ) -> pa.LargeBinaryArray | None:
     """Returns the records of parts in one array, or ``None``.
 
@@ -213,16 +248,21 @@ def _read_together(
     for one, pairs in itertools.groupby(zip(found, data, strict=True), lambda pair: pair[0][0]):
         parts, own = zip(*((part, content) for (_, part), content in pairs), strict=True)
         stored += _stored(one, list(parts), own)
-    if any(part.data is not None and len(part.data) != part.size for part in stored):
+    if any(part.data is not None and len(part.data) < part.offset + part.size for part in stored):
         return None
     return read_parts(stored, kinds != {"none"})
 
 
-def _stored(found: Indexed, parts: list[int], data: Sequence[bytes | None]) -> Iterator[StoredPart]:
+def _stored(
+    found: Indexed, parts: list[int], data: Sequence[Content | None]
+) -> Iterator[StoredPart]:
     columns = [column[parts].tolist() for column in found.parts.columns]
-    for own, shard, *numbers in zip(data, *columns, strict=True):
+    for own, shard, offset, *numbers in zip(data, *columns, strict=True):
         file = found.files[shard]
-        yield StoredPart(os.fsencode(file.path) if own is None else None, own, file.bytes, *numbers)
+        if own is None:
+            yield StoredPart(os.fsencode(file.path), None, file.bytes, offset, *numbers)
+        else:
+            yield StoredPart(None, own.data, file.bytes, own.start, *numbers)
 
 
 def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray | pa.Table:
@@ -234,19 +274,25 @@ def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray | pa.Table:
       DataError: as ``load``.
     """
     frames = _read_together([(found, part)], [_fetched(found, part)])
-    return _read_alone(found, part, read_bytes(found, part)) if frames is None else frames
+    return _read_alone(found, part, None) if frames is None else frames
 
 
-def _read_alone(found: Indexed, part: int, data: bytes) -> pa.LargeBinaryArray | pa.Table:
+def _read_alone(
+    found: Indexed, part: int, content: Content | None
+) -> pa.LargeBinaryArray | pa.Table:
+    if content is None:
+        data = read_bytes(found, range(part, part + 1))
+    else:
+        data = content.data[content.start : content.start + int(found.parts.columns.bytes[part])]
     if found.row_groups is None:
         return _frames(found, part, _inflate(found, part, data))
     columns = found.parts.columns
     shard = int(columns.shard[part])
     own = found.parts.parts_of_shard(shard)
     end = int(columns.offset[own[-1]] + columns.bytes[own[-1]])
-    path, size = found.files[shard].path, found.files[shard].bytes - end
+    path, rest = found.files[shard].path, range(end, found.files[shard].bytes)
     try:
-        footer = found.row_groups.footer(path, lambda: _read_at(found, shard, end, size))
+        footer = found.row_groups.footer(path, lambda: _read_at(found, shard, rest, rest))
         return found.row_groups.decode(
             footer,
             part - own.start,
@@ -297,26 +343,26 @@ def _where(found: Indexed, part: int) -> str:
     )
 
 
-def read_bytes(found: Indexed, part: int) -> bytes:
-    """Returns a part's bytes in its shard.
+def read_bytes(found: Indexed, parts: range) -> bytes:
+    """Returns the bytes of neighbouring parts of an extent in their shard.
 
     Raises:
       DataError: the shard is missing, cannot be read, or has another size.
     """
-    columns = found.parts.columns
-    offset, size = int(columns.offset[part]), int(columns.bytes[part])
-    return _read_at(found, int(columns.shard[part]), offset, size)
+    index = found.parts
+    extent = index.bytes_of(index.extent_of(parts[0])) if found.remote else range(0)
+    return _read_at(found, int(index.columns.shard[parts[0]]), index.bytes_of(parts), extent)
 
 
-def _read_at(found: Indexed, number: int, offset: int, size: int) -> bytes:
+def _read_at(found: Indexed, number: int, wanted: range, extent: range) -> bytes:
     """Returns bytes of a shard; errors are those of ``read_bytes``."""
     shard = found.files[number]
     if found.remote is not None:
-        return found.remote.read(shard.path, offset, size, partial(check_size, shard))
+        return found.remote.read(shard.path, wanted, extent, partial(check_size, shard))
     try:
         with regular_files.open_read(shard.path) as file:
             check_size(shard, os.fstat(file.fileno()).st_size)
-            return os.pread(file.fileno(), size, offset)
+            return os.pread(file.fileno(), len(wanted), wanted.start)
     except OSError as error:
         raise DataError(
             f"{shard.path}: cannot be read ({error.strerror}). Copy the dataset again."

@@ -59,7 +59,12 @@ class Stream:
         """Returns the order of an epoch."""
         split = self.split
         return make_epoch(
-            split.rows_of_parts, split.part_bytes, self.seed, number, self.is_shuffled
+            split.rows_of_parts,
+            split.runs,
+            split.framed_bytes,
+            self.seed,
+            number,
+            self.is_shuffled,
         )
 
     @functools.cached_property
@@ -70,8 +75,9 @@ class Stream:
             for found in self.split.indexed
             for file in found.files
         ]
-        found = (self.split.name, shards, self.split.part_bytes, self.is_shuffled)
-        return zlib.crc32(self.split.rows_of_parts.data, zlib.crc32(repr(found).encode()))
+        found = (self.split.name, shards, self.split.framed_bytes, self.is_shuffled)
+        parts = zlib.crc32(self.split.rows_of_parts.data, zlib.crc32(repr(found).encode()))
+        return zlib.crc32(self.split.runs.data, parts)
 
 
 class Plan(NamedTuple):

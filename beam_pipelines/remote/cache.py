@@ -1,13 +1,13 @@
-"""Keeps parts of remote shards on a disk.
+"""Keeps extents of remote shards on a disk.
 
-All processes of a machine may share it, and its bytes are bounded. Each part is a file. It is
-written under another name and renamed, so a reader finds all of it or nothing, whatever is killed.
-A process that wants a part waits for another one that fetches it; the locks are the system's, which
-a kill releases.
+All processes of a machine may share it, and its bytes are bounded. Each extent, which is
+neighbouring parts, is a file. It is written under another name and renamed, so a reader finds all
+of it or nothing, whatever is killed. A process that wants one waits for another one that fetches
+it; the locks are the system's, which a kill releases.
 
-Trainings read a dataset in cycles, in which the part that was not used for longest is the next one
-needed. So parts of a dataset never replace others of the same one: those that fit stay, and the
-others are fetched in each epoch. They replace those of datasets that were opened earlier.
+Trainings read a dataset in cycles, in which the extent that was not used for longest is the next
+one needed. So extents of a dataset never replace others of the same one: those that fit stay, and
+the others are fetched in each epoch. They replace those of datasets that were opened earlier.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _UNFINISHED = "unfinished"
 _OPENED = "opened"
 # The file with the number of bytes in the cache.
 _SIZE, _DIGITS = "size", 20
-# Behind each part: its CRC-32, as a machine that lost its power may have lost the bytes before.
+# Behind each extent: its CRC-32, as a machine that lost its power may have lost the bytes before.
 _CRC_BYTES = 4
 
 Fetch = Callable[[], bytes]
 
 
 class Cache:
-    """The parts of one dataset in a cache."""
+    """The extents of one dataset in a cache."""
 
     def __init__(self, folder: str, most_bytes: int, dataset: str) -> None:
         """Makes the folder, and notes that the dataset is opened.
 
         Args:
           folder: of the cache, on this machine; several datasets may share it.
-          most_bytes: of all parts in it.
+          most_bytes: of all extents in it.
           dataset: name of the dataset; other contents have another name.
 
         Raises:
@@ -66,18 +66,20 @@ class Cache:
                 if file is not None:
                     _remove(os.path.join(self._unfinished, name))
 
-    def get(self, path: str, offset: int, size: int, fetch: Fetch) -> bytes:
-        """Returns a part, from the cache or fetched.
+    def get(self, path: str, offset: int, size: int, fetch: Fetch) -> bytes | None:
+        """Returns an extent, from the cache or fetched.
+
+        ``None``: the cache is full without it.
 
         Args:
           path: of the shard in its dataset.
-          offset, size: of the part.
-          fetch: reads the part from the shard.
+          offset, size: of the extent.
+          fetch: reads the extent from the shard.
         """
         name = f"{urllib.parse.quote(path, safe='')}@{offset}"
         kept, unfinished = (os.path.join(one, name) for one in (self._folder, self._unfinished))
         found = _content(kept, size)
-        if found is not None:
+        if found is not None or self._is_full:
             return found
         with _locked(unfinished) as file:
             if file is None:
@@ -94,10 +96,8 @@ class Cache:
         return found
 
     def _keep(self, file: int, content: bytes, unfinished: str, kept: str) -> bool:
-        """Stores a part if there is room; returns whether it did."""
+        """Stores an extent if there is room; returns whether it did."""
         stored = len(content) + _CRC_BYTES
-        if self._is_full:
-            return False
         try:
             with _size_of(self._root) as size:
                 if size.bytes + stored > self._most:
@@ -204,7 +204,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 def _content(path: str, size: int) -> bytes | None:
-    """Returns a part that is kept, or ``None``."""
+    """Returns an extent that is kept, or ``None``."""
     try:
         with open(path, "rb", buffering=0) as file:
             found = os.pread(file.fileno(), size + _CRC_BYTES, 0)
@@ -221,7 +221,7 @@ def _names(root: str) -> list[str]:
 
 
 def _folder_size(folder: str) -> int:
-    """Returns the bytes of a dataset's parts."""
+    """Returns the bytes of a dataset's extents."""
     try:
         return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
     except FileNotFoundError:  # another process removed it

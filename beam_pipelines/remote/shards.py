@@ -1,4 +1,4 @@
-"""Reads parts of remote shards, perhaps through a cache."""
+"""Reads ranges of remote shards, perhaps through a cache."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ class RemoteShards(NamedTuple):
 
     Attributes:
       folder: URL of the dataset.
-      cache: keeps parts; ``None``: none are.
+      cache: keeps extents; ``None``: none are.
     """
 
     folder: str
     cache: Cache | None
 
     def read(
-        self, url: str, offset: int, size: int, check_size: Callable[[int | None], None]
+        self, url: str, wanted: range, extent: range, check_size: Callable[[int | None], None]
     ) -> bytes:
-        """Returns a part.
+        """Returns neighbouring bytes of a shard.
 
         Args:
-          url: of its shard.
-          offset, size: of the part.
+          url: of the shard.
+          wanted: the bytes.
+          extent: the bytes around them that a cache keeps together.
           check_size: is called with the size of the shard, or ``None`` if there is no such file;
-            not if the part is in the cache.
+            not if the extent is in the cache.
 
         Raises:
           DataError: the shard cannot be read.
         """
 
-        def fetch() -> bytes:
+        def fetch(place: range) -> bytes:
             try:
-                found = stores.read(url, offset, size)
+                found = stores.read(url, place.start, len(place))
             except FileNotFoundError:
                 check_size(None)
                 raise
             check_size(found.size)
             return found.content
 
-        if self.cache is None:
-            return fetch()
-        return self.cache.get(url[len(self.folder) :].lstrip("/"), offset, size, fetch)
+        if self.cache is not None:
+            path = url[len(self.folder) :].lstrip("/")
+            kept = self.cache.get(path, extent.start, len(extent), lambda: fetch(extent))
+            if kept is not None:
+                return kept[wanted.start - extent.start : wanted.stop - extent.start]
+        return fetch(wanted)

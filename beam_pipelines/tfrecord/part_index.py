@@ -2,7 +2,8 @@
 
 A *part* is a stretch of a shard that can be read alone: whole records, compressed apart from the
 others (``compression.py``) or not at all. The index has one row for each part, in an Arrow IPC
-file, which is mapped into memory and not copied. So record k is found by a binary search.
+file, which is mapped into memory and not copied. So record k is found by a binary search. An
+*extent* is neighbouring parts of a shard, which one request to an object store reads.
 
 An index is believed only if its checksum, its columns and its shards are right.
 
@@ -12,6 +13,7 @@ Format: https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, cast, get_args
@@ -27,6 +29,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
 VERSION = 1
+# Bytes of framed records in an extent. A request for one takes less CPU time than its inflating.
+EXTENT_BYTES = 4 << 20
 # Deflate makes at most 258 bytes of two bits.
 MAX_RATIO = 1032
 _WINDOW_BYTES = 32 << 10
@@ -154,6 +158,33 @@ class PartIndex:
         """Returns the numbers of a shard's parts."""
         start, end = np.searchsorted(self.columns.shard, [shard, shard + 1])
         return range(int(start), int(end))
+
+    @functools.cached_property
+    def extents(self) -> Int64s:
+        """The first part of each extent, and the number of parts.
+
+        int64[extents + 1]. An extent has the parts of a shard that begin in the same
+        ``EXTENT_BYTES`` of its records.
+        """
+        shard, sizes = self.columns.shard, self.columns.framed_bytes
+        firsts = np.flatnonzero(np.diff(shard, prepend=-1))
+        starts = np.cumsum(sizes) - sizes
+        starts -= np.repeat(starts[firsts], np.diff(firsts, append=len(self)))
+        is_first = np.diff(starts // EXTENT_BYTES, prepend=-1) != 0
+        is_first[firsts] = True
+        return np.append(np.flatnonzero(is_first), len(self))
+
+    def extent_of(self, part: int) -> range:
+        """Returns the numbers of the parts in a part's extent."""
+        extent = int(np.searchsorted(self.extents, part, side="right"))
+        return range(int(self.extents[extent - 1]), int(self.extents[extent]))
+
+    def bytes_of(self, parts: range) -> range:
+        """Returns the bytes of neighbouring parts in their shard."""
+        offsets = self.columns.offset[parts.start : parts.stop]
+        # Another writer's part may end behind the start of the next one.
+        ends = offsets + self.columns.bytes[parts.start : parts.stop]
+        return range(int(offsets[0]), int(ends.max()))
 
 
 def make_index(

@@ -46,9 +46,13 @@ def write(
     path.write_bytes(head + b"".join(pieces))
     for records, piece in zip(parts, pieces, strict=True):
         data = framed(records)
-        place = (None, piece) if is_given else (os.fsencode(path), None)
-        crc = zlib.crc32(data)
-        found.append(StoredPart(*place, size, offset, len(piece), len(data), len(records), crc))
+        numbers = len(piece), len(data), len(records), zlib.crc32(data)
+        if is_given:
+            before = len(found) % 3
+            shard = bytes(before) + piece + bytes(len(found) % 2)
+            found.append(StoredPart(None, shard, size, before, *numbers))
+        else:
+            found.append(StoredPart(os.fsencode(path), None, size, offset, *numbers))
         offset += len(piece)
     return found
 

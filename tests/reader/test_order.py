@@ -28,6 +28,12 @@ from beam_pipelines.reader.order import (
 PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=40).map(np.array)
 
 
+def epoch_of(rows, part_bytes: int, seed: int, number: int, is_shuffled=True, runs=None) -> Epoch:
+    """Returns an epoch of equal parts; without ``runs`` each is one."""
+    runs = np.arange(len(rows) + 1) if runs is None else np.array([*runs, len(rows)])
+    return make_epoch(np.array(rows), runs, part_bytes * len(rows), seed, number, is_shuffled)
+
+
 def orders_of(epoch: Epoch) -> list[np.ndarray]:
     """Returns each place's rows, as part * 1000 + number."""
     found = []
@@ -100,7 +106,9 @@ def test_every_row_once(data):
     """
     rows = data.draw(PARTS)
     is_shuffled = data.draw(st.booleans())
-    epoch = make_epoch(rows, data.draw(st.sampled_from([1, 4 << 20, 64 << 20])), 3, 1, is_shuffled)
+    runs = sorted(data.draw(st.sets(st.integers(1, len(rows)), max_size=10)) - {len(rows)})
+    part_bytes = data.draw(st.sampled_from([1, 4 << 20, 64 << 20]))
+    epoch = epoch_of(rows, part_bytes, 3, 1, is_shuffled, [0, *runs])
     orders = orders_of(epoch)
     expected = [part * 1000 + row for part, count in enumerate(rows) for row in range(count)]
     first, second = (joined(read(epoch, orders, 0, data.draw(st.integers(1, 50)))) for _ in "ab")
@@ -130,7 +138,9 @@ def test_resumed_with_other_ranks():
     for number in range(20):
         rows = np.array([draw.randint(1, 40) for _ in range(draw.randint(1, 40))])
         part_bytes = draw.choice([1 << 20, 4 << 20, 64 << 20])
-        epoch = make_epoch(rows, part_bytes, number, draw.randint(0, 9), draw.random() < 0.8)
+        runs = sorted({0, *draw.choices(range(len(rows)), k=draw.choice([3, 200]))})
+        is_shuffled = draw.random() < 0.8
+        epoch = epoch_of(rows, part_bytes, number, draw.randint(0, 9), is_shuffled, runs)
         epochs.append((epoch, orders_of(epoch)))
     for _ in range(1000):
         epoch, orders = draw.choice(epochs)
@@ -151,7 +161,7 @@ def test_resumed_with_other_ranks():
 @pytest.mark.parametrize("batch_size", [16, 256])
 def test_ranks_read_few_parts(world_size, batch_size):
     """A rank of n reads about one part in n."""
-    epoch = make_epoch(np.full(128 * 10, 400), 256 << 10, 1, 0, True)
+    epoch = epoch_of([400] * 1280, 256 << 10, 1, 0)
     assert np.diff(epoch.windows).tolist() == [128] * 10
     size = batch_size * world_size
     starts = np.arange(0, epoch.edges[-1] - size + 1, size)
@@ -168,7 +178,7 @@ def test_ranks_read_few_parts(world_size, batch_size):
 
 def test_batches_are_mixed():
     """A batch has rows of all parts of a window."""
-    epoch = make_epoch(np.full(256, 400), 256 << 10, 1, 0, True)
+    epoch = epoch_of([400] * 256, 256 << 10, 1, 0)
     orders = orders_of(epoch)
     for batch in joined(read(epoch, orders, 0, 1280))[:40]:
         counts = np.bincount(np.array(batch) // 1000, minlength=256)
@@ -179,11 +189,28 @@ def test_batches_are_mixed():
     assert abs(np.corrcoef(order_of_part[1:], order_of_part[:-1])[0, 1]) < 0.2
 
 
+def test_runs_stay_neighbours():
+    """An epoch permutes runs of parts, and none is in two windows."""
+    draw = random.Random(7)
+    for seed in range(50):
+        count = draw.randint(1, 60)
+        runs = sorted({0, *draw.choices(range(count), k=draw.randint(1, 30))})
+        epoch = epoch_of([5] * count, 1 << 20, seed, 0, runs=runs)
+        assert sorted(epoch.parts.tolist()) == list(range(count))
+        starts = np.flatnonzero(np.isin(epoch.parts, runs))
+        assert np.diff(epoch.parts)[np.setdiff1d(np.arange(1, count), starts) - 1].tolist() == [
+            1
+        ] * (count - len(runs))
+        assert set(epoch.windows.tolist()) <= {*starts.tolist(), count}
+    orders = {tuple(epoch_of([5] * 9, 1, seed, 0, runs=[0, 3, 6]).parts) for seed in range(99)}
+    assert len(orders) == 6
+
+
 def test_seeds_and_epochs_differ():
     """Another seed or epoch is another order; equal ones are equal."""
     found = []
     for seed, number in [(1, 0), (1, 0), (2, 0), (1, 1)]:
-        epoch = make_epoch(np.full(8, 50), 1, seed, number, True)
+        epoch = epoch_of([50] * 8, 1, seed, number)
         found.append(joined(read(epoch, orders_of(epoch), 0, 50)))
     assert found[0] == found[1]
     assert found[0] != found[2] != found[3] != found[0]
@@ -191,11 +218,11 @@ def test_seeds_and_epochs_differ():
 
 def test_order_is_pinned():
     """States go on with the same rows, with any numpy."""
-    epoch = make_epoch(np.array([3, 4, 2]), 16 << 20, 7, 2, True)
+    epoch = epoch_of([3, 4, 2], 16 << 20, 7, 2)
     assert joined(read(epoch, orders_of(epoch), 0, 4)) == PINNED
     assert spread(7, np.array([4, 4, 2])).tolist() == SPREAD
     assert weighted_shares([2, 1], 7, np.arange(7)).T.tolist() == SHARES
-    assert (order.ORDER_VERSION, order.WINDOW_BYTES) == (2, 32 << 20)
+    assert (order.ORDER_VERSION, order.WINDOW_BYTES) == (3, 32 << 20)
 
 
 PINNED = [[1, 0, 2, 1000], [2001, 2000, 1001, 1002], [1003]]
@@ -212,7 +239,7 @@ def test_permutation(key, count):
 @given(st.lists(st.integers(1, 600), min_size=1, max_size=8), st.integers(0, 2**32))
 def test_order_of_the_kernel(rows, seed):
     """The kernel orders rows as numpy does."""
-    epoch = make_epoch(np.array(rows), 1 << 20, seed, 3, True)
+    epoch = epoch_of(rows, 1 << 20, seed, 3)
     places = np.arange(len(rows))
     found = epoch.permutation(places).tolist()
     with pytest.MonkeyPatch.context() as patch:
@@ -226,7 +253,7 @@ def test_order_of_the_kernel(rows, seed):
 def test_many_parts():
     """The order of a billion rows keeps its numbers."""
     rows = np.full(2_400_000, 420)
-    epoch = make_epoch(rows, 256 << 10, 1, 5, True)
+    epoch = epoch_of(rows, 256 << 10, 1, 5, runs=range(0, len(rows), 16))
     starts = 700_000_000 + 8192 * np.arange(16)
     taken = take(epoch, 0, np.arange(16), starts, starts + 8192)
     assert (taken.ends - taken.starts).sum() == 16 * 8192

@@ -19,6 +19,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import fetching, order
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.remote import retries
+from beam_pipelines.tfrecord import part_index
 from tests.reader.indexed import finish
 from tests.support.small_dataset import write_dataset
 from tests.support.web_server import served
@@ -26,16 +27,24 @@ from tests.support.web_server import served
 ROWS = 400
 
 
+@pytest.fixture(params=[True, False])
+def is_shuffled(request):
+    """Whether the manifest says that rows were shuffled when they were written."""
+    return request.param
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, is_shuffled):
     """A dataset of 400 rows in six shards, one of them empty."""
-    return Path(finish(write_dataset(tmp_path / "data", [90, 0, 110, 1, 99, 100])))
+    made = write_dataset(tmp_path / "data", [90, 0, 110, 1, 99, 100])
+    return Path(finish(made, recipe={"output": {"shuffle": is_shuffled}}))
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """Makes windows of about eight parts, and groups of 64 rows."""
+    """Makes small windows, extents of two or three parts, and small groups."""
     monkeypatch.setattr(order, "WINDOW_BYTES", 12_000)
+    monkeypatch.setattr(part_index, "EXTENT_BYTES", 2500)
     monkeypatch.setattr(reader_module, "GROUP_ROWS", 64)
     monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
 
@@ -80,21 +89,26 @@ def test_batches_are_those_of_a_copy(folder, tmp_path, monkeypatch, options, mos
             assert ids(cached, **options) == expected
 
 
-def test_parts_are_fetched_once(folder, tmp_path):
-    """An epoch fetches each part once, unless it is kept."""
-    parts = 41
+def test_extents_are_fetched_once(folder, tmp_path, is_shuffled):
+    """An epoch fetches each extent at once, unless it is kept."""
+    (found,) = bp.open(folder).batches(batch_size=32).streams[0].split.indexed
+    parts, extents = len(found.parts), len(found.parts.extents) - 1
+    assert (parts, 12 < extents < 24) == (41, True)
     with served(folder) as server:
         dataset = bp.open(server.url, cache=tmp_path / "cache")
-        for count in (parts, 0):
+        for count in (extents, 0):
             before = len(server.asked)
             with dataset.batches(batch_size=32, epochs=2) as reader:
                 assert sum(len(batch["id"]) for batch in reader) == 2 * ROWS
             shards = [path for path in server.asked[before:] if "examples" in path]
             assert len(shards) == count
-        one = bp.open(server.url).batches(batch_size=32)
-        before = len(server.asked)
-        list(one)
-        assert len(server.asked) - before == parts
+        for shuffle in (True, False):
+            one = bp.open(server.url).batches(batch_size=32, shuffle=shuffle)
+            before = len(server.asked)
+            list(one)
+            # Parts alone, if the rows were not shuffled. Plans of few batches may divide an extent.
+            most = parts if shuffle and not is_shuffled else extents + 6
+            assert extents <= len(server.asked) - before <= most
 
 
 def test_state_and_rows(folder):

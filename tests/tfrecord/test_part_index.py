@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +118,26 @@ def test_a_row_is_found_in_its_part(shards: list[list[tuple[int, int, int]]]) ->
     for number, shard in enumerate(shards):
         first = sum(map(len, shards[:number]))
         assert index.parts_of_shard(number) == range(first, first + len(shard))
+
+
+@given(st.lists(st.lists(st.integers(16, 400), max_size=12), min_size=1, max_size=5))
+def test_extents(sizes: list[list[int]]) -> None:
+    """Extents divide a shard's records evenly, and have whole parts."""
+    index = index_of([[(1, 8, size) for size in shard] for shard in sizes])
+    expected, numbers = [], itertools.count()
+    for shard in sizes:
+        starts = itertools.accumulate(shard[:-1], initial=0) if shard else ()
+        blocks = itertools.groupby(starts, lambda start: start // 500)
+        expected += [[next(numbers) for _ in block] for _, block in blocks]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(part_index, "EXTENT_BYTES", 500)
+        edges = index.extents.tolist()
+        assert [list(range(*pair)) for pair in itertools.pairwise(edges)] == expected
+        for extent in expected:
+            assert {tuple(index.extent_of(part)) for part in extent} == {tuple(extent)}
+            place = index.bytes_of(index.extent_of(extent[0]))
+            assert place.start == index.columns.offset[extent[0]]
+            assert len(place) == 8 * len(extent)
 
 
 def test_columns_are_not_copied(tmp_path: Path) -> None:

@@ -389,7 +389,7 @@ PyObject* py_read_parts(PyObject*, PyObject* arguments) {
     }
     part = {path, reinterpret_cast<const uint8_t*>(data), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], crc};
     constexpr size_t kMost = PY_SSIZE_T_MAX / 16;
-    const bool is_read = part.path && !data, is_given = !part.path && data && size == part.size;
+    const bool is_read = part.path && !data, is_given = !part.path && data && part.offset <= size && part.size <= size - part.offset;
     if ((!is_read && !is_given) || part.offset < 0 || part.size < 0 || part.framed_size < 0 || part.rows < 0 ||
         static_cast<size_t>(part.size) > kMost || static_cast<size_t>(part.framed_size) > kMost - sum || static_cast<size_t>(part.rows) > kMost - rows) {
       PyErr_Format(PyExc_ValueError, "part %zd: found other bytes or numbers than a part has", static_cast<Py_ssize_t>(place));

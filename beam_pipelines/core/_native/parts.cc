@@ -48,7 +48,7 @@ class File {
 
 // Returns the bytes of a part in its shard, or null. `memory`: for those of a file.
 const uint8_t* stored(const Part& part, uint8_t* memory) {
-  if (!part.path) return part.data;
+  if (!part.path) return part.data + part.offset;
   const File file(part.path);
   return file.has_size(part.file_size) && file.read(memory, part.size, part.offset) ? memory : nullptr;
 }

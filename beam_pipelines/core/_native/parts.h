@@ -11,10 +11,10 @@ namespace native {
 
 // A part, as the index has it.
 struct Part {
-  const char* path;     // of the shard; null if `data` has the part's bytes in it
+  const char* path;  // of the shard; null if `data` has the part
   const uint8_t* data;
   int64_t file_size;    // of the shard
-  int64_t offset, size;  // of the part in the shard
+  int64_t offset, size;  // of the part in the shard, or in `data`
   int64_t framed_size;  // of its records, inflated
   int64_t rows;
   uint32_t crc;         // CRC-32 of its records

@@ -38,9 +38,9 @@ class StoredPart(NamedTuple):
 
     Attributes:
       path: of the shard; ``None`` if ``data`` has the part.
-      data: bytes of the part in the shard; ``None``: they are read.
+      data: bytes of the shard; ``None``: they are read.
       file_size: of the shard.
-      offset, size: of the part in the shard.
+      offset, size: of the part in the shard, or in ``data``.
       framed_size: of its framed records, inflated.
       rows: records in it.
       crc32: CRC-32 of its framed records.
