@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,13 @@ def interpreters(newest: int) -> list[str]:
         if path
         and not subprocess.run([path, "--version"], capture_output=True, check=False).returncode
     ]
+
+
+def lowest() -> list[str]:
+    """Returns the lowest versions that the reader's distribution allows."""
+    text = (ROOT / "reader" / "pyproject.toml").read_text()
+    bounds = text.partition("dependencies = [")[2].partition("]")[0]
+    return [f"{name}=={version}" for name, version in re.findall(r'"([\w-]+)>=([\d.]+)"', bounds)]
 
 
 def one(pattern: str) -> Path:
@@ -134,7 +142,8 @@ def test_the_wheels_convert(python: str, tmp_path: Path) -> None:
 def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> None:
     """The reader's wheel reads a dataset, and passes its own tests.
 
-    It does so with its own dependencies only, and after the full package came and went.
+    It does so with its own dependencies only, with their lowest versions where they are for this
+    Python, and after the full package came and went.
     """
     own = make_environment(python, tmp_path / "venv")
     pip(own, "install", f"{one(READER_WHEEL)}[test]")
@@ -146,6 +155,12 @@ def test_the_reader_reads_alone(python: str, tmp_path: Path, dataset: Path) -> N
     options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.devnull]
     options += ["--rootdir", ".", "-o", "pythonpath=."]
     print(run(own, tmp_path, "-m", "pytest", *options, "tests/reader"))
+    if run(own, tmp_path, "-c", "import sys; print(sys.version_info < (3, 12))") == "True\n":
+        versions = lowest()
+        assert len(versions) == 7
+        pip(own, "install", "--only-binary", ":all:", *versions)
+        print(run(own, tmp_path, "-m", "pytest", *options, "tests/reader/test_values.py"))
+        run(own, tmp_path, "-c", READ, dataset)
     pip(own, "install", "--no-deps", one(FULL_WHEEL))
     assert run(own, tmp_path, "-c", "import beam_pipelines.cli.start as one; print(one.main)")
     pip(own, "uninstall", "--yes", "beam-pipelines")

@@ -31,6 +31,7 @@ from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.single_rows import EncodeRow, row_encoder
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.opening.raw_rows import to_batch
+from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.features import Feature
 from beam_pipelines.recipe.model import Recipe
@@ -159,7 +160,7 @@ class _Groups(NamedTuple):
         for feature in features:
             size = None if feature.shape is None else math.prod(feature.shape)
             is_number = not pa.types.is_large_binary(feature.type)
-            dtype = feature.type.to_pandas_dtype() if is_number else object
+            dtype = DTYPES[feature.type]
             if not made[feature.name].is_list and feature.shape in ((), None):
                 group = ragged if size is None else dense
                 group.setdefault(dtype, []).append(feature.name)
@@ -179,7 +180,7 @@ def _arrays(rows: Sequence[Mapping[str, Any]], groups: _Groups) -> Encoded:
     result: Encoded = {}
     for dtype, names in groups.dense.items():
         values = np.array(_cells(rows, names, dtype), dtype)
-        if dtype is object and None in values:
+        if dtype.hasobject and None in values:
             raise ValueError("found null, expected a text in every row")
         result.update(zip(names, values, strict=True))
     for dtype, names in groups.ragged.items():
@@ -210,7 +211,7 @@ def _cells(rows: Sequence[Mapping[str, Any]], names: Sequence[str], dtype: Any) 
     """Returns the values of each feature, texts as bytes."""
     read = operator.itemgetter(*names, names[0])  # of one name it would give no tuple
     cells = list(zip(*map(read, rows), strict=True))[:-1]
-    if dtype is object:
+    if dtype.hasobject:
         return [[text.encode() if type(text) is str else text for text in own] for own in cells]
     return cells
 
@@ -227,7 +228,7 @@ def _from_values(values: Sequence[Any], feature: Feature, size: int | None) -> A
         array = np.empty(len(flat), object)
         array[:] = [text.encode() if isinstance(text, str) else text for text in flat]
     else:
-        array = np.array(flat, feature.type.to_pandas_dtype())
+        array = np.array(flat, DTYPES[feature.type])
     lengths = [len(row) for row in lists]
     if size is None:
         offsets = np.array([0, *itertools.accumulate(lengths)], np.int64)

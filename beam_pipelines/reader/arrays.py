@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_DTYPES: dict[pa.DataType, np.dtype[Any]] = {
+# Types of feature values -> those of arrays. ``to_pandas_dtype`` needs pandas before pyarrow 20.
+DTYPES: dict[pa.DataType, np.dtype[Any]] = {
     pa.int64(): np.dtype(np.int64),
     pa.float32(): np.dtype(np.float32),
+    pa.large_binary(): np.dtype(object),
 }
 
 
@@ -54,7 +56,7 @@ def array_of(values: pa.Array) -> npt.NDArray[Any]:
     """
     if pa.types.is_large_binary(values.type):
         return np.fromiter(values.to_pylist(), object, len(values))
-    dtype = _DTYPES[values.type]
+    dtype = DTYPES[values.type]
     if not len(values):
         return np.empty(0, dtype)
     return np.asarray(_Memory(values.buffers()[1], dtype, values.offset, len(values)))

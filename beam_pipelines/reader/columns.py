@@ -142,9 +142,11 @@ def arrow_lists(lists: pa.Array, feature: Feature, offsets: Offsets) -> pa.Array
       offsets: int64[rows + 1], the rows' places in the values.
     """
     values, type_ = lists, feature.type
-    if feature.dtype == object or feature.dtype == type_.to_pandas_dtype():
+    if feature.dtype == object:
         return lists
     wanted = pa.from_numpy_dtype(feature.dtype)
+    if wanted == type_:
+        return lists
     while pa.types.is_large_list(values.type):
         values, wanted = values.values, pa.large_list(wanted)
     narrowed(feature.name, array_of(values), feature.dtype, offsets)  # checks the values

@@ -20,17 +20,13 @@ from beam_pipelines.core.schema_features import (
     has_one_value,
     has_one_value_a_step,
 )
+from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.images import Image, check_image
 
 _TYPES = {
     schema_pb2.BYTES: pa.large_binary(),
     schema_pb2.FLOAT: pa.float32(),
     schema_pb2.INT: pa.int64(),
-}
-_DTYPES: dict[pa.DataType, np.dtype[Any]] = {
-    pa.int64(): np.dtype(np.int64),
-    pa.float32(): np.dtype(np.float32),
-    pa.large_binary(): np.dtype(object),
 }
 # Type in the records -> types that a batch may have.
 _NARROWER = {
@@ -198,7 +194,7 @@ def _feature(
 
 def _dtype(name: str, type_: pa.DataType, types: Mapping[str, str]) -> np.dtype[Any]:
     if name not in types:
-        return _DTYPES[type_]
+        return DTYPES[type_]
     if types[name] not in _NARROWER[type_]:
         known = ", ".join(_NARROWER[type_]) or "no type, as its values are bytes"
         raise ValueError(f"types: found {types[name]!r} for feature '{name}', expected {known}.")
