@@ -146,13 +146,15 @@ def make_epoch(
     count = len(runs) - 1
     key = _key(seed, _EPOCH, number) if is_shuffled else None
     order = np.arange(count) if key is None else permutation(_key(key, _PARTS), count)
-    lengths = np.diff(runs)[order]
-    starts = np.cumsum(lengths) - lengths
-    parts = np.repeat(runs[order] - starts, lengths) + np.arange(len(rows_of_parts))
-    rows = rows_of_parts[parts]
     num_windows = -(-count // max(1, WINDOW_BYTES // max(1, framed_bytes // count)))
-    firsts = np.arange(num_windows + 1) * count // num_windows  # no window is much smaller
-    windows = np.append(starts, len(parts))[firsts]
+    windows = np.arange(num_windows + 1) * count // num_windows  # none is much smaller
+    parts = order
+    if count < len(rows_of_parts):
+        lengths = np.diff(runs)[order]
+        starts = np.cumsum(lengths) - lengths
+        parts = np.repeat(runs[order] - starts, lengths) + np.arange(len(rows_of_parts))
+        windows = np.append(starts, len(parts))[windows]
+    rows = rows_of_parts[parts]
     edges = np.concatenate([[0], np.cumsum(np.add.reduceat(rows, windows[:-1]))])
     return Epoch(key, parts, rows, windows, edges.astype(np.int64))
 

@@ -122,10 +122,11 @@ def make_split(name: str, indexed: Sequence[Indexed]) -> Split:
     """Returns a split of the shards of some indexes."""
     rows = [found.parts.columns.rows.astype(np.int64) for found in indexed]
     *firsts, count = itertools.accumulate((len(found.parts) for found in indexed), initial=0)
-    runs = [found.runs + first for found, first in zip(indexed, firsts, strict=True)]
-    return Split(
-        name, tuple(indexed), np.concatenate(rows), tuple(firsts), np.concatenate([*runs, [count]])
-    )
+    runs = np.arange(count + 1)
+    if any(found.is_shuffled for found in indexed):
+        own = [found.runs + first for found, first in zip(indexed, firsts, strict=True)]
+        runs = np.concatenate([*own, runs[-1:]])
+    return Split(name, tuple(indexed), np.concatenate(rows), tuple(firsts), runs)
 
 
 def first_record(index: PartIndex, part: int) -> int:

@@ -166,13 +166,18 @@ class PartIndex:
         int64[extents + 1]. An extent has the parts of a shard that begin in the same
         ``EXTENT_BYTES`` of its records.
         """
-        shard, sizes = self.columns.shard, self.columns.framed_bytes
-        firsts = np.flatnonzero(np.diff(shard, prepend=-1))
-        starts = np.cumsum(sizes) - sizes
-        starts -= np.repeat(starts[firsts], np.diff(firsts, append=len(self)))
-        is_first = np.diff(starts // EXTENT_BYTES, prepend=-1) != 0
-        is_first[firsts] = True
-        return np.append(np.flatnonzero(is_first), len(self))
+        if not len(self):
+            return np.zeros(1, np.int64)
+        ends = np.cumsum(self.columns.framed_bytes)
+        shards = np.searchsorted(self.columns.shard, np.arange(len(self.shards) + 1))
+        edges = np.where(shards > 0, ends[shards - 1], 0)
+        counts = -(-np.diff(edges) // EXTENT_BYTES)
+        before = np.cumsum(counts) - counts
+        blocks = np.repeat(edges[:-1] - EXTENT_BYTES * before, counts)
+        blocks += EXTENT_BYTES * np.arange(len(blocks))
+        # The first part that does not begin before a block: the one before it ends at its start.
+        firsts = np.append(np.searchsorted(ends, blocks) + (blocks > 0), len(self))
+        return firsts[np.diff(firsts, prepend=-1) > 0]
 
     def extent_of(self, part: int) -> range:
         """Returns the numbers of the parts in a part's extent."""
