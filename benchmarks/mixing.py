@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.reader.order import MOST_PARTS, divide, make_epoch, spread, take
-from beam_pipelines.tfrecord.part_index import EXTENT_BYTES
+from beam_pipelines.tfrecord.part_index import EXTENT_BYTES, RUN_BYTES
 
 Int64s = npt.NDArray[np.int64]
 
@@ -29,26 +29,37 @@ PART_ROWS, SHARD_PARTS = 420, 512
 PART_BYTES = 256 << 10
 
 
-def by_parts(rows: int, batch_size: int, rng: np.random.Generator, run: int) -> Int64s:
-    """Returns the order of ``Dataset.batches``, with runs of so many parts."""
+def by_parts(
+    rows: int, batch_size: int, rng: np.random.Generator, is_shuffled: bool, ranks: int = 1
+) -> Int64s:
+    """Returns the order of ``Dataset.batches``, of shuffled rows or others.
+
+    One rank's batches of ``batch_size`` follow those of the other.
+    """
     parts = rows // PART_ROWS
-    runs = np.append(np.arange(0, parts, run), parts)
-    epoch = make_epoch(
-        np.full(parts, PART_ROWS), runs, PART_BYTES * parts, int(rng.integers(1 << 30)), 0, True
+    extents, runs = (
+        np.append(np.arange(0, parts, size // PART_BYTES if is_shuffled else 1), parts)
+        for size in (EXTENT_BYTES, RUN_BYTES)
     )
-    starts = np.arange(0, parts * PART_ROWS - batch_size + 1, batch_size)
-    sizes = np.full(len(starts), batch_size)
-    own, _ = divide([take(epoch, 0, np.arange(len(starts)), starts, starts + sizes)], sizes, 0, 1)
+    rows_of_parts, seed = np.full(parts, PART_ROWS), int(rng.integers(1 << 30))
+    epoch = make_epoch(rows_of_parts, extents, runs, PART_BYTES * parts, seed, 0, True)
+    starts = np.arange(0, parts * PART_ROWS - batch_size * ranks + 1, batch_size * ranks)
+    sizes = np.full(len(starts), batch_size * ranks)
+    taken = take(epoch, 0, np.arange(len(starts)), starts, starts + sizes)
     orders = np.concatenate(
         [
             epoch.permutation(places) + np.repeat(_shift(epoch.parts[places]), PART_ROWS)
             for places in np.split(np.arange(parts), range(MOST_PARTS, parts, MOST_PARTS))
         ]
     )
-    counts = own.ends - own.starts
-    begins = own.places * PART_ROWS + own.starts - np.cumsum(counts) + counts
-    taken = np.arange(int(counts.sum())) + np.repeat(begins, counts)
-    return orders[taken][spread(7, sizes)]
+    found = []
+    for rank in range(ranks):
+        own, own_sizes = divide([taken], sizes, rank, ranks)
+        counts = own.ends - own.starts
+        begins = own.places * PART_ROWS + own.starts - np.cumsum(counts) + counts
+        places = np.arange(int(counts.sum())) + np.repeat(begins, counts)
+        found.append(orders[places][spread(7, own_sizes)])
+    return np.concatenate(found)
 
 
 def _shift(parts: Int64s) -> Int64s:
@@ -112,7 +123,7 @@ def met_again(order: Int64s, before: Int64s, batch_size: int) -> float:
       batch_size: of both.
     """
     batches = len(order) // batch_size
-    batch_before = np.empty(len(order), np.int64)
+    batch_before = np.full(int(max(order.max(), before.max())) + 1, -1)
     batch_before[before] = np.arange(len(before)) // batch_size
     found = batch_before[order[: batches * batch_size]]
     number = np.arange(batches * batch_size) // batch_size
@@ -124,10 +135,11 @@ def met_again(order: Int64s, before: Int64s, batch_size: int) -> float:
 def orders(rows: int, batch_size: int) -> Iterator[tuple[str, Callable[[], Int64s]]]:
     """Yields the orders to compare; each call is another epoch."""
     rng = np.random.default_rng(1)
-    extent = EXTENT_BYTES // PART_BYTES
     yield "full shuffle", lambda: rng.permutation(rows)
-    yield "`batches`, extents of 4 MiB", lambda: by_parts(rows, batch_size, rng, extent)
-    yield "`batches`, parts of 256 KiB", lambda: by_parts(rows, batch_size, rng, 1)
+    yield "`batches`, extents of 4 MiB", lambda: by_parts(rows, batch_size, rng, True)
+    yield "the same, a rank of 8", lambda: by_parts(rows, batch_size, rng, True, 8)
+    yield "`batches`, parts of 256 KiB", lambda: by_parts(rows, batch_size, rng, False)
+    yield "the same, a rank of 8", lambda: by_parts(rows, batch_size, rng, False, 8)
     yield "tf.data, `shuffle(10_000)`", lambda: by_buffer(rows, rng, 10_000)
     yield "tf.data, `shuffle(54_000)`, 32 MiB", lambda: by_buffer(rows, rng, 54_000)
     yield "py1e, blocks of 500,000 for 8 nodes", lambda: by_blocks(rows, rng, 500_000, 8)

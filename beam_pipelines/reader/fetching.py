@@ -63,18 +63,23 @@ def first_kept(source: Source, places: Sequence[int]) -> int:
     return int(windows[np.searchsorted(windows, places[-1], side="right") - 1])
 
 
-def _requests(source: Source, places: Sequence[int]) -> Iterator[tuple[Indexed, range, int]]:
-    """Yields neighbouring parts of an extent, and the first one's place."""
+def _requests(
+    source: Source, places: Sequence[int]
+) -> Iterator[tuple[Indexed, range, Sequence[int]]]:
+    """Yields neighbouring parts of an extent to ask for, and their places."""
     parts = source.epoch.parts[places]
-    are_apart = (np.diff(parts, prepend=-2) != 1) | (np.diff(places, prepend=-2) != 1)
-    for first, stop in itertools.pairwise([*np.flatnonzero(are_apart).tolist(), len(places)]):
+    order = np.argsort(parts)
+    parts, places = parts[order], np.array(places, np.int64)[order].tolist()
+    firsts = np.flatnonzero(np.diff(parts, prepend=-2) != 1).tolist()
+    for first, stop in itertools.pairwise([*firsts, len(places)]):
         start = first
         while start < stop:
             found, part = source.split.find(int(parts[start]))
             end = min(part + stop - start, found.parts.extent_of(part).stop)
+            own = places[start : start + end - part]
             if found.remote is not None:
-                yield found, range(part, end), places[start]
-            start += end - part
+                yield found, range(part, end), own
+            start += len(own)
 
 
 class Fetcher:
@@ -91,12 +96,12 @@ class Fetcher:
         for number, source in enumerate(share.plan.sources):
             places = places_of(share.own, number)
             missing = [place for place in places if (source.key, place) not in self._found]
-            for found, parts, first in _requests(source, missing):
+            for found, parts, own in _requests(source, missing):
                 count += len(found.parts.bytes_of(parts))
                 request = self._executor.submit(read_bytes, found, parts)
                 offsets = found.parts.columns.offset[parts.start : parts.stop]
-                for at, start in enumerate((offsets - offsets[0]).tolist(), first):
-                    self._found[source.key, at] = Fetched(request, start)
+                for place, start in zip(own, (offsets - offsets[0]).tolist(), strict=True):
+                    self._found[source.key, place] = Fetched(request, start)
         return count
 
     def take(self, source: Source, place: int) -> Fetched | None:

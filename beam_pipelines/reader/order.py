@@ -1,8 +1,9 @@
 """Computes a split's order of rows from seed, epoch and position.
 
 An epoch reads the split's extents (``tfrecord/part_index.py``) in random order, in *windows* of
-extents with 32 MiB of records. Where rows were not shuffled when they were written, it orders parts
-instead, as more parts of a window mix better. Each position of a window takes the next row of one
+extents with 32 MiB of records. The runs of a window's extents have a random order, too, so that a
+rank reads some of several extents. Where rows were not shuffled when they were written, an epoch
+orders parts instead, as more parts mix better. Each position of a window takes the next row of one
 of its parts. The rows of a part come in random order. A binary tree deals the positions: a node
 gives its left half the share that this half has of the rows, so every part advances in proportion
 to its rows, and its share of the first positions has a closed form. Nothing depends on batches or
@@ -32,7 +33,9 @@ WINDOW_BYTES = 32 << 20
 # Parts whose rows are ordered in one call, and the bits of a row's number in its part.
 MOST_PARTS, _ROW_BITS = 8, 29
 _FRACTION_BITS = 32
-_EPOCH, _PARTS, _ROWS, _TREE, _BATCH, _SHARES = range(6)
+_EPOCH, _PARTS, _ROWS, _TREE, _BATCH, _SHARES, _RUNS = range(7)
+# Bits of a random number behind that of a window.
+_RANDOM_BITS = 40
 
 Int64s = npt.NDArray[np.int64]
 
@@ -127,6 +130,7 @@ class Entries(NamedTuple):
 
 def make_epoch(
     rows_of_parts: Int64s,
+    extents: Int64s,
     runs: Int64s,
     framed_bytes: int,
     seed: int,
@@ -137,26 +141,53 @@ def make_epoch(
 
     Args:
       rows_of_parts: int64[n], 1 or more rows each, in the order of the shards.
-      runs: int64[runs + 1], the first part of each run of parts that stay neighbours, and n.
+      extents: int64[extents + 1], the first part of each extent, and n.
+      runs: the same of the extents' runs.
       framed_bytes: size of all parts' framed records.
       seed: 0 or more.
       number: of the epoch, from 0.
       is_shuffled: otherwise rows have the order of the parts.
     """
-    count = len(runs) - 1
+    count = len(extents) - 1
     key = _key(seed, _EPOCH, number) if is_shuffled else None
     order = np.arange(count) if key is None else permutation(_key(key, _PARTS), count)
     num_windows = -(-count // max(1, WINDOW_BYTES // max(1, framed_bytes // count)))
     windows = np.arange(num_windows + 1) * count // num_windows  # none is much smaller
     parts = order
     if count < len(rows_of_parts):
-        lengths = np.diff(runs)[order]
-        starts = np.cumsum(lengths) - lengths
-        parts = np.repeat(runs[order] - starts, lengths) + np.arange(len(rows_of_parts))
-        windows = np.append(starts, len(parts))[windows]
+        own, starts = _expand(np.searchsorted(runs, extents), order)
+        windows = starts[windows]
+        if key is not None:
+            own = own[_order_in_windows(_key(key, _RUNS), windows)]
+        parts, starts = _expand(runs, own)
+        windows = starts[windows]
     rows = rows_of_parts[parts]
     edges = np.concatenate([[0], np.cumsum(np.add.reduceat(rows, windows[:-1]))])
     return Epoch(key, parts, rows, windows, edges.astype(np.int64))
+
+
+def _expand(edges: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
+    """Returns the members of groups in the order of the groups.
+
+    Args:
+      edges: int64[groups + 1], the first member of each group, and the number of members.
+      order: int64[groups], numbers of groups.
+
+    Returns:
+      The members, and the place of the first one of each group, with the number of all.
+    """
+    lengths = np.diff(edges)[order]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    members = np.repeat(edges[order] - starts[:-1], lengths) + np.arange(starts[-1])
+    return members, starts
+
+
+def _order_in_windows(key: int, windows: Int64s) -> Int64s:
+    """Returns places, those of each window in random order."""
+    places = np.arange(int(windows[-1]), dtype=np.uint64)
+    random = mix(places * np.uint64(GOLDEN) + np.uint64(key)) >> np.uint64(64 - _RANDOM_BITS)
+    numbers = np.repeat(np.arange(len(windows) - 1), np.diff(windows)).astype(np.uint64)
+    return np.argsort(numbers << np.uint64(_RANDOM_BITS) | random, kind="stable")
 
 
 def deal(sizes: Int64s, positions: Int64s, keys: npt.NDArray[np.uint64]) -> Int64s:

@@ -53,14 +53,6 @@ class Indexed(NamedTuple):
     row_groups: RowGroups | None = None
     is_shuffled: bool = False
 
-    @property
-    def runs(self) -> Int64s:
-        """The first part of each run that stays together.
-
-        Runs are extents, or single parts of rows that were not shuffled.
-        """
-        return self.parts.extents[:-1] if self.is_shuffled else np.arange(len(self.parts))
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Split:
@@ -71,13 +63,16 @@ class Split:
       indexed: its shards.
       rows_of_parts: int64[n], of all parts, in the order of the shards.
       first_parts: the number of the first part of each of ``indexed``.
-      runs: int64[runs + 1], the first part of each run of parts that stay neighbours, and n.
+      extents: int64[extents + 1], the first part of each extent, and n. An extent of rows that
+        were not shuffled is a part.
+      runs: the same of the extents' runs.
     """
 
     name: str
     indexed: tuple[Indexed, ...]
     rows_of_parts: Int64s
     first_parts: tuple[int, ...]
+    extents: Int64s
     runs: Int64s
 
     @property
@@ -122,11 +117,24 @@ def make_split(name: str, indexed: Sequence[Indexed]) -> Split:
     """Returns a split of the shards of some indexes."""
     rows = [found.parts.columns.rows.astype(np.int64) for found in indexed]
     *firsts, count = itertools.accumulate((len(found.parts) for found in indexed), initial=0)
-    runs = np.arange(count + 1)
+    extents = runs = np.arange(count + 1)
     if any(found.is_shuffled for found in indexed):
-        own = [found.runs + first for found, first in zip(indexed, firsts, strict=True)]
-        runs = np.concatenate([*own, runs[-1:]])
-    return Split(name, tuple(indexed), np.concatenate(rows), tuple(firsts), runs)
+        pairs = [_extents_and_runs(found) for found in indexed]
+        extents, runs = (
+            np.concatenate(
+                [*(one[:-1] + first for one, first in zip(own, firsts, strict=True)), [count]]
+            )
+            for own in zip(*pairs, strict=True)
+        )
+    return Split(name, tuple(indexed), np.concatenate(rows), tuple(firsts), extents, runs)
+
+
+def _extents_and_runs(found: Indexed) -> tuple[Int64s, Int64s]:
+    """Returns the extents and runs of an index, or its parts."""
+    if found.is_shuffled:
+        return found.parts.extents, found.parts.runs
+    parts = np.arange(len(found.parts) + 1)
+    return parts, parts
 
 
 def first_record(index: PartIndex, part: int) -> int:

@@ -60,6 +60,7 @@ class Stream:
         split = self.split
         return make_epoch(
             split.rows_of_parts,
+            split.extents,
             split.runs,
             split.framed_bytes,
             self.seed,
@@ -77,7 +78,7 @@ class Stream:
         ]
         found = (self.split.name, shards, self.split.framed_bytes, self.is_shuffled)
         parts = zlib.crc32(self.split.rows_of_parts.data, zlib.crc32(repr(found).encode()))
-        return zlib.crc32(self.split.runs.data, parts)
+        return zlib.crc32(self.split.runs.data, zlib.crc32(self.split.extents.data, parts))
 
 
 class Plan(NamedTuple):

@@ -3,7 +3,8 @@
 A *part* is a stretch of a shard that can be read alone: whole records, compressed apart from the
 others (``compression.py``) or not at all. The index has one row for each part, in an Arrow IPC
 file, which is mapped into memory and not copied. So record k is found by a binary search. An
-*extent* is neighbouring parts of a shard, which one request to an object store reads.
+*extent* is neighbouring parts of a shard, which one request to an object store reads. It has up to
+four *runs*, which different ranks may read.
 
 An index is believed only if its checksum, its columns and its shards are right.
 
@@ -29,8 +30,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
 VERSION = 1
-# Bytes of framed records in an extent. A request for one takes less CPU time than its inflating.
-EXTENT_BYTES = 4 << 20
+# Bytes of framed records in an extent, and in a run of one. A request takes the CPU time of
+# inflating a tenth of an extent.
+EXTENT_BYTES, RUN_BYTES = 4 << 20, 1 << 20
 # Deflate makes at most 258 bytes of two bits.
 MAX_RATIO = 1032
 _WINDOW_BYTES = 32 << 10
@@ -161,20 +163,28 @@ class PartIndex:
 
     @functools.cached_property
     def extents(self) -> Int64s:
-        """The first part of each extent, and the number of parts.
+        """The first part of each extent, and the number of parts, int64[extents + 1]."""
+        return self._blocks(EXTENT_BYTES)
 
-        int64[extents + 1]. An extent has the parts of a shard that begin in the same
-        ``EXTENT_BYTES`` of its records.
+    @functools.cached_property
+    def runs(self) -> Int64s:
+        """The first part of each run, and the number of parts, int64[runs + 1]."""
+        return self._blocks(RUN_BYTES)
+
+    def _blocks(self, size: int) -> Int64s:
+        """Returns the first part of each block, and the number of parts.
+
+        A block has the parts of a shard that begin in the same ``size`` bytes of its records.
         """
         if not len(self):
             return np.zeros(1, np.int64)
         ends = np.cumsum(self.columns.framed_bytes)
         shards = np.searchsorted(self.columns.shard, np.arange(len(self.shards) + 1))
         edges = np.where(shards > 0, ends[shards - 1], 0)
-        counts = -(-np.diff(edges) // EXTENT_BYTES)
+        counts = -(-np.diff(edges) // size)
         before = np.cumsum(counts) - counts
-        blocks = np.repeat(edges[:-1] - EXTENT_BYTES * before, counts)
-        blocks += EXTENT_BYTES * np.arange(len(blocks))
+        blocks = np.repeat(edges[:-1] - size * before, counts)
+        blocks += size * np.arange(len(blocks))
         # The first part that does not begin before a block: the one before it ends at its start.
         firsts = np.append(np.searchsorted(ends, blocks) + (blocks > 0), len(self))
         return firsts[np.diff(firsts, prepend=-1) > 0]

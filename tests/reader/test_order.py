@@ -29,9 +29,14 @@ PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=40).map(np.array)
 
 
 def epoch_of(rows, part_bytes: int, seed: int, number: int, is_shuffled=True, runs=None) -> Epoch:
-    """Returns an epoch of equal parts; without ``runs`` each is one."""
+    """Returns an epoch of equal parts, with extents of two runs.
+
+    Without ``runs`` each part is an extent.
+    """
     runs = np.arange(len(rows) + 1) if runs is None else np.array([*runs, len(rows)])
-    return make_epoch(np.array(rows), runs, part_bytes * len(rows), seed, number, is_shuffled)
+    extents = runs if len(runs) == len(rows) + 1 else np.array([*runs[:-1:2], len(rows)])
+    size = part_bytes * len(rows)
+    return make_epoch(np.array(rows), extents, runs, size, seed, number, is_shuffled)
 
 
 def orders_of(epoch: Epoch) -> list[np.ndarray]:
@@ -190,20 +195,24 @@ def test_batches_are_mixed():
 
 
 def test_runs_stay_neighbours():
-    """An epoch permutes runs of parts, and none is in two windows."""
+    """Windows have whole extents in random order, with their runs in random order."""
     draw = random.Random(7)
-    for seed in range(50):
-        count = draw.randint(1, 60)
-        runs = sorted({0, *draw.choices(range(count), k=draw.randint(1, 30))})
-        epoch = epoch_of([5] * count, 1 << 20, seed, 0, runs=runs)
+    orders = set()
+    for seed in range(99):
+        count = draw.randint(3, 60)
+        runs = sorted({0, *draw.choices(range(count), k=draw.randint(1, count // 2))})
+        epoch = epoch_of([5] * count, 3 << 20, seed, 0, runs=runs)
         assert sorted(epoch.parts.tolist()) == list(range(count))
-        starts = np.flatnonzero(np.isin(epoch.parts, runs))
-        assert np.diff(epoch.parts)[np.setdiff1d(np.arange(1, count), starts) - 1].tolist() == [
-            1
-        ] * (count - len(runs))
-        assert set(epoch.windows.tolist()) <= {*starts.tolist(), count}
-    orders = {tuple(epoch_of([5] * 9, 1, seed, 0, runs=[0, 3, 6]).parts) for seed in range(99)}
-    assert len(orders) == 6
+        are_firsts = np.isin(epoch.parts, runs)
+        assert are_firsts.sum() == len(runs)
+        behind = ~are_firsts[1:]
+        assert (np.diff(epoch.parts)[behind] == 1).all()
+        of_extent = np.searchsorted(runs[::2], np.arange(count), side="right")
+        windows = np.repeat(np.arange(len(epoch.windows) - 1), np.diff(epoch.windows))
+        pairs = set(zip(of_extent[epoch.parts].tolist(), windows.tolist(), strict=True))
+        assert len(pairs) == len(runs[::2])
+        orders.add(tuple(epoch_of([5] * 9, 1, seed, 0, runs=[0, 2, 4, 6]).parts.tolist()))
+    assert len(orders) == 24
 
 
 def test_seeds_and_epochs_differ():

@@ -45,6 +45,7 @@ def _small(monkeypatch):
     """Makes small windows, extents of two or three parts, and small groups."""
     monkeypatch.setattr(order, "WINDOW_BYTES", 12_000)
     monkeypatch.setattr(part_index, "EXTENT_BYTES", 2500)
+    monkeypatch.setattr(part_index, "RUN_BYTES", 1250)
     monkeypatch.setattr(reader_module, "GROUP_ROWS", 64)
     monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
 

@@ -131,6 +131,8 @@ def test_extents(sizes: list[list[int]]) -> None:
         expected += [[next(numbers) for _ in block] for _, block in blocks]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_index, "EXTENT_BYTES", 500)
+        patch.setattr(part_index, "RUN_BYTES", 250)
+        assert set(index.extents.tolist()) <= set(index.runs.tolist())
         edges = index.extents.tolist()
         assert [list(range(*pair)) for pair in itertools.pairwise(edges)] == expected
         for extent in expected:

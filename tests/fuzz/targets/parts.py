@@ -65,7 +65,9 @@ def run(data: bytes) -> None:
         require(not is_whole, "parts: a right index is refused")
         return
     split = make_split("train", [found])
-    epoch = make_epoch(split.rows_of_parts, split.runs, split.framed_bytes, 1, 0, is_shuffled=True)
+    epoch = make_epoch(
+        split.rows_of_parts, split.extents, split.runs, split.framed_bytes, 1, 0, is_shuffled=True
+    )
     for is_native in [False, True] if _native.KERNELS_AVAILABLE else [False]:
         with mock.patch.object(_native, "KERNELS_AVAILABLE", is_native):
             block, why = explained(lambda: load(split, epoch, np.array([0])))
