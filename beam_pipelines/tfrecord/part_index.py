@@ -163,12 +163,12 @@ class PartIndex:
 
     @functools.cached_property
     def extents(self) -> Int64s:
-        """The first part of each extent, and the number of parts, int64[extents + 1]."""
+        """int64[extents + 1], their first parts, and the number of parts."""
         return self._blocks(EXTENT_BYTES)
 
     @functools.cached_property
     def runs(self) -> Int64s:
-        """The first part of each run, and the number of parts, int64[runs + 1]."""
+        """int64[runs + 1], their first parts, and the number of parts."""
         return self._blocks(RUN_BYTES)
 
     def _blocks(self, size: int) -> Int64s:

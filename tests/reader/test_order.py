@@ -195,7 +195,7 @@ def test_batches_are_mixed():
 
 
 def test_runs_stay_neighbours():
-    """Windows have whole extents in random order, with their runs in random order."""
+    """Windows have whole extents, with their runs in random order."""
     draw = random.Random(7)
     orders = set()
     for seed in range(99):
