@@ -178,7 +178,8 @@ class PartIndex:
         """
         if not len(self):
             return np.zeros(1, np.int64)
-        ends = np.cumsum(self.columns.framed_bytes)
+        # Whatever sizes an index claims for row groups, there are at most four blocks a part.
+        ends = np.cumsum(np.clip(self.columns.framed_bytes, 1, EXTENT_BYTES))
         shards = np.searchsorted(self.columns.shard, np.arange(len(self.shards) + 1))
         edges = np.where(shards > 0, ends[shards - 1], 0)
         counts = -(-np.diff(edges) // size)
