@@ -63,6 +63,8 @@ def unit_of(
         return None
     if low == 0 < high and numbers is not None:
         others = numbers[numbers != 0]
+        if not len(others):  # the greatest number is infinite
+            return None
         unit = unit_of(name, others.min().item(), high, others)
         return f"{unit}{OR_ZERO}" if unit else None
     fitting = (

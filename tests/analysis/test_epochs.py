@@ -58,6 +58,11 @@ def test_round_numbers_tell(numbers: np.ndarray, unit: str | None) -> None:
     assert unit_of("x_id", low, high, numbers) is None
 
 
+def test_zeros_and_infinity_are_no_times() -> None:
+    """The distinct numbers of a column may lack its greatest one."""
+    assert unit_of("time", 0.0, float("inf"), np.zeros(1)) is None
+
+
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("name", ["at", "when", "created at", 'a "time"'])
 def test_the_expression_makes_times(name: str, unit: str) -> None:
