@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -142,9 +143,14 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], names: Sequence[str]) ->
     return buffer.getvalue()
 
 
+# numpy parses a header as Python code. Python 3.11 counts the depth of all threads together, and
+# may raise SystemError if two parse at once (https://github.com/python/cpython/issues/106905).
+_parsing = threading.Lock()
+
+
 def unpack_arrays(content: bytes) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Returns arrays and names of ``pack_arrays``."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+    with _parsing, np.load(io.BytesIO(content), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
     return arrays, tuple(json.loads(arrays.pop("names").tobytes()))
 
