@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_distributions import modules
+from tests.test_distributions import READER, modules
 
 pytestmark = pytest.mark.dist
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,9 +59,7 @@ def interpreters(newest: int) -> list[str]:
 
 def lowest() -> list[str]:
     """Returns the lowest versions that the reader's distribution allows."""
-    text = (ROOT / "reader" / "pyproject.toml").read_text()
-    bounds = text.partition("dependencies = [")[2].partition("]")[0]
-    return [f"{name}=={version}" for name, version in re.findall(r'"([\w-]+)>=([\d.]+)"', bounds)]
+    return [bound.replace(">=", "==") for bound in READER["project"]["dependencies"]]
 
 
 def one(pattern: str) -> Path:
