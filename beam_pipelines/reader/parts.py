@@ -119,12 +119,12 @@ def make_split(name: str, indexed: Sequence[Indexed]) -> Split:
     *firsts, count = itertools.accumulate((len(found.parts) for found in indexed), initial=0)
     extents = runs = np.arange(count + 1)
     if any(found.is_shuffled for found in indexed):
-        pairs = [_extents_and_runs(found) for found in indexed]
+        pairs = zip(*(_extents_and_runs(found) for found in indexed), strict=True)
         extents, runs = (
-            np.concatenate(
-                [*(one[:-1] + first for one, first in zip(own, firsts, strict=True)), [count]]
+            np.append(
+                np.concatenate([one[:-1] + at for one, at in zip(own, firsts, strict=True)]), count
             )
-            for own in zip(*pairs, strict=True)
+            for own in pairs
         )
     return Split(name, tuple(indexed), np.concatenate(rows), tuple(firsts), extents, runs)
 
@@ -234,9 +234,7 @@ def load(
 
 def _fetched(found: Indexed, part: int) -> Content | None:
     """Returns the bytes of a remote part, ``None`` of a local one."""
-    if found.remote is None:
-        return None
-    return Content(read_bytes(found, range(part, part + 1)), 0)
+    return None if found.remote is None else Content(read_bytes(found, range(part, part + 1)), 0)
 
 
 def _read_together(
