@@ -201,7 +201,7 @@ clean: ## Remove what make made: environment, demo data and output, caches
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-# Installs into an environment ($(1)) what arguments ($(2)) of pip say. uv takes a third of pip's time; pip does it where uv cannot be had,
+# Installs into an environment ($(1)) what arguments ($(2)) of pip say. uv takes less than half of pip's time; pip does it where uv cannot be had,
 # or does not find the packages: it does not read pip's configuration.
 define pip_install
 	{ $(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv && \
