@@ -20,6 +20,7 @@ import pyarrow as pa
 from beam_pipelines.core import columns
 from beam_pipelines.core.columns import is_list
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
 from beam_pipelines.sources.bad_values import declare_arrays, null_cure
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
@@ -193,7 +194,10 @@ class BadLines:
         if pa.types.is_string(leaf) and is_as_deep and not is_declared and _has_numbers(found):
             cure = f"Mend the line, or {_declare_text(field)}."
             return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
-        cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
+        cure = (
+            f"Mend the line, {_declare_text(field)}, or leave the column out with 'columns' "
+            f"({plain(error)})."
+        )
         return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
 
     def _explain_rounded(self, found: list[Any], field: pa.Field) -> str:
@@ -393,22 +397,24 @@ def cure_of_kinds(error: Exception) -> str:
     if (found := text_for_kinds(error)) is None:
         return "Mend the line."
     name, type_ = found
-    return f"Mend the line, or declare 'types: {{{name}: {type_}}}' of the source."
+    return (
+        f"Mend the line, declare 'types: {{{yaml_text(name)}: {type_}}}' of the source, which "
+        "keeps objects and lists as the text of their JSON, or leave the field out with 'columns'."
+    )
 
 
 def text_for_kinds(error: Exception) -> tuple[str, str] | None:
-    """Returns the column with two kinds of values, and their type."""
-    match = _TWO_KINDS.search(str(error))
-    parts = match["path"].split("/") if match else []
-    if match is None or parts.count("[]") > 1 or {match["old"], match["new"]} - _SCALAR_KINDS:
+    """Returns the column with two kinds of values, and the type that takes both."""
+    if (match := _TWO_KINDS.search(str(error))) is None:
         return None
+    parts = match["path"].split("/")
     name = ".".join(part for part in parts if part != "[]")
-    return name, "list<text>" if "[]" in parts else "text"
+    return name, "list<text>" if "[]" in parts and parts[-2:] != ["[]", "[]"] else "text"
 
 
 def _declare_text(field: pa.Field) -> str:
     type_ = "list<text>" if is_list(field.type) else "text"
-    return f"declare 'types: {{{field.name}: {type_}}}'"
+    return f"declare 'types: {{{yaml_text(field.name)}: {type_}}}'"
 
 
 def _has_null_value(value: Any, rank: int) -> bool:

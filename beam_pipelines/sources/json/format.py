@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 import numpy as np
@@ -165,6 +165,8 @@ class JsonTypes:
         self._seen: dict[str, Shape | None] = {}
         self._wrong: DataError | None = None
         self._run = pa.table({})  # the last one
+        # Columns with two kinds of values -> levels of lists around their texts.
+        self._levels: dict[str, int] = {}
         self.rows = 0
 
     def add(self, file: FileInfo, lines: blocks.Body) -> None:
@@ -176,8 +178,9 @@ class JsonTypes:
         blocks.check_lines(self._source, file, lines)
         check_depth(self._source, file, lines)
         body = self._with_texts(lines)
-        source, runs = self._source, _runs(body.data)
-        if runs is None:
+        source, (runs, contradictory) = self._source, _runs(body.data)
+        # Types that few lines have are no types.
+        if runs is None or contradictory > sum(run.num_rows for run in runs):
             raise _contradiction(source, file, body)
         if len(runs) == 1:
             self._tallies.add(source, file, body, runs[0])
@@ -194,22 +197,28 @@ class JsonTypes:
     def _with_texts(self, lines: blocks.Body) -> blocks.Body:
         """Returns lines with quotes around the numbers of columns of text.
 
-        With ``infer: lenient`` these are also columns that have numbers and texts.
+        With ``infer: lenient`` these are also columns with two kinds of values, and always those
+        that ``columns`` leaves out.
         """
+        levels = self._levels
         while True:
             source = self._source
-            body = lines._replace(data=with_texts(lines.data, text_columns(source)))
-            if not self._is_lenient:
+            body = lines._replace(data=with_texts(lines.data, text_columns(source) | levels))
+            if not text_columns(source) and not self._is_lenient and not source.columns:
                 return body
             try:
                 _parse(body.data, None, "infer")
             except bad_rows.ERRORS as error:
                 name, type_ = text_for_kinds(error) or ("", "")
-                if not name or name in source.types:
+                if not name or name in levels:
                     return body
-                self.mixed[name] = type_
-                types = {**source.types, name: type_}
-                self._source = dataclasses.replace(source, types=types)
+                is_read = not source.columns or _is_read(name, source.columns)
+                if is_read and name not in source.types:
+                    if not self._is_lenient:
+                        return body
+                    self.mixed[name] = type_
+                    self._source = dataclasses.replace(source, types={**source.types, name: type_})
+                levels[name] = int(type_ != "text")
             else:
                 return body
 
@@ -266,18 +275,26 @@ class JsonTypes:
         return contents._replace(source=self._source, decisions=tuple(decisions))
 
 
-def _runs(data: bytes) -> list[pa.Table] | None:
+def _is_read(name: str, names: Sequence[str]) -> bool:
+    """Whether a field is one of flat columns, or has or is within one."""
+    return any(
+        f"{name}.".startswith(f"{one}.") or f"{one}.".startswith(f"{name}.") for one in names
+    )
+
+
+def _runs(data: bytes) -> tuple[list[pa.Table] | None, int]:
     """Parses lines, and infers nested types.
 
     Returns:
       One table if all lines agree, else a table for each run of lines that do, in order; ``None``
         if there are too many runs, or too many lines that are no objects. These are left out:
-        reading reports them.
+        reading reports them. And the number of objects that contradict themselves.
     """
     with contextlib.suppress(*bad_rows.ERRORS):
-        return [_parse(data, None, "infer")]
+        return [_parse(data, None, "infer")], 0
     starts, ends = blocks.filled_lines(data)
     runs: list[pa.Table] = []
+    contradictory = 0
     for number, found in enumerate(
         bad_rows.sift(
             lambda start, end: _parse(data[starts[start] : ends[end - 1]], None, "infer"),
@@ -286,10 +303,12 @@ def _runs(data: bytes) -> list[pa.Table] | None:
         )
     ):
         if number == _MAX_RUNS:
-            return None
-        if not isinstance(found, BadRow):
+            return None, contradictory
+        if isinstance(found, BadRow):
+            contradictory += text_for_kinds(found.error) is not None
+        else:
             runs.append(found)
-    return runs
+    return runs, contradictory
 
 
 def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:
@@ -322,8 +341,8 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
     return DataError(
-        f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON "
-        "object like those before: "
+        f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON object "
+        f"{'like those before' if low else 'whose fields have one kind of value'}: "
         f"{plain(error)}. {cure_of_kinds(error)}"
     )
 
@@ -395,7 +414,8 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     try:
         table = _parse(data, plan.file_schema, unexpected).combine_chunks()
     except bad_rows.ERRORS:
-        texts = with_texts(data, text_columns(plan.source))
+        found = pa.schema(nested.flatten_fields(plan.file_schema))
+        texts = with_texts(data, text_columns(plan.source, found))
         if texts is data:
             raise
         table = _parse(texts, plan.file_schema, unexpected).combine_chunks()

@@ -1,14 +1,14 @@
-"""Numbers and booleans of JSON lines, for columns of declared text.
+"""Values of JSON lines that become texts, for columns of declared text.
 
-The parser makes no text of a number. So quotes are put around the numbers in the lines themselves,
-and a text has the digits as they were written. Each line is looked at alone: a bad one changes no
-other.
+The parser makes no text of a number, an object or a list. So quotes are put around them in the
+lines themselves, and a text has what was written. Each line is looked at alone: a bad one changes
+no other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import shapes
 from beam_pipelines.sources.text.json_strings import string_quotes
 
 Bytes = npt.NDArray[np.uint8]
@@ -25,7 +26,8 @@ Flags = npt.NDArray[np.bool_]
 
 # A number or a boolean.
 SCALAR = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false)$"
-_QUOTE, _COLON, _COMMA, _OBJECT, _LIST = b'":,{['
+_QUOTE, _COLON, _COMMA, _OBJECT, _LIST, _END_OF_LIST = b'":,{[]'
+_ESCAPE, _TAB, _SPACE = b"\\\t "
 _NONE = -1
 
 
@@ -38,31 +40,73 @@ _BLANK, _BREAK, _BRACKET = _table(b" \t"), _table(b"\r\n"), _table(b"{[}]")
 _ENDS, _BEGINS = _table(b",}] \t\r\n"), _table(b"-0123456789tf")
 
 
-def text_columns(source: Source) -> tuple[str, ...]:
-    """Returns the columns that a recipe declares text, or lists of texts."""
-    types = {name: columns.parse_type(type_) for name, type_ in source.types.items()}
-    is_text = {name: columns.value_type(type_) == pa.string() for name, type_ in types.items()}
-    return tuple(name for name in types if is_text[name])
+def text_columns(source: Source, found: pa.Schema | None = None) -> dict[str, int]:
+    """Returns the columns that a recipe declares text -> levels of lists around the texts.
+
+    Args:
+      source: of the recipe.
+      found: the flat types of the lines. ``None``: not known, and lists in lists may have texts.
+    """
+    names = {}
+    for name, written in source.types.items():
+        type_ = columns.parse_type(written)
+        if columns.value_type(type_) == pa.string():
+            levels = shapes.depth(type_)
+            if found is not None and name in found.names:
+                levels = shapes.depth(found.field(name).type)
+            elif levels:
+                levels = source.limits.nesting_depth
+            names[name] = levels
+    return names
 
 
-def with_texts(data: bytes, names: Sequence[str]) -> bytes:
-    """Returns lines with the scalars of some columns as strings.
+def with_texts(data: bytes, names: Mapping[str, int]) -> bytes:
+    """Returns lines with other values of some columns as strings.
 
     Args:
       data: whole lines.
-      names: of flat columns, ``a.b`` for field ``b`` of ``a`` or of the objects in the list ``a``.
+      names: of flat columns, ``a.b`` for field ``b`` of ``a`` or of the objects in the list ``a``
+        -> how many lists are around its texts. Objects there, and lists, become the text of their
+        JSON; numbers and booleans do at any level.
     """
     if not names or not data:
         return data
     lines = _Lines(data)
     begins = [lines.values(name) for name in names]
-    starts = np.sort(np.concatenate(begins))
-    starts = starts[np.diff(starts, prepend=-1) > 0]
+    wholes = [
+        lines.wholes(found, levels) for found, levels in zip(begins, names.values(), strict=True)
+    ]
+    first, last = _outermost(*map(np.concatenate, zip(*wholes, strict=True)))
+    starts = np.unique(np.concatenate(begins))
+    starts = starts[_number_before(first, starts) == _number_before(last, starts)]
     starts, ends = _scalars(lines.text, starts)
-    if not len(starts):
+    if not len(starts) and not len(first):
         return data
-    quoted = np.insert(lines.text[:-1], np.sort(np.concatenate([starts, ends])), _QUOTE)
-    return quoted.tobytes()
+    text = lines.text[:-1].copy()
+    # A string may have these only behind an escape.
+    special = np.flatnonzero((text == _QUOTE) | (text == _ESCAPE) | (text == _TAB))
+    special = special[_number_before(first, special) > _number_before(last, special)]
+    tabs = special[text[special] == _TAB]
+    text[tabs] = _SPACE
+    special = np.setdiff1d(special, tabs)
+    quotes = np.sort(np.concatenate([starts, ends, first, last]))
+    places = np.concatenate([quotes, special])
+    marks = np.repeat(np.array([_QUOTE, _ESCAPE], np.uint8), [len(quotes), len(special)])
+    order = np.argsort(places, kind="stable")
+    return np.insert(text, places[order], marks[order]).tobytes()
+
+
+def _outermost(starts: Positions, ends: Positions) -> tuple[Positions, Positions]:
+    """Returns spans, without those that are within others."""
+    starts, numbers = np.unique(starts, return_index=True)
+    ends = ends[numbers]
+    reach = np.maximum.accumulate(np.append(0, ends))[:-1]
+    return starts[starts >= reach], ends[starts >= reach]
+
+
+def _number_before(places: Positions, positions: Positions) -> Positions:
+    """Returns how many ascending places are at positions or before."""
+    return np.searchsorted(places, positions, side="right")
 
 
 def _scalars(text: Bytes, starts: Positions) -> tuple[Positions, Positions]:
@@ -99,23 +143,43 @@ class _Lines:
         places = np.flatnonzero(_BRACKET[text])
         self._places = places = places[~self._is_inside(places)]
         self._is_open = (text[places] == _OBJECT) | (text[places] == _LIST)
-        sums = np.cumsum(np.where(self._is_open, 1, -1))
-        counts = self._counts(places)
-        ends = np.cumsum(counts)
-        before = np.append(0, sums)[ends - counts]
         # Of the brackets up to here, in their line.
-        self._depths = sums - np.repeat(before, counts)
+        self._depths = self._open_at(np.where(self._is_open, 1, -1))
+        is_list = (text[places] == _LIST).astype(np.int64)
+        self._lists_around = self._open_at(is_list - (text[places] == _END_OF_LIST)) - is_list
+
+    def _open_at(self, steps: npt.NDArray[np.int64]) -> Positions:
+        """Returns the sums of steps of brackets, each line from 0."""
+        sums, counts = np.cumsum(steps), self._counts(self._places)
+        before = np.append(0, sums)[np.cumsum(counts) - counts]
+        return np.asarray(sums - np.repeat(before, counts))
 
     def values(self, name: str) -> Positions:
-        """Returns where the values of a column begin, of lists the items."""
+        """Returns where the values of a column begin, and the items of lists."""
         found = [np.empty(0, np.int64)]
         for key, above in _last_keys(name):
             strings = self._strings(key)
             begins = self._value_of(strings)
             strings, begins = strings[begins != _NONE], begins[begins != _NONE]
             begins = begins[self._is_under(self._opens[strings], above)]
-            found += [begins, self._items(begins[self.text[begins] == _LIST])]
+            while len(begins):
+                found.append(begins)
+                begins = self._items(begins[self.text[begins] == _LIST])
         return np.concatenate(found)
+
+    def wholes(self, begins: Positions, levels: int) -> tuple[Positions, Positions]:
+        """Returns where objects and lists begin and end that have so many lists around them."""
+        begins = begins[(self.text[begins] == _OBJECT) | (self.text[begins] == _LIST)]
+        numbers = np.searchsorted(self._places, begins)
+        is_deep = self._lists_around[numbers] >= levels
+        begins, depths = begins[is_deep], self._depths[numbers[is_deep]]
+        ends = np.full(len(begins), _NONE)
+        for depth in np.unique(depths).tolist():
+            closes = self._places[~self._is_open & (self._depths == depth - 1)]
+            here = np.flatnonzero(depths == depth)
+            ends[here] = np.append(closes, _NONE)[np.searchsorted(closes, begins[here])]
+        is_whole = (ends != _NONE) & (self._line(np.maximum(ends, 0)) == self._line(begins))
+        return begins[is_whole], ends[is_whole] + 1
 
     def _line(self, positions: Positions) -> Positions:
         return np.searchsorted(self._breaks, positions)

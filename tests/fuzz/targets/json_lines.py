@@ -141,18 +141,20 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
             if isinstance(value, float)
             else found == value
         )
+    if isinstance(value, str) and isinstance(found, (dict, list)):
+        return _is_json(value, found)
     if isinstance(value, str):
         # A column that is declared text has the digits of numbers.
         is_scalar = isinstance(found, (bool, int, float)) and value not in ("true", "false")
         if isinstance(found, bool):
             return value == ("true" if found else "false")
-        return bool(found == value) or (is_scalar and _is_number(value, found))
+        return bool(found == value) or (is_scalar and _is_json(value, found))
     return isinstance(found, str) and cells.means(found.encode("utf-8", "replace"), value, kind, ())
 
 
-def _is_number(text: str, number: float) -> bool:
+def _is_json(text: str, value: Any) -> bool:
     try:
-        return bool(json.loads(text) == number)
+        return bool(json.loads(text) == value)
     except ValueError:
         return False
 
