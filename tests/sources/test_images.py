@@ -37,6 +37,7 @@ from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.plan import FileInfo, gather_ranges
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_table
+from tests.sources.support import plan_of, read_rows
 from tests.support.image_files import (
     DIGIT_NAMES,
     FORMATS,
@@ -613,3 +614,23 @@ def test_a_stored_list_of_files_is_the_list(tmp_path):
     )
     assert stored.size_bytes == plan.size_bytes
     assert len(pickle.dumps(stored)) < 5_000
+
+
+def test_changes_of_pictures_are_said(tmp_path: Path) -> None:
+    """Rotation tags and values of 16 bits are findings, with numbers and the remedy."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for number, options in enumerate([{"exif": exif.tobytes()}, {}, {}]):
+        Image.new("RGB", (8, 4)).save(tmp_path / f"{number}.jpg", **options)
+    Image.fromarray(np.arange(32, dtype=np.uint16).reshape(4, 8)).save(tmp_path / "deep.png")
+    [kept] = plan_of(tmp_path, format="images").decisions
+    assert kept.startswith("1 of 4 pictures looked at have a rotation tag, and are stored as")
+    assert "'image: {format: jpeg}'" in kept
+    heights = [row["image/height"] for row in read_rows(tmp_path, format="images")]
+    assert heights == [4, 4, 4, 4]
+    image = ImageOptions(format="jpeg")
+    turned, deep = plan_of(tmp_path, format="images", image=image).decisions
+    assert "1 of 4 pictures looked at have a rotation tag, and are turned" in turned
+    assert "1 of 4 pictures looked at have 16 bits a value, and keep the upper 8" in deep
+    rows = read_rows(tmp_path, format="images", image=image)
+    assert [row["image/height"] for row in rows] == [8, 4, 4, 4]

@@ -6,10 +6,12 @@ The folder of a file is its class. Files are small and many, so a range is a run
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +67,8 @@ SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
 # Suffixes of other pictures: left out, and not in silence.
 _UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl")
 _WILDCARD = re.compile(r"[*?[]")
+# Images that planning looks at, spread over the list.
+_LOOKED_AT = 32
 
 
 class Images(Format):
@@ -87,7 +91,7 @@ class Images(Format):
         return problems
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
-        """Finds the images and their classes; see ``Format``. Opens no file.
+        """Finds the images and their classes; see ``Format``. Opens a few files.
 
         Raises:
           RecipeProblems: there are no images, they are not all in class folders, or in others than
@@ -113,7 +117,7 @@ class Images(Format):
             labels=labels,
             files=images,
             root=root,
-            decisions=_left_out(folders),
+            decisions=(*_left_out(folders), *_changes(source, images)),
         )
 
     def read(
@@ -218,6 +222,25 @@ def _left_out(folders: Sequence[str]) -> tuple[str, ...]:
     number = "1 picture" if len(others) == 1 else f"{len(others):,} pictures"
     found = f"without {number} of other formats, such as {others[0]}"
     return (f"{found}  # convert them to JPEG, PNG or WebP to read them",)
+
+
+def _changes(source: Source, images: Sequence[FileInfo]) -> Iterator[str]:
+    """Yields findings on what storing the images changes or ignores, from a few of them."""
+    from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
+
+    step = max(1, len(images) // _LOOKED_AT)
+    counts: Counter[str] = Counter()
+    for file in images[::step][:_LOOKED_AT]:
+        if files.is_local(file.path) and file.size_bytes <= source.limits.cell_bytes:
+            with contextlib.suppress(PictureError, OSError):  # reading reports it
+                counts.update(pictures.traits(_read(file, source.limits), source.limits))
+                counts["all"] += 1
+    for trait, found in counts.items():
+        if trait in pictures.FINDINGS:
+            kept, changed = pictures.FINDINGS[trait]
+            words = changed if source.image.changes else kept
+            if words:
+                yield f"{found} of {counts['all']} pictures looked at {words}"
 
 
 def _is_folder(path: str) -> bool:

@@ -33,6 +33,17 @@ FORMAT_FOR_PILLOW = {
 }
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 _ORIENTATION = 0x0112  # EXIF tag
+# Trait of an image -> what is found if files are stored as they are, and if 'image' changes them.
+FINDINGS = {
+    "turned": (
+        "have a rotation tag, and are stored as they are  # 'image: {format: jpeg}' turns them",
+        "have a rotation tag, and are turned upright  # boxes and masks must be for upright ones",
+    ),
+    "16 bits": (
+        "",
+        "have 16 bits a value, and keep the upper 8  # without 'image' the files stay as they are",
+    ),
+}
 
 # Pillow's own limit is one for the whole process, not of a recipe; ours is also checked before
 # decoding (opened).
@@ -52,6 +63,17 @@ class Look(NamedTuple):
     height: int
     width: int
     channels: int
+
+
+def traits(data: bytes, limits: Limits) -> list[str]:
+    """Returns those of ``FINDINGS`` that hold for an image. Decodes no pixels.
+
+    Raises:
+      PictureError: it is no image, or one of too many pixels.
+    """
+    with opened(data, limits) as image:
+        is_turned = image.getexif().get(_ORIENTATION, 1) != 1
+        return ["turned"] * is_turned + ["16 bits"] * image.mode.startswith("I")
 
 
 def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
