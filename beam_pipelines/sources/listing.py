@@ -179,8 +179,14 @@ class _Lister:
                         f"{'Unpack it, and name' if is_zip else 'Name'} its path and a table: "
                         f"'{name}#table'."
                     )
-            there = f"{unknown[0].path}, whose suffix is of no format" if unknown else "no file"
-            raise ValueError(f"found {there} in {folder}, expected files of data. Set 'format'.")
+            if not unknown:
+                raise ValueError(f"found no file in {folder}, expected files of data.")
+            raise ValueError(
+                f"found {unknown[0].path}, whose suffix is of no format, in {folder}, expected "
+                "files of data. Set 'format' if they are of one. For a row a file of other kinds, "
+                f"such as sounds, pack them: 'tar cf files.tar -C {folder} .'; 'format: "
+                "webdataset' reads their bytes."
+            )
         return next(iter(of_format.values()))
 
     def _members(self, archive: files.Listed) -> Iterator[FileInfo]:

@@ -6,7 +6,7 @@ Makes columns flat, checks every file and row, and converts values.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -96,10 +96,11 @@ def contents_of(
     for file, schema in schemas:
         check_schema(source, file.path, schema)
     first, file_schema = schemas[0]
-    flat = flat_schema(file_schema, first.path)
+    flat = flat_schema(file_schema, first.path, source.columns)
     wanted = inference.selected(source, tuple(flat.names))
     for file, schema in schemas[1:]:
-        flat = _agreed(source, first, flat, file, flat_schema(schema, file.path))
+        other = flat_schema(schema, file.path, source.columns)
+        flat = _agreed(source, first, flat, file, other)
     problems = []
     fields = []
     for name in wanted:
@@ -189,21 +190,26 @@ def _without_null(type_: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(type_) else type_
 
 
-def flat_schema(schema: pa.Schema, path: str) -> pa.Schema:
+def flat_schema(schema: pa.Schema, path: str, wanted: Collection[str] = ()) -> pa.Schema:
     """Returns the flat columns of a file.
+
+    Args:
+      schema: of the file.
+      path: for messages.
+      wanted: the columns to read, if not all. Names that are not among them may be there twice.
 
     Raises:
       DataError: two have the same name.
     """
-    fields = list(nested.flatten_fields(schema))
-    names = [field.name for field in fields]
-    if len(set(names)) < len(names):
-        name = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"{path}: found two columns named '{name}' (nested fields count as 'a.b'). Rename one "
-            "of them."
-        )
-    return pa.schema(fields)
+    fields: dict[str, pa.Field] = {}
+    for field in nested.flatten_fields(schema):
+        if field.name in fields and (not wanted or field.name in wanted):
+            raise DataError(
+                f"{path}: found two columns named '{field.name}' (nested fields count as 'a.b'). "
+                "Rename one of them, or name the others, which are to be read, in 'columns'."
+            )
+        fields.setdefault(field.name, field)
+    return pa.schema(list(fields.values()))
 
 
 def _agreed(
@@ -256,11 +262,11 @@ def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
       DataError: it has not; the message names both files.
     """
     check_schema(plan.source, file.path, schema)
-    flat = flat_schema(schema, file.path)
+    flat = flat_schema(schema, file.path, plan.source.columns)
     first = plan.files[0].path
     _check_names(
         first,
-        [field.name for field in nested.flatten_fields(plan.file_schema)],
+        flat_schema(plan.file_schema, first, plan.source.columns).names,
         file.path,
         flat.names,
     )

@@ -50,6 +50,17 @@ def _framed(record: bytes) -> bytes:
     return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
 
 
+def is_header(data: bytes) -> bool:
+    """Whether data begin with a record's length and the CRC of it."""
+    length = data[: _LENGTH.size]
+    return data[_LENGTH.size : HEADER_BYTES] == _masked_crc(length) and len(data) >= HEADER_BYTES
+
+
+def is_zlib(data: bytes) -> bool:
+    """Whether data begin with a header of zlib (RFC 1950)."""
+    return len(data) > 1 and data[0] & 0x8F == 0x08 and int.from_bytes(data[:2], "big") % 31 == 0
+
+
 def _masked_crc(data: bytes) -> bytes:
     crc = google_crc32c.value(data)
     return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

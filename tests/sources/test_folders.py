@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,16 @@ def test_pickled_plans_read_the_same(tmp_path: Path) -> None:
     plan = pickle.loads(pickle.dumps(plan_of(tmp_path / "e")))  # noqa: S301 - our own bytes
     rows = list(itertools.chain(*(c.batch.to_pylist() for c in read.read_chunks(plan, False))))
     assert rows == read_rows(tmp_path / "e")
+
+
+def test_files_of_no_format_can_be_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the error makes an archive that is read."""
+    monkeypatch.chdir(tmp_path)
+    Path("sounds").mkdir()
+    for name in "ab":
+        write(Path("sounds") / f"{name}.wav", f"RIFF {name}")
+    [message] = problems_of("sounds").values()
+    [command] = re.findall(r"'(tar .*?)'", message)
+    subprocess.run(command.split(), check=True)
+    rows = read_rows("files.tar", format="webdataset")
+    assert sorted(row["wav"] for row in rows) == [b"RIFF a", b"RIFF b"]

@@ -226,3 +226,15 @@ def test_cut_row_groups_are_read_once(
             ]
             if values:
                 assert plan.reader.numbering(plan, part) == ("row", 1 + values[0])
+
+
+def test_a_name_that_occurs_twice_can_be_left_out(tmp_path: Path) -> None:
+    """``columns`` protects from the names that it leaves out."""
+    arrays = [pa.array([1, 2]), pa.array(["a", "b"]), pa.array([3, 4])]
+    table = pa.Table.from_arrays(arrays, names=["id", "name", "id"])
+    for number in range(2):
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    with pytest.raises(DataError, match=r"two columns named 'id'.*'columns'"):
+        read_rows(tmp_path / "*.parquet")
+    found = read_rows(tmp_path / "*.parquet", columns=("name",))
+    assert found == [{"name": "a"}, {"name": "b"}] * 2

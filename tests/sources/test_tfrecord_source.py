@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -135,3 +136,19 @@ def test_damage_and_problems(tmp_path: Path, schema: str) -> None:
     empty = write(tmp_path / "a.tfrecord.gz", gzip.compress(b""))
     with pytest.raises(DataError, match="found no records"):
         plan_of(empty, schema=schema)
+
+
+@pytest.mark.parametrize("real", ["none", "gzip", "zlib"])
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
+def test_a_name_that_does_not_fit_the_compression(tmp_path: Path, real: str, name: str) -> None:
+    """A whole file is read, or the error has the key that reads it."""
+    compress = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress}[real]
+    path = write(tmp_path / name, compress(record(example(a=[7]))))
+    if real == ("gzip" if name.endswith(".gz") else "none"):
+        assert read_rows(path) == [{"a": 7}]
+        return
+    with pytest.raises(DataError) as caught:
+        plan_of(path)
+    [found] = re.findall(r"'compression: (\w+)'", str(caught.value))
+    assert found == real
+    assert read_rows(path, compression=found) == [{"a": 7}]

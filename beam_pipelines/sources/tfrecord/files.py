@@ -12,12 +12,12 @@ from beam_pipelines.core.compression import Compression, compression_of
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
+from beam_pipelines.sources.compression import ChecksummedFile, CountedFile, name_of_start
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord.indexes import PartsFile, parts_of, parts_of_range
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import read_record_blocks
+from beam_pipelines.tfrecord.framing import HEADER_BYTES, is_header, is_zlib, read_record_blocks
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
 # Takes the records of a block, and the number of the first one in its file.
@@ -124,9 +124,34 @@ def _check_ratio(source: Source, file: FileInfo, compressed: int, decompressed: 
 def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[RecordBlock]:
     compression = _compression(source, file.path)
     compressed, decompressed = CountedFile(opened), 0
-    for block in read_record_blocks(
-        cast("BinaryIO", compressed), file.path, compression, source.limits
-    ):
-        decompressed += block.framed_bytes
-        _check_ratio(source, file, compressed.count, decompressed)
-        yield block
+    try:
+        for block in read_record_blocks(
+            cast("BinaryIO", compressed), file.path, compression, source.limits
+        ):
+            decompressed += block.framed_bytes
+            _check_ratio(source, file, compressed.count, decompressed)
+            yield block
+    except DataError as error:
+        if not decompressed and (found := _other_compression(file.path, compression)):
+            raise DataError(found) from error
+        raise
+
+
+def _other_compression(path: str, compression: Compression) -> str:
+    """Returns the error of a file that has another compression than expected, or ``""``."""
+    with files.open_read(path) as file:
+        head = file.read(HEADER_BYTES)
+    found = name_of_start(head)
+    if not found and is_header(head):
+        found = "none"
+    elif not found and is_zlib(head):
+        found = "zlib"
+    if found in ("", compression):
+        return ""
+    shown = "no compression" if found == "none" else found
+    wanted = "none" if compression == "none" else compression
+    if found in ("none", "gzip", "zlib"):
+        cure = f"Set 'compression: {found}' of the source."
+    else:
+        cure = "TFRecord files are compressed with gzip or zlib. Decompress it."
+    return f"{path}: found {shown}, expected {wanted} by the file's name or 'compression'. {cure}"
