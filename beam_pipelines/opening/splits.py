@@ -108,7 +108,7 @@ def _check_rows(folder: Folder, manifest: DatasetManifest, name: str) -> None:
 def _read_index(
     folder: Folder, path: str, compression: PartCompression, shards: Sequence[IndexedShard]
 ) -> PartIndex:
-    """Maps a local index into memory, and reads a remote one."""
+    """Reads an index."""
     full = folder.join(path)
     content = folder.find(path) if folder.is_remote else b""
     if content is None or not (folder.is_remote or os.path.exists(full)):

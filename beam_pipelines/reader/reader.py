@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.core.errors import nearest
+from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.reader.features import Feature
 from beam_pipelines.reader.frameworks import Batch, check_installed, check_sharding, handover
 from beam_pipelines.reader.images import image_bytes
@@ -178,6 +178,7 @@ class Reader(Iterator[Batch]):
         """
         return {
             "order": ORDER_VERSION,
+            "data": self._order.data,
             "rows": f"{self._order.fingerprint:08x}",
             "seed": self._order.seed,
             "epoch": self._place.epoch,
@@ -191,14 +192,23 @@ class Reader(Iterator[Batch]):
         the global batches are.
 
         Raises:
-          ValueError: the state is no state, or of other rows, another seed or order.
+          DataError: the state is of other data.
+          ValueError: it is no state, or of another seed or order.
         """
         own = self.state_dict()
         if set(state) != set(own):
             raise ValueError(f"state: found {dict(state)}, expected what state_dict() returns.")
+        if state["data"] != own["data"]:
+            raise DataError(
+                f"{self._order.streams[0].split.indexed[0].parts.path}: found a state of other "
+                f"data ({state['data']!r}, expected {own['data']!r}). The dataset was converted "
+                "again or appended to, or it is another one, another split or another mixture. "
+                "Give batches() the split and the 'generations' of the state's reader, or begin "
+                "again."
+            )
         for key, cause in (
             ("order", "another version of this package ordered the rows"),
-            ("rows", "it is of another dataset, split, index or 'shuffle'"),
+            ("rows", "it is of other names, weights or another 'shuffle'. Give the same ones"),
             ("seed", "give batches() the same seed"),
         ):
             if state[key] != own[key]:

@@ -80,6 +80,18 @@ class Stream:
         parts = zlib.crc32(self.split.rows_of_parts.data, zlib.crc32(repr(found).encode()))
         return zlib.crc32(self.split.runs.data, zlib.crc32(self.split.extents.data, parts))
 
+    @functools.cached_property
+    def data(self) -> bytes:
+        """A digest of the parts' checksums, which are those of uncompressed records."""
+        import hashlib  # takes milliseconds of a first batch, and states alone need it
+
+        digest = hashlib.sha256()
+        for found in self.split.indexed:
+            columns = found.parts.columns
+            digest.update(columns.crc32.tobytes())
+            digest.update(columns.rows.tobytes())
+        return digest.digest()
+
 
 class Plan(NamedTuple):
     """Global batches to read next.
@@ -158,6 +170,14 @@ class Batches:
             return self.streams[0].fingerprint
         found = [(stream.fingerprint, stream.seed) for stream in self.streams]
         return zlib.crc32(repr((found, self.weights)).encode())
+
+    @functools.cached_property
+    def data(self) -> str:
+        """A digest of the rows of all streams, as 16 hexadecimal digits."""
+        import hashlib
+
+        found = b"".join(stream.data for stream in self.streams)
+        return hashlib.sha256(found).hexdigest()[:16]
 
     def __len__(self) -> int:
         """Returns the number of batches of an epoch."""

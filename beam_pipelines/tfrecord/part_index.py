@@ -2,9 +2,8 @@
 
 A *part* is a stretch of a shard that can be read alone: whole records, compressed apart from the
 others (``compression.py``) or not at all. The index has one row for each part, in an Arrow IPC
-file, which is mapped into memory and not copied. So record k is found by a binary search. An
-*extent* is neighbouring parts of a shard, which one request to an object store reads. It has up to
-four *runs*, which different ranks may read.
+file. So record k is found by a binary search. An *extent* is neighbouring parts of a shard, which
+one request to an object store reads. It has up to four *runs*, which different ranks may read.
 
 An index is believed only if its checksum, its columns and its shards are right.
 
@@ -255,7 +254,9 @@ def _checksum(description: bytes, arrays: Mapping[str, pa.Array]) -> int:
 def read_index(
     path: str, compression: PartCompression, shards: Sequence[IndexedShard] | None = None
 ) -> PartIndex:
-    """Maps the index at a local path into memory and checks it.
+    """Reads the index at a local path and checks it.
+
+    It is not mapped: a file that is cut or overwritten must not change what was checked.
 
     Args:
       path: of the index.
@@ -265,10 +266,9 @@ def read_index(
     Raises:
       DataError: there is no such file, it is damaged, or of other shards.
     """
-    regular_files.check(path)
     try:
-        with pa.memory_map(path) as file:
-            data = file.read_buffer()
+        with regular_files.open_read(path) as file:
+            data = pa.py_buffer(file.read())
     except OSError as error:
         raise DataError(f"{path}: cannot be opened: {error}. {_CURE}.") from error
     return parse_index(data, path, compression, shards)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import shutil
 import subprocess
 import sys
 import zlib
@@ -22,6 +23,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.tfrecord import part_index
+from tests.reader.datasets import example, write_records
 from tests.reader.indexed import finish, ids, write_split_index
 from tests.support.small_dataset import SCHEMA, write_dataset
 
@@ -257,7 +259,7 @@ def test_wrong_arguments(folder, options, message):
     ("change", "message"),
     [
         ({"seed": 2}, "found seed 2, expected 1"),
-        ({"rows": "00000000"}, "another dataset, split"),
+        ({"rows": "00000000"}, "other names, weights or another 'shuffle'"),
         ({"order": 9}, "another version"),
         ({"row": ROWS}, "found row 400, expected 0 to 399"),
         ({"epoch": None}, "found epoch None"),
@@ -269,6 +271,50 @@ def test_wrong_states(folder, change, message):
     reader = batches(folder)
     with pytest.raises(ValueError, match=message):
         reader.load_state_dict(reader.state_dict() | change)
+
+
+def test_a_state_belongs_to_its_data(tmp_path):
+    """A state is refused by other rows of the same sizes, and taken by equal ones."""
+    records = [example({"id": ("int64", [100 + number])}) for number in range(40)]
+    schema = (
+        'feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }'
+    )
+    changed = [*records[:7], records[8], records[7], *records[9:]]
+    found = {}
+    for name, own in (("a", records), ("same", records), ("other", changed)):
+        (tmp_path / name).mkdir()
+        found[name] = bp.open(write_records(tmp_path / name, schema, own))
+    reader = found["a"].batches(batch_size=10)
+    next(reader)
+    state = json.loads(json.dumps(reader.state_dict()))
+    rest = found["same"].batches(batch_size=10)
+    rest.load_state_dict(state)
+    assert [batch["id"].tolist() for batch in rest] == [batch["id"].tolist() for batch in reader]
+    with pytest.raises(DataError, match=r"found a state of other data .* 'generations'"):
+        found["other"].batches(batch_size=10).load_state_dict(state)
+    mixture = bp.mix({found["a"].batches(batch_size=5): 1, found["same"].batches(batch_size=5): 1})
+    another = bp.mix({found["a"].batches(batch_size=5): 1, found["other"].batches(batch_size=5): 1})
+    with pytest.raises(DataError, match="other data"):
+        another.load_state_dict(mixture.state_dict())
+    with pytest.raises(ValueError, match="another 'shuffle'"):
+        found["a"].batches(batch_size=10, shuffle=False).load_state_dict(state)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(64)])
+def test_an_index_that_is_cut_or_zeroed_in_place(folder, tmp_path, content):
+    """An open reader goes on with what it checked; the next one names the file."""
+    own = tmp_path / "own"
+    shutil.copytree(folder, own)
+    expected = [batch["id"].tolist() for batch in batches(str(own))]
+    reader = batches(str(own))
+    first = next(reader)["id"].tolist()
+    index = own / "index" / "Split-train.arrow"
+    with index.open("r+b") as file:
+        file.truncate(len(content))
+        file.write(content)
+    assert [first, *(batch["id"].tolist() for batch in reader)] == expected
+    with pytest.raises(DataError, match=r"Split-train\.arrow: is damaged"):
+        batches(str(own))
 
 
 def test_no_rows_no_examples(folder, tmp_path):

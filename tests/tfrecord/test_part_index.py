@@ -146,7 +146,7 @@ def test_extents(sizes: list[list[int]]) -> None:
 
 
 def test_columns_are_not_copied(tmp_path: Path) -> None:
-    """The columns of a file are views of its mapping."""
+    """The columns of a file are views of its bytes."""
     path = tmp_path / "i.arrow"
     index = index_of(SHARDS)
     path.write_bytes(bytes_of(index))
