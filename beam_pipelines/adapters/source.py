@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from beam_pipelines.core.errors import mask
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.ranks import find_rank
@@ -79,7 +80,7 @@ class Source:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
-        return f"{self.dataset.folder}, {shown}"
+        return f"{mask(self.dataset.folder)}, {shown}"
 
 
 class Portion(Iterator[Batch]):

@@ -24,6 +24,10 @@ _NAME = (
 _PARAMETER = re.compile(
     rf"([?&;](?:{_NAME}|sig|auth)=|(?<!-)--(?=\w){_NAME}(?:=|\s+(?!--)))[^\s&;'\"]+", re.IGNORECASE
 )
+# The query or fragment of a URL, whatever its parameters' names are. After the ? of a pattern no
+# "=" comes before a slash.
+_QUERY = re.compile(r"(https?)?(://(?:(?!://)[^\s'\"?#]){0,2048}[?#])([^\s'\"]+)")
+_VALUE = re.compile(r"((?:^|[?#&;])[^\s/=?#&;]+=)[^&;#]*?(?=[:,.)\]]{0,4}(?:[&;#]|$))")
 _ENTRY = re.compile(
     rf"((?:['\"]{_NAME}['\"]\s*[:=]|['\"]--{_NAME}['\"],)\s*['\"])[^'\"]+", re.IGNORECASE
 )
@@ -39,16 +43,28 @@ def keep_secret(value: str) -> None:
         _known.add(value)
 
 
+def _without_values(query: re.Match[str]) -> str:
+    """Returns a URL's query with the names of its parameters alone."""
+    scheme, start, rest = query.groups()
+    if scheme and "=" not in rest:
+        return f"{scheme}{start}{HIDDEN}"
+    hidden = _VALUE.sub(rf"\g<1>{HIDDEN}", rest)
+    return f"{scheme or ''}{start}{hidden}"
+
+
 def mask(text: str) -> str:
     """Returns a text without secrets, for messages and files.
 
-    It hides users and passwords in URLs, secrets among parameters, and values of ``keep_secret``.
+    It hides users and passwords in URLs, all values in their queries and fragments, secrets among
+    other parameters, and values of ``keep_secret``.
     A masked path opens no file.
     """
     for secret in sorted(_known):
         text = text.replace(secret, HIDDEN)
     if "@" in text and "://" in text:
         text = _USER.sub(f"{HIDDEN}@", text)
+    if "://" in text and ("?" in text or "#" in text):
+        text = _QUERY.sub(_without_values, text)
     # Most texts are paths; there may be millions of them.
     if any(sign in text for sign in ("?", "&", ";", "--", "'", '"')):
         text = _ENTRY.sub(rf"\g<1>{HIDDEN}", _PARAMETER.sub(rf"\g<1>{HIDDEN}", text))

@@ -6,6 +6,7 @@ import html
 import itertools
 from typing import Any
 
+from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.inspect import lists_of, show_values
 from beam_pipelines.opening.dataset import Dataset
@@ -39,9 +40,9 @@ def html_of(dataset: Dataset) -> str:
     more = len(names) - _SHOWN_FEATURES
     return (
         f"<p><b>{html.escape(str(dataset.manifest['name']))}</b> "
-        f"in <code>{html.escape(dataset.folder)}</code>, label "
+        f"in <code>{html.escape(mask(dataset.folder))}</code>, label "
         f"<code>{html.escape(str(dataset.label))}</code>, "
-        f'<a href="{html.escape(dataset.report)}">report</a></p>{splits}{examples}'
+        f'<a href="{html.escape(mask(dataset.report))}">report</a></p>{splits}{examples}'
         + (f"<p>and {more:,} more features</p>" if more > 0 else "")
     )
 

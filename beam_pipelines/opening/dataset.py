@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core import full_package
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT, statistics_path
-from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.errors import DataError, mask, nearest
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of
 from beam_pipelines.core.shard_formats import TFRECORD
@@ -90,7 +90,7 @@ class Dataset:
         self.splits: Mapping[str, int] = {
             name: split["rows"] for name, split in self.manifest["splits"].items()
         }
-        self.label: str | None = self.manifest["label"]
+        self.label: str | None = self._fields.label
 
     @functools.cached_property
     def schema(self) -> schema_pb2.Schema:
@@ -366,7 +366,7 @@ class Dataset:
             module.check_tensorflow()
         check_installed(as_)
         several = names_of_lists_of_lists(self.manifest.get("columns", {}))
-        features = wanted_features(self.folder, self.schema, several, wishes, as_)
+        features = wanted_features(mask(self.folder), self.schema, several, wishes, as_)
         return without_int64(features, wishes.types or ()) if as_ == "jax" else features
 
     def encoder(self, columns: Iterable[str] | None = None) -> Encoder:
@@ -413,7 +413,7 @@ class Dataset:
         if columns is None:
             names = [feature.name for feature in self.schema.feature]
             columns = [name for name in names if name != self.label]
-        return wanted_features(self.folder, self.schema, (), Wishes(columns), "numpy")
+        return wanted_features(mask(self.folder), self.schema, (), Wishes(columns), "numpy")
 
     def _fitted(self, names: list[str]) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan
@@ -433,14 +433,14 @@ class Dataset:
         split = next(iter(self.splits)) if split is None else split
         if split not in self.splits:
             raise ValueError(
-                f"{self.folder}: found no split '{split}', expected one of "
+                f"{mask(self.folder)}: found no split '{split}', expected one of "
                 f"{', '.join(self.splits)}.{nearest(split, self.splits)}"
             )
         return split
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.splits.items())
-        return f"Dataset({self.folder!r}, {rows})"
+        return f"Dataset({mask(self.folder)!r}, {rows})"
 
     def _repr_html_(self) -> str | None:
         """Returns the HTML that a notebook shows; without the full package, none."""

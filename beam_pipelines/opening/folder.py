@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from beam_pipelines.core import full_package, regular_files
 from beam_pipelines.core.dataset_layout import MANIFEST
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, mask
 
 if TYPE_CHECKING:
     from beam_pipelines.remote.shards import RemoteShards
@@ -30,6 +30,9 @@ class Folder(NamedTuple):
     path: str
     cache: str | None = None
     cache_bytes: int = 0
+
+    def __repr__(self) -> str:
+        return f"Folder({mask(self.path)!r}, {self.cache!r}, {self.cache_bytes})"
 
     @property
     def is_remote(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 
+from beam_pipelines.core.errors import mask
+
 # Of the frame, which scrolls.
 _HEIGHT = 720
 
@@ -23,6 +25,9 @@ class ReportPath(str):
         made = super().__new__(cls, path)
         made._read = read
         return made
+
+    def __repr__(self) -> str:
+        return repr(mask(self))
 
     def _repr_html_(self) -> str | None:
         """Returns the page in a frame, or ``None`` without one."""

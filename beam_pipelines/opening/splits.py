@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.compression import PartCompression
 from beam_pipelines.core.dataset_layout import MANIFEST, index_path
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.manifest_reader import DatasetManifest
 from beam_pipelines.opening.folder import Folder
 from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
@@ -41,8 +41,8 @@ def choose_generations(folder: str, there: Sequence[int], wanted: Generations) -
     if not numbers or not numbers <= set(there):
         shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
         raise ValueError(
-            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are "
-            "numbered from 1."
+            f"generations: found {shown}, expected some of the {len(there)} of "
+            f"{mask(folder)}, which are numbered from 1."
         )
     return tuple(sorted(numbers))
 

@@ -12,16 +12,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import beam_pipelines as bp
+from beam_pipelines.adapters.source import Rows
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, keep_secret, mask
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
+from tests.reader.datasets import example, write_records
 from tests.support import sealed_store
 from tests.support.sealed_store import PASSWORD, TOKEN, url
 
@@ -290,7 +293,7 @@ def test_a_process_of_its_own(store: Path) -> None:
         ("s3://KEY:SE/CR/ET@bucket/x.csv", "s3://***@bucket/x.csv"),
         ("https://user:p@ss@host/x", "https://***@host/x"),
         ("https://TOKEN@host/x and gs://a/b", "https://***@host/x and gs://a/b"),
-        ("sealed://h/x.csv?token=abc&y=2", "sealed://h/x.csv?token=***&y=2"),
+        ("sealed://h/x.csv?token=abc&y=2", "sealed://h/x.csv?token=***&y=***"),
         (
             "https://h/x?X-Amz-Signature=ab&X-Amz-Credential=c",
             "https://h/x?X-Amz-Signature=***&X-Amz-Credential=***",
@@ -350,3 +353,61 @@ def test_a_recipe_keeps_what_is_no_path() -> None:
     assert normalised(first)["sources"]["t"]["path"] == ["s3://***@b/a.csv"]
     assert recipe_hash(first) == recipe_hash(second)
     assert first.sources["t"].path == ("s3://k:one@b/a.csv",)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://h/d?k=v", "http://h/d?k=***"),
+        ("http://h/d?SECRETVALUE", "http://h/d?***"),
+        ("https://u:p@h/d?a=1&b=2;c=3#d=4", "https://***@h/d?a=***&b=***;c=***#d=***"),
+        ("https://h/d?a=1&sp=rl&sv=2: not there", "https://h/d?a=***&sp=***&sv=***: not there"),
+        ("https://h/d?u=http://x/?k=v", "https://h/d?u=***"),
+        ("postgresql://h/db?sslcert=/x/y", "postgresql://h/db?sslcert=***"),
+        ("s3://b/part-?.csv", "s3://b/part-?.csv"),
+        ("s3://b/?/day=1/a.csv", "s3://b/?/day=1/a.csv"),
+        (f"s3://b/x?{'n' * 300}={'v' * 9000}&k=v", f"s3://b/x?{'n' * 300}=***&k=***"),
+        ("part-?.csv and a=b", "part-?.csv and a=b"),
+    ],
+)
+def test_values_of_queries(text: str, shown: str) -> None:
+    """Names of a query's parameters are shown, and no value of any name."""
+    assert mask(text) == shown
+    assert mask(shown) == shown
+
+
+def test_public_objects_of_a_url(tmp_path: Path) -> None:
+    """No public object of a dataset shows the secrets of its URL."""
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    schema = (
+        'feature { name: "a" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }'
+    )
+    rows = [example({"a": ("int64", [number])}) for number in range(8)]
+    dataset = bp.open(write_records(folder, schema, rows, name="t"))
+    rows_of = Rows(dataset)
+    # What is shown, and whether it takes the URL from the folder's reader.
+    texts: dict[str, tuple[Callable[[], str], bool]] = {
+        "dataset": (lambda: repr(dataset), False),
+        "html": (lambda: str(dataset._repr_html_()), False),
+        "rows": (lambda: repr(rows_of), False),
+        "report": (lambda: repr(dataset.report), True),
+        "folder": (lambda: repr(dataset._files), True),
+        "split": (lambda: _error(lambda: dataset.batches("nothing")), False),
+        "column": (lambda: _error(lambda: dataset.batches(columns=["nothing"])), False),
+        "generation": (lambda: _error(lambda: dataset.batches(generations=7)), True),
+    }
+    local = dataset._files
+    for secret in ("http://alice:Hidden@host/ds", "https://host/ds?any=Hidden&more=Hidden"):
+        dataset.folder = secret
+        for name, (show, is_of_files) in texts.items():
+            dataset._files = local._replace(path=secret) if is_of_files else local
+            text = show()
+            assert "Hidden" not in text, (name, text)
+            assert "***" in text, (name, text)
+
+
+def _error(call: Callable[[], object]) -> str:
+    with pytest.raises((ValueError, DataError)) as found:
+        call()
+    return str(found.value)
