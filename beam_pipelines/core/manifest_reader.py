@@ -191,7 +191,7 @@ class DatasetManifest(_Records):
     splits: Annotated[Mapping[str, ManifestSplit], _NOT_EMPTY]
     counts: Counts
     sources: Mapping[str, ManifestSource]
-    label: str | None = None
+    label: str | None
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -74,6 +74,7 @@ def dataset(tmp_path: pathlib.Path) -> str:
         (tmp_path / f"{name}.tfrecord.gz").write_bytes(gzip.compress(framed(examples(3))))
     manifest = {
         "format_version": 1,
+        "label": None,
         "schema": "schema/schema.pbtxt",
         "record": "example",
         "compression": "gzip",

@@ -472,3 +472,21 @@ def test_a_manifest_that_lost_a_shard(tmp_path):
     path.write_text(json.dumps(manifest))
     with pytest.raises(DataError, match=r"json: found shards with 30 rows .*, expected 50 as"):
         bp.open(folder).batches("train")
+
+
+def test_a_damaged_key_of_the_manifest(tmp_path):
+    """A manifest with a key of another name opens, or the error names the file."""
+    folder = finish(write_dataset(tmp_path, [5]))
+    path, found = tmp_path / "dataset.json", {}
+    manifest = json.loads(path.read_text())
+    for key in manifest:
+        path.write_text(
+            json.dumps({f"{name}x" if name == key else name: manifest[name] for name in manifest})
+        )
+        try:
+            bp.open(folder).batches("train", batch_size=5)
+            found[key] = ""
+        except DataError as error:
+            found[key] = str(error)
+    assert "dataset.json: found a manifest that lacks 'label'" in found["label"]
+    assert {key for key, text in found.items() if text and "dataset.json" not in text} == set()
