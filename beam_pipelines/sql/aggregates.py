@@ -20,6 +20,7 @@ import pyarrow as pa
 from beam_pipelines.sql.database import (
     TABLE,
     ExpressionError,
+    arguments_of,
     connection,
     parsed,
     registered,
@@ -27,11 +28,11 @@ from beam_pipelines.sql.database import (
 )
 from beam_pipelines.sql.expressions import (
     Expression,
-    function_kinds,
     parse_expression,
     refused_part,
     statement_of,
 )
+from beam_pipelines.sql.functions import is_aggregate
 
 # Numbers of a chunk that an aggregate is merged of, in order; ``None`` is null.
 Piece = tuple[Any, ...]
@@ -238,20 +239,13 @@ def _function(node: Mapping[str, Any]) -> str:
 
 
 def _is_aggregate(name: str) -> bool:
-    return name in _PIECES or function_kinds().get(name) == "which would see one batch only"
-
-
-def _arguments(node: Mapping[str, Any]) -> list[Any]:
-    """Returns the arguments of a function, for DuckDB 1 or 2."""
-    if "arguments" in node:
-        return [argument["expression"] for argument in node["arguments"]]
-    return list(node["children"])
+    return name in _PIECES or is_aggregate(name)
 
 
 def _call(
     statement: Mapping[str, Any], node: dict[str, Any], empty: pa.RecordBatch, columns: set[str]
 ) -> Call:
-    name, arguments, sql = _function(node), _arguments(node), _text(statement, node)
+    name, arguments, sql = _function(node), arguments_of(node), _text(statement, node)
     if name not in _PIECES:
         raise ExpressionError(
             f"found the aggregate '{name}', which cannot be merged from parts of the rows, "
@@ -311,7 +305,7 @@ def _renamed(node: Mapping[str, Any], function: str, is_cast: bool) -> dict[str,
     if "qualified_name" in new:
         new["qualified_name"]["path"][-1] = function
     if is_cast:
-        (argument,) = _arguments(new)
+        (argument,) = arguments_of(new)
         cast = dict(_cast_tree())
         cast["child"] = argument
         if "arguments" in new:

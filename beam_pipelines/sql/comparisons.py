@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.sql.conjuncts import factors
+from beam_pipelines.sql.database import cast_target, constant_of
 from beam_pipelines.sql.expressions import Expression, tree_of
 
 Constant = int | float | str | datetime.date | datetime.datetime
@@ -100,11 +101,9 @@ def _constant(node: Mapping[str, Any], type_: pa.DataType) -> Constant | None:
     """Returns a constant as a value of a column's type, or ``None``."""
     cast = ""
     if node["type"] == "OPERATOR_CAST" and not node["try_cast"]:
-        cast = str(node["type_expr"].get("type_name", "")).lower()
+        cast = cast_target(node)
         node = node["child"]
-    if node["type"] != "VALUE_CONSTANT":
-        return None
-    kind, text = node["literal"]["kind"], str(node["literal"].get("text", ""))
+    kind, text = constant_of(node)
     if kind == "STRING":
         return _of_text(text, cast, type_)
     return None if cast else _number(kind, text, type_)

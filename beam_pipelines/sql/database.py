@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import functools
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -138,3 +139,37 @@ def walk(tree: Any) -> Iterator[dict[str, Any]]:
     if isinstance(tree, list):
         for item in tree:
             yield from walk(item)
+
+
+def arguments_of(node: Mapping[str, Any]) -> list[Any]:
+    """Returns the arguments of a call in a parse tree, for DuckDB 1 or 2."""
+    if "arguments" in node:
+        return [argument["expression"] for argument in node["arguments"]]
+    return list(node["children"])
+
+
+def constant_of(node: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns kind and text of a constant in a parse tree, for DuckDB 1 or 2.
+
+    Returns:
+      ``STRING``, ``INTEGER`` or ``NUMERIC`` and the text; another kind for any other node.
+    """
+    if node["type"] != "VALUE_CONSTANT":
+        return "", ""
+    if "literal" in node:
+        return str(node["literal"]["kind"]), str(node["literal"].get("text", ""))
+    value, type_ = node["value"].get("value"), node["value"]["type"]
+    if isinstance(value, str):
+        return "STRING", value
+    if isinstance(value, bool) or not isinstance(value, int):
+        return "", ""
+    if type_["id"] == "DECIMAL":
+        return "NUMERIC", format(decimal.Decimal(value).scaleb(-type_["type_info"]["scale"]), "f")
+    return "INTEGER", str(value)
+
+
+def cast_target(node: Mapping[str, Any]) -> str:
+    """Returns the name of the type of a cast in a parse tree, in lower case."""
+    if "type_expr" in node:
+        return str(node["type_expr"].get("type_name", "")).lower()
+    return str(node["cast_type"]["id"]).lower()

@@ -6,7 +6,6 @@ the cut into batches), on the clock, on chance, or on files, by walking DuckDB's
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,31 +21,16 @@ from beam_pipelines.sql.database import (
     TABLE,
     ExpressionError,
     clean,
-    connection,
     parsed,
     quote,
     registered,
     walk,
 )
+from beam_pipelines.sql.functions import is_decided, refused_call, refused_cast, refused_name
 
 if TYPE_CHECKING:
     import duckdb
 
-# Scalar functions that return several rows.
-_ROW_MAKERS = frozenset({"unnest", "unlist", "generate_subscripts", "regexp_split_to_table"})
-# Scalar functions that parse, plan or run whole statements, which may name files.
-_STATEMENTS = frozenset(
-    {
-        "json_serialize_plan",
-        "json_serialize_sql",
-        "json_deserialize_sql",
-        "json_execute_serialized_sql",
-    }
-)
-# Keywords that the catalogue does not list.
-_CLOCKS = frozenset({"current_timestamp", "current_time", "localtime", "localtimestamp"})
-# Clocks that the catalogue calls consistent.
-_CLOCKS |= {"current_localtime", "current_localtimestamp"}
 _REFUSED_CLASSES = {
     "SUBQUERY": "a subquery, which would see one batch only",
     "WINDOW": "a window function, which would see one batch only",
@@ -55,7 +39,9 @@ _REFUSED_CLASSES = {
     "POSITIONAL_REFERENCE": "a column by its position",
     "DEFAULT": "DEFAULT",
 }
-
+_ALLOWED_CLASSES = """
+BETWEEN CASE COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT LAMBDA LAMBDA_REF OPERATOR TYPE
+"""
 
 # DuckDB exports these types to Arrow with other values: a time without zone, packed bits.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
@@ -307,13 +293,15 @@ def tree_of(sql: str) -> dict[str, Any]:
 
 def refused_part(node: Mapping[str, Any]) -> str | None:
     """Returns why one node of a parse tree is refused, or ``None``."""
-    if node.get("class") in _REFUSED_CLASSES:
-        return _REFUSED_CLASSES[node["class"]]
-    if node.get("class") != "FUNCTION":
+    kind = node.get("class")
+    if kind == "FUNCTION":
+        reason = refused_call(node)
+        return None if reason is None else f"the function '{node['function_name']}', {reason}"
+    if kind == "CAST":
+        return refused_cast(node)
+    if kind is None or kind in _ALLOWED_CLASSES.split():
         return None
-    name = str(node["function_name"]).lower()
-    kind = function_kinds().get(name)
-    return None if kind is None else f"the function '{name}', {kind}"
+    return _REFUSED_CLASSES.get(kind, f"an SQL expression of the class {kind}")
 
 
 def _resolve(
@@ -340,61 +328,9 @@ def _resolve(
         raise ExpressionError(
             f"found '{name}', which may be any of {matches}; write it exactly, in quotes"
         )
-    if kind := function_kinds().get(name.lower()):
+    # Some functions are called without brackets.
+    if is_decided(name.lower()) and (reason := refused_name(name.lower())):
         raise ExpressionError(
-            f"found '{name}', {kind}; expected an expression over the columns of one row"
+            f"found '{name}', {reason}; expected an expression over the columns of one row"
         )
     raise ExpressionError(f"{missing_column(dotted, known)} (Texts stand in 'single quotes'.)")
-
-
-@functools.cache
-def function_kinds() -> dict[str, str]:
-    """Returns refused function -> reason, from DuckDB's catalogue."""
-    rows = (
-        connection()
-        .execute(
-            "SELECT DISTINCT lower(function_name), function_type, stability, macro_definition FROM "
-            "duckdb_functions()"
-        )
-        .fetchall()
-    )
-    kinds = dict.fromkeys(_ROW_MAKERS, "which makes several rows of one")
-    kinds |= dict.fromkeys(_STATEMENTS, "which is about whole statements")
-    kinds |= dict.fromkeys(_CLOCKS, "whose value is another one in every run")
-    tables: set[str] = set()
-    scalars: set[str] = set()
-    for name, function_type, stability, _ in rows:
-        if function_type == "aggregate":
-            kinds.setdefault(name, "which would see one batch only")
-        elif function_type in ("table", "table_macro", "pragma"):
-            tables.add(name)
-        else:
-            scalars.add(name)
-            if stability not in (None, "CONSISTENT"):
-                kinds.setdefault(name, "whose value is another one in every run")
-    for name in tables - scalars:  # some names are both, such as range
-        kinds.setdefault(name, "which makes a table")
-    called = {
-        name: _called(definition or "")
-        for name, function_type, _, definition in rows
-        if function_type == "macro"
-    }
-    for _ in range(2):  # macros may call macros
-        for macro, names in called.items():
-            refused = [kinds[name] for name in names if name in kinds]
-            if refused:
-                kinds.setdefault(macro, refused[0])
-    return kinds
-
-
-def _called(definition: str) -> list[str]:
-    """Returns the functions in the definition of a macro.
-
-    A name without brackets, such as ``current_date``, may be one.
-    """
-    try:
-        nodes = list(walk(tree_of(definition)))
-    except ExpressionError:  # a macro that is a whole query
-        return []
-    names = [node.get("function_name") or "".join(node.get("column_names", ())) for node in nodes]
-    return [str(name).lower() for name in names]

@@ -247,10 +247,10 @@ def test_refused_expressions(sql, said):
 
 
 def test_every_volatile_function_and_aggregate_is_refused():
-    """Every aggregate and inconsistent function of DuckDB's catalogue is refused."""
+    """Every aggregate and volatile function of DuckDB's catalogue is refused."""
     rows = database.connection().execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() "
-        "WHERE function_type = 'aggregate' OR stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')"
+        "WHERE function_type = 'aggregate' OR stability = 'VOLATILE'"
     )
     names = [name for (name,) in rows.fetchall()]
     assert len(names) > 80
