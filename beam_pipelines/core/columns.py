@@ -13,7 +13,8 @@ text                string                 bytes, UTF-8
 bytes               binary                 bytes
 date                date32                 int64, days since 1970-01-01
 time                time64[us]             int64, microseconds since midnight
-timestamp           timestamp[us], UTC     int64, microseconds since 1970-01-01
+timestamp           timestamp[us]          int64, microseconds since 1970-01-01
+timestamptz         timestamp[us, tz=UTC]  int64, microseconds since 1970-01-01, UTC
 (a duration)        int64                  int64, microseconds
 list<T>             list<T>                that of T, any number of values
 list<list<T>>       list<list<T>>          a feature list of T, any number of values a step
@@ -60,6 +61,7 @@ TYPE_FOR_NAME: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
 }
 # The declared types of columns whose values become serialized tensors, or the raw bytes of numbers
 # (sources/tensors.py), and the types of their numbers that no column has.
@@ -159,6 +161,8 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
     types = pa.types
     if types.is_dictionary(arrow_type):
         return column_type(arrow_type.value_type)
+    if types.is_timestamp(arrow_type):
+        return pa.timestamp("us", arrow_type.tz and "UTC")
     if is_list(arrow_type):
         item = column_type(arrow_type.value_type)
         return None if item is None or has_lists_as_steps(item) else pa.list_(item)
@@ -180,7 +184,6 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
         (types.is_fixed_size_binary, pa.binary()),
         (types.is_date, pa.date32()),
         (types.is_time, pa.time64("us")),
-        (types.is_timestamp, pa.timestamp("us")),
         (types.is_duration, pa.int64()),
     ):
         if matches(arrow_type):
@@ -213,7 +216,7 @@ def _in_microseconds(arrow_type: pa.DataType) -> pa.DataType:
 def normalise(array: pa.Array) -> pa.Array:
     """Casts an array to its column type.
 
-    Nulls stay null. Timestamps with a zone become UTC. A fixed-size or large list becomes a list.
+    Nulls stay null. A zone of timestamps becomes UTC. A fixed-size or large list becomes a list.
 
     Raises:
       pa.ArrowInvalid: the column type cannot hold a value exactly.
@@ -224,8 +227,6 @@ def normalise(array: pa.Array) -> pa.Array:
         raise TypeError(f"type {array.type} cannot become a column")
     if array.type == target:
         return array
-    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-        array = array.cast(pa.timestamp(array.type.unit))
     if has_durations(array.type):
         array = array.cast(_in_microseconds(array.type))
     if pa.types.is_decimal(array.type) and target == pa.float64():

@@ -6,9 +6,6 @@ import dataclasses
 
 import pyarrow as pa
 
-# Units of the int64 values of dates and times (columns.py).
-_UNITS = {"date32[day]": "days", "timestamp[us]": "microseconds"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
@@ -35,7 +32,7 @@ class Feature:
     @classmethod
     def of(cls, column_type: pa.DataType, required: bool = False) -> Feature:
         """Returns the feature of a column before any encoding (``apply.to_feature``)."""
-        return cls(feature_type(column_type), required, unit=_UNITS.get(str(column_type), ""))
+        return cls(feature_type(column_type), required, unit=_unit(column_type))
 
     @property
     def is_list(self) -> bool:
@@ -66,6 +63,13 @@ class Feature:
         """
         type_ = pa.list_(value_type) if self.is_list else value_type
         return dataclasses.replace(self, type=type_, size=size, lowest=lowest, unit="")
+
+
+def _unit(column_type: pa.DataType) -> str:
+    """Returns the unit of the int64 values of dates and timestamps (``core/columns.py``)."""
+    if pa.types.is_timestamp(column_type):
+        return "microseconds"
+    return "days" if pa.types.is_date(column_type) else ""
 
 
 def feature_type(column_type: pa.DataType) -> pa.DataType:

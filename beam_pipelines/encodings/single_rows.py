@@ -24,7 +24,8 @@ from beam_pipelines.encodings.plan import Chain, EncodePlan, Step
 from beam_pipelines.encodings.values import narrow
 
 _DAY_0 = datetime.date(1970, 1, 1).toordinal()
-_TIME_0 = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, as timestamps without a zone are
+_TIME_0 = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - of timestamps without a zone
+_UTC_0 = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MOST = 1 << 63
 
@@ -156,6 +157,12 @@ def _timestamp(value: Any) -> int:
     return (value - _TIME_0) // _MICROSECOND
 
 
+def _zoned_timestamp(value: Any) -> int:
+    if type(value) is not datetime.datetime or value.utcoffset() is None:
+        raise UnusualValueError
+    return (value - _UTC_0) // _MICROSECOND
+
+
 _TEXTS = {pa.string(): str, pa.binary(): bytes}
 _READERS: dict[pa.DataType, Callable[[Any], Any]] = {
     pa.int64(): _integer,
@@ -164,6 +171,7 @@ _READERS: dict[pa.DataType, Callable[[Any], Any]] = {
     pa.date32(): _date,
     pa.time64("us"): _time,
     pa.timestamp("us"): _timestamp,
+    pa.timestamp("us", "UTC"): _zoned_timestamp,
 }
 
 

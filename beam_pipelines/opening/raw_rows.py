@@ -135,7 +135,7 @@ def _family(type_: pa.DataType) -> tuple[bool, str]:
         family = "numbers"
     elif types.is_string(item) or types.is_binary(item):
         family = "texts"
-    elif types.is_date(item) or types.is_timestamp(item):
+    elif types.is_date(item) or item == pa.timestamp("us"):
         family = "dates"
     return types.is_list(type_), family
 

@@ -85,7 +85,10 @@ def other_types(convert: Callable[[pa.DataType], object], found: pa.DataType) ->
       found: the type of the value.
     """
     names = []
-    for name in _OTHERS:
+    stamps = (
+        ("timestamptz", "timestamp") if pa.types.is_timestamp(columns.value_type(found)) else ()
+    )
+    for name in (*stamps, *_OTHERS):
         type_ = columns.parse_type(name)
         type_ = pa.list_(type_) if is_list(found) else type_
         with contextlib.suppress(*bad_rows.ERRORS, TypeError):

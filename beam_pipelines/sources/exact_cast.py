@@ -19,6 +19,7 @@ from beam_pipelines.sources.list_nulls import settle
 from beam_pipelines.sources.plan import SourcePlan
 
 NULL_INSIDE = "a null inside a list"
+_TIMESTAMP = pa.timestamp("us").id
 # Texts that are infinite numbers, in RE2's syntax.
 INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
 
@@ -45,6 +46,9 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         )
     if pa.types.is_timestamp(array.type) and pa.types.is_time(type_):
         raise pa.ArrowNotImplementedError("a timestamp has a date too")
+    if _is_zoned(array.type) != _is_zoned(type_) and {array.type.id, type_.id} == {_TIMESTAMP}:
+        # Arrow takes times without a zone for UTC.
+        raise pa.ArrowNotImplementedError("one is a timestamp with a zone, one without")
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
         # Arrow's own cast from decimals to float32 does not give the nearest value.
         array = pc.cast(array, pa.float64(), safe=False)
@@ -126,6 +130,10 @@ def rounded_columns(plan: SourcePlan, are_sparse_rounded: bool) -> dict[str, str
         found |= {sparse.value: "list<float32>" for sparse in plan.sparse}
     read = set(plan.read_schema.names) - set(plan.source.types)
     return {name: type_ for name, type_ in found.items() if name in read}
+
+
+def _is_zoned(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) and type_.tz is not None)
 
 
 def _is_number(type_: pa.DataType) -> bool:

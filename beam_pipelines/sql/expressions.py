@@ -45,8 +45,6 @@ BETWEEN CASE COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT LAMBDA LAMBDA_RE
 
 # DuckDB exports these types to Arrow with other values: a time without zone, packed bits.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
-# DuckDB's infinite dates (days) and timestamps (microseconds).
-_INFINITE = {pa.date32(): (1 << 31) - 1, pa.timestamp("us"): (1 << 63) - 1}
 
 
 class Expression(NamedTuple):
@@ -203,9 +201,10 @@ def _normalise(array: pa.Array) -> pa.Array:
 def _check_finite(array: pa.Array) -> None:
     """Raises ``ExpressionError`` if a date or timestamp is infinite."""
     values = pc.list_flatten(array) if pa.types.is_list(array.type) else array
-    if values.type in _INFINITE:
-        most = _INFINITE[values.type]
-        counts = values.view(pa.int32() if pa.types.is_date(values.type) else pa.int64())
+    if columns.is_date(values.type):
+        # DuckDB's infinite dates (days) and timestamps (microseconds) have the largest number.
+        bits = values.type.bit_width
+        counts, most = values.view(f"int{bits}"), (1 << (bits - 1)) - 1
         if pc.any(pc.or_(pc.equal(counts, most), pc.equal(counts, -most))).as_py():
             raise ExpressionError("an infinite date or timestamp, expected one of a calendar")
 

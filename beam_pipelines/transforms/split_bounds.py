@@ -10,15 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.splits import TimeSplit
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
 _EXAMPLE_FOR_KIND = {
-    "date32[day]": "a date such as 2013-11-01",
-    "timestamp[us]": "a date or a time such as 2013-11-01T06:00:00",
-    "time64[us]": "a time such as 06:00:00",
+    "date": "a date such as 2013-11-01",
+    "timestamp": "a date or a time such as 2013-11-01T06:00:00",
+    "timestamptz": "a date or a time such as 2013-11-01T06:00:00Z",
+    "time": "a time such as 06:00:00",
     "int64": "an integer",
 }
 
@@ -62,7 +64,7 @@ def parse_interval(
         except (ValueError, OverflowError, pa.ArrowInvalid):
             found.append(None)
             expected = (
-                f"expected {_EXAMPLE_FOR_KIND.get(str(kind), 'a number')}, because the "
+                f"expected {_EXAMPLE_FOR_KIND.get(type_name(kind), 'a number')}, because the "
                 f"column is {kind}"
             )
             problems.append(Problem(("split", interval.name, key), f"found '{text}', {expected}"))

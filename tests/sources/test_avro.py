@@ -84,10 +84,10 @@ TYPES: dict[str, tuple[Any, Any, Any, str]] = {
     ),
     "timestamp-millis": (
         logical("long", "timestamp-millis"), TIME.replace(microsecond=0),
-        TIME.replace(microsecond=0, tzinfo=None), "timestamp[us]",
+        TIME.replace(microsecond=0), "timestamp[us, tz=UTC]",
     ),
     "timestamp-micros": (
-        logical("long", "timestamp-micros"), TIME, TIME.replace(tzinfo=None), "timestamp[us]",
+        logical("long", "timestamp-micros"), TIME, TIME, "timestamp[us, tz=UTC]",
     ),
     "local-timestamp-micros": (
         logical("long", "local-timestamp-micros"), TIME.replace(tzinfo=None),

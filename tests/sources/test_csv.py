@@ -30,7 +30,7 @@ from tests.sources.support import plan_of, problems_of, read_rows, types_of, wri
         (["2013-01-31", "2013-01-31 05:15:00"], "timestamp[us]"),
         (["2013-01-31 05:15:00.123456"], "timestamp[us]"),
         (["9999-12-31 00:00:00"], "timestamp[us]"),
-        (["2013-01-31T05:15:00Z"], "timestamp[us]"),
+        (["2013-01-31T05:15:00Z"], "timestamp[us, tz=UTC]"),
         (["05:15:00"], "time64[us]"),
         (["x", "1"], "string"),
         (["007", "1"], "string"),
@@ -55,7 +55,11 @@ def test_values_come_back_exactly(tmp_path: Path) -> None:
         'i,t,s\n9223372036854775807,2013-01-31T05:15:00+02:00,"x\r\ny"\n-9223372036854775808,"NA","a ""b"" 5"" c"\n',
     )
     assert read_rows(path) == [
-        {"i": 2**63 - 1, "t": datetime.datetime(2013, 1, 31, 3, 15), "s": "x\r\ny"},  # noqa: DTZ001
+        {
+            "i": 2**63 - 1,
+            "t": datetime.datetime(2013, 1, 31, 3, 15, tzinfo=datetime.timezone.utc),
+            "s": "x\r\ny",
+        },
         {"i": -(2**63), "t": None, "s": 'a "b" 5" c'},
     ]
 

@@ -16,6 +16,7 @@ from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, write
 
 DAY, TIME, MOMENT = datetime.date, datetime.time, datetime.datetime
+UTC = datetime.timezone.utc
 
 
 def put(tmp_path: Path, cells: list[str], name: str = "a") -> str:
@@ -100,7 +101,7 @@ DERIVED = [
     ("a", ["75:30", "2:05"] * 9, "durations", {"a_seconds": [4530, 125]}),
     ('a"b', ["75:30", "2:05"] * 9, "durations", {'a"b_seconds': [4530, 125]}),
     ("a", ["2024-01-01 10:15:00.5 +02:00", "2024-01-02T10:15:00 -0330"] * 9, "times with a zone",
-     {"a_utc": [MOMENT(2024, 1, 1, 8, 15, 0, 500_000), MOMENT(2024, 1, 2, 13, 45)]}),
+     {"a_utc": [MOMENT(2024, 1, 1, 8, 15, 0, 500_000, UTC), MOMENT(2024, 1, 2, 13, 45, tzinfo=UTC)]}),
     ("a", ['="00501"', '="7"'] * 9, "formulas of a spreadsheet", {"a_text": ["00501", "7"]}),
     ("a", ["1:15:30", "0:02:05"] * 9 + ["30:00:00"], "durations", {"a_seconds": [4530, 125]}),
 ]  # fmt: skip

@@ -175,7 +175,7 @@ def test_duckdb_types(tmp_path: pathlib.Path) -> None:
         "raw": b"\x00",
         "j": '{"a": 1}',
         "t": datetime.time(12, 0, 0, 500_000),
-        "at": datetime.datetime(2024, 6, 1, 10, 0),  # noqa: DTZ001 - chunks have UTC without a zone
+        "at": datetime.datetime(2024, 6, 1, 10, 0, tzinfo=datetime.timezone.utc),
     }
     assert first == expected
     assert {name for name, value in second.items() if value is not None} == {"id"}

@@ -66,7 +66,7 @@ def test_rows_are_those_of_the_package(tmp_path: Path) -> None:
     found = read_rows(tmp_path)
     assert found == [
         {"n": 1, "flag": True, "price": 1.25, "bytes": b"\0\xff", "day": DAY, "moment": MOMENT,
-         "zoned": MOMENT, "tags": ["a", "b"], "inner.x": 1.5, "inner.y": "z",
+         "zoned": MOMENT.replace(tzinfo=datetime.timezone.utc), "tags": ["a", "b"], "inner.x": 1.5, "inner.y": "z",
          "counts.key": ["a"], "counts.value": [1]},
         {"n": 2} | dict.fromkeys(["flag", "price", "bytes", "day", "moment", "zoned", "tags",
                                   "inner.x", "inner.y", "counts.key", "counts.value"]),

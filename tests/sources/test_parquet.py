@@ -65,7 +65,7 @@ def test_types_become_column_types(tmp_path: Path) -> None:
         "h": 1.5,
         "m": 1.25,
         "c": "x",
-        "t": moment.replace(tzinfo=None),
+        "t": moment,
         "b": b"ab",
         "l": [1],
     }

@@ -33,6 +33,7 @@ _PYTHON_TYPE = {
     pa.date32(): str,
     pa.time64("us"): str,
     pa.timestamp("us"): str,
+    pa.timestamp("us", "UTC"): str,
 }
 
 

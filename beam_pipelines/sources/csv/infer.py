@@ -287,10 +287,7 @@ def _read_type(source: Source, field: pa.Field) -> pa.DataType:
     """
     types = pa.types
     if field.name in source.types:
-        declared = columns.parse_type(source.types[field.name])
-        if types.is_timestamp(declared) and types.is_timestamp(field.type):
-            return pa.timestamp("us", field.type.tz)
-        return digits_type(declared)
+        return digits_type(columns.parse_type(source.types[field.name]))
     if types.is_null(field.type):
         return pa.string()
     if types.is_timestamp(field.type) and field.type.unit == "s":

@@ -63,7 +63,11 @@ def parse(
     arrays = _native.parse_csv(
         data, dialect.delimiter, dialect.quote, len(names), wanted, nulls, line_bytes
     )
-    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if arrays is None:
+        return None
+    # The kernel's timestamps have no zone.
+    views = [array.view(field.type) for array, field in zip(arrays, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(views, schema=schema)
 
 
 def _kernel_type(type_: pa.DataType) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -405,7 +406,18 @@ def _cure(field: pa.Field, found: str) -> str:
         )
     if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
         return _float_cure(field.name)
+    if other := _other_zone(field.type, found):
+        return f"Declare 'types: {{{field.name}: {other}}}', or 'types: {{{field.name}: text}}'."
     return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."
+
+
+def _other_zone(type_: pa.DataType, found: str) -> str:
+    """Returns the type of a time that has a zone though its column has none, or the reverse."""
+    for name in ("timestamp", "timestamptz") if pa.types.is_timestamp(type_) else ():
+        with contextlib.suppress(pa.ArrowInvalid):
+            pa.scalar(found).cast(columns.parse_type(name))
+            return name
+    return ""
 
 
 def dialect_of(source: Source, delimiter: str) -> Dialect:
