@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import pyarrow as pa
@@ -14,8 +14,10 @@ from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.transforms.join.remedies import Key, Trial, try_types
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -121,7 +123,9 @@ def plan_join(
     steps = []
     for number, join in enumerate(joins):
         right = sources[join.source]
-        problems.extend(_key_problems(number, join, schema, right, origins))
+        problems.extend(
+            _key_problems(number, join, schema, origins, {base.source.name: base, **sources})
+        )
         keys = {right_name for _, right_name in join.on}
         added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
         known = set(schema.names)
@@ -158,10 +162,11 @@ def _key_problems(
     number: int,
     join: Join,
     schema: pa.Schema,
-    right: SourcePlan,
     origins: Mapping[str, tuple[str, str]],
+    sources: Mapping[str, SourcePlan],
 ) -> Iterator[Problem]:
     """Yields the problems of the key columns."""
+    right = sources[join.source]
     path = ("join", number, "on")
     for left_name, right_name in join.on:
         known = True
@@ -175,7 +180,12 @@ def _key_problems(
                 yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
         if known:
             yield from _type_problems(
-                path, schema.field(left_name), right.schema.field(right_name), join, origins
+                path,
+                schema.field(left_name),
+                right.schema.field(right_name),
+                join,
+                origins[left_name],
+                sources,
             )
 
 
@@ -184,24 +194,48 @@ def _type_problems(
     left: pa.Field,
     right: pa.Field,
     join: Join,
-    origins: Mapping[str, tuple[str, str]],
+    origin: tuple[str, str],
+    sources: Mapping[str, SourcePlan],
 ) -> Iterator[Problem]:
+    """Yields the problem of two key columns whose types differ.
+
+    Args:
+      path: in the recipe.
+      left, right: the columns.
+      join: of the recipe.
+      origin: source and name of the left column.
+      sources: plans by name.
+    """
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
         name = left.name if pa.types.is_list(left.type) else right.name
         yield Problem(path, f"column '{name}' is a list, expected a scalar to join on")
     elif left.type != right.type:
         left_type, right_type = columns.type_name(left.type), columns.type_name(right.type)
-        left_source, left_column = origins[left.name]
-        source, column, target = join.source, right.name, left_type
-        # Everything can be read as text, but not the other way round.
-        if right_type in ("text", "bytes"):
-            source, column, target = left_source, left_column, right_type
+        trials = try_types(
+            Key(sources[origin[0]], origin[1]), Key(sources[join.source], right.name)
+        )
         yield Problem(
             path,
             f"'{left.name}' is {left_type} and '{right.name}' of source '{join.source}' is "
-            f"{right_type}, expected the "
-            f"same type. Add 'types: {{{column}: {target}}}' to source '{source}'.",
+            f"{right_type}, expected the same type. {_remedy(left_type, right_type, trials)}",
         )
+
+
+def _remedy(left_type: str, right_type: str, trials: Sequence[Trial]) -> str:
+    """Returns what makes two key columns match, as far as it was tried."""
+    if {left_type, right_type} == {"timestamp", "timestamptz"}:
+        return (
+            "A time without a zone equals none with one. Write both with an offset, as in "
+            "2013-01-31T05:15:00Z, or both without."
+        )
+    if trials and trials[0].matched:
+        best = trials[0]
+        return (
+            f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}', "
+            f"with which {best.matched:,} of {best.total:,} keys of the sample match."
+        )
+    tried = " and ".join(f"{each.type} for '{each.column}'" for each in trials) or "either type"
+    return f"With {tried} no key of the sample matches: write the keys alike in both sources."
 
 
 def _name_problems(
