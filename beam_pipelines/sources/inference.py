@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -71,6 +72,19 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
             return one
         if types.is_string(one) and types.is_temporal(other):
             return one
+    return None
+
+
+def time_type(texts: pa.Array) -> pa.DataType | None:
+    """Returns the type of texts that are all times as ISO 8601 writes them.
+
+    All have an offset, or none has; ``None`` for other texts, and where all are null.
+    """
+    if texts.null_count < len(texts):
+        for zone in (None, "UTC"):
+            with contextlib.suppress(pa.ArrowInvalid):
+                texts.cast(pa.timestamp("us", zone))
+                return pa.timestamp("us", zone)
     return None
 
 

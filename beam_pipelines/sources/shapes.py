@@ -57,6 +57,11 @@ def depth(type_: pa.DataType) -> int:
     return 1 + depth(type_.value_type) if pa.types.is_list(type_) else 0
 
 
+def with_leaf(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    """Returns lists of as many levels, of other values."""
+    return pa.list_(with_leaf(type_.value_type, leaf)) if is_list(type_) else leaf
+
+
 def leaf(type_: pa.DataType) -> pa.DataType:
     """Returns the type of one value."""
     type_ = stored(type_)

@@ -57,7 +57,7 @@ def test_types(tmp_path: Path) -> None:
         lines({"t": "2013-01-31T05:15:00Z", "d": "2013-01-31", "n": 1, "s": "x", "b": True}),
     )
     assert types_of(path) == {
-        "t": "timestamp[us]",
+        "t": "timestamp[us, tz=UTC]",
         "d": "timestamp[us]",
         "n": "int64",
         "s": "string",

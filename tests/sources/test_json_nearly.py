@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sql.expressions import evaluate, parse_expression
@@ -100,19 +103,32 @@ def test_texts_need_no_word(tmp_path: Path, values: list[str]) -> None:
     assert plan_of(path, infer="lenient").decisions == ()
 
 
-@pytest.mark.parametrize("fraction", [".123Z", ".123456", ".5+02:00"])
-def test_times_with_fractions(tmp_path: Path, fraction: str) -> None:
-    """They stay texts; the finding has the type that reads them."""
-    line = json.dumps({"a": f"2024-01-01T10:00:00{fraction}"}) + "\n"
-    path = write(tmp_path / "a.jsonl", line * 20)
-    (finding,) = plan_of(path).decisions
-    assert finding == (
-        f"types: {{a: text}}  # times, such as '2024-01-01T10:00:00{fraction}'; "
-        "types: {a: timestamp} reads them"
-    )
-    (row, *_) = read_rows(path, types={"a": "timestamp"})
-    assert row["a"].microsecond in (123_000, 123_456, 500_000)
-    assert plan_of(path, types={"a": "timestamp"}).decisions == ()
+@pytest.mark.parametrize(
+    "end", ["", "Z", "+0200", "-03", ".000Z", ".123Z", ".123456", ".5+02:00", ".123456Z"]
+)
+@pytest.mark.parametrize("form", ["{}", "[{}]", '{{"x": {}}}', '[{{"x": {}}}]'])
+def test_times_are_those_of_csv(tmp_path: Path, end: str, form: str) -> None:
+    """Type and value are those of a CSV file, nested or not."""
+    text = f"2024-01-01T10:00:00{end}"
+    path = write(tmp_path / "a.jsonl", (f'{{"a": {form.format(json.dumps(text))}}}\n') * 20)
+    plan, other = plan_of(path), plan_of(write(tmp_path / "a.csv", f"a\n{text}\n"))
+    assert plan.decisions == ()
+    assert value_type(plan.schema.field(0).type) == other.schema.field("a").type
+    [value] = read_rows(path)[0].values()
+    [expected] = read_rows(str(tmp_path / "a.csv"))[0].values()
+    assert value == ([expected] if "[" in form else expected)
+
+
+def test_times_with_an_offset_and_without(tmp_path: Path) -> None:
+    """They stay texts; the finding has the function that reads them."""
+    lines = ['{"a": "2024-01-01T10:00:00.5Z"}', '{"a": "2024-01-01T10:00:00"}'] * 10
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    plan = plan_of(path)
+    assert plan.schema.field("a").type == pa.string()
+    assert plan.decisions[0].endswith("a CAST to TIMESTAMPTZ in 'derive' takes the others for UTC")
+    batch = read.read_table(plan, reject=False)[0].to_batches()[0]
+    found = evaluate(batch, parse_expression("x", "CAST(a AS TIMESTAMPTZ)", ["a"]))
+    assert found[1].as_py() == datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.timezone.utc)
 
 
 def test_times_with_nanoseconds(tmp_path: Path) -> None:

@@ -188,7 +188,8 @@ class JsonTypes:
             _check_numbers(source, file, body, run)
             if self._is_lenient:
                 self.mixed |= mixed_columns(self._schema, run.schema)
-            self._schema = inference.merge_schemas(self._schema, run.schema, is_left_right=True)
+            found = _with_times(body.data, run) if len(runs) == 1 else run.schema
+            self._schema = inference.merge_schemas(self._schema, found, is_left_right=True)
             shapes.note_shapes(self._seen, run.combine_chunks().to_batches())
             self.rows, self._run = self.rows + run.num_rows, run
         if not runs and body.data.strip() and not self._wrong:
@@ -269,7 +270,7 @@ class JsonTypes:
           RecipeProblems: a column of times has a few other texts.
         """
         contents = self.contents(first)
-        problems, decisions = self._tallies.judge(self._source)
+        problems, decisions = self._tallies.judge(self._source, contents.read_schema)
         if problems:
             raise RecipeProblems(problems)
         return contents._replace(source=self._source, decisions=tuple(decisions))
@@ -309,6 +310,38 @@ def _runs(data: bytes) -> tuple[list[pa.Table] | None, int]:
         else:
             runs.append(found)
     return runs, contradictory
+
+
+def _with_times(data: bytes, run: pa.Table) -> pa.Schema:
+    """Returns the types of lines that agree, with those of times.
+
+    The parser forgets whether a time has a zone, and takes none with a fraction of a second.
+    """
+
+    def as_text(_: str, found: pa.DataType) -> pa.DataType:
+        return shapes.with_leaf(found, pa.string()) if _may_be_times(found) else found
+
+    if not any(_may_be_times(field.type) for field in nested.flatten_fields(run.schema)):
+        return run.schema
+    texts = _parse(data, pa.schema(nested.map_leaves(run.schema, as_text)), "infer")
+    times: dict[str, pa.DataType] = {}
+    for batch in texts.combine_chunks().to_batches():
+        for name, column in nested.flat_arrays(batch).items():
+            array = pc.list_flatten(column, recursive=True) if is_list(column.type) else column
+            if pa.types.is_string(array.type) and (type_ := inference.time_type(array)):
+                times[name] = type_
+
+    def timed(name: str, found: pa.DataType) -> pa.DataType:
+        if not _may_be_times(found):
+            return found
+        return shapes.with_leaf(found, times.get(name, pa.string()))
+
+    return pa.schema(nested.map_leaves(run.schema, timed))
+
+
+def _may_be_times(type_: pa.DataType) -> bool:
+    leaf = shapes.leaf(type_)
+    return bool(pa.types.is_string(leaf) or pa.types.is_timestamp(leaf))
 
 
 def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:

@@ -116,17 +116,19 @@ class Tallies:
         texts = values.take(pa.array(rows)).to_pylist()
         tally.misfits += [(file.path, *one) for one in zip(lines, texts, strict=True)]
 
-    def judge(self, source: Source) -> tuple[list[Problem], list[str]]:
+    def judge(self, source: Source, read: pa.Schema) -> tuple[list[Problem], list[str]]:
         """Returns the questions about nearly alike columns, or findings.
 
         Args:
           source: of the recipe; ``infer: lenient`` asks nothing.
+          read: types of the columns.
         """
         problems, findings = [], []
         for name, tally in self._columns.items():
             word, good = max(tally.fits.items(), key=lambda one: one[1], default=("", 0))
             bad = tally.total - good
-            if word == "times" and tally.example and not bad:
+            is_text = name in read.names and pa.types.is_string(value_type(read.field(name).type))
+            if word == "times" and tally.example and not bad and is_text:
                 findings.append(_fraction(name, tally.example))
             if not tally.misfits:
                 continue
@@ -186,9 +188,9 @@ def _question(name: str, word: str, bad: int, tally: Tally) -> str:
 
 
 def _fraction(name: str, example: str) -> str:
-    """Returns the finding of times that the parser leaves texts."""
+    """Returns the finding of times that stay texts: no type has all of them."""
     key = yaml_text(name)
-    cure = f"types: {{{key}: timestamp}} reads them"
+    cure = "some have an offset; a CAST to TIMESTAMPTZ in 'derive' takes the others for UTC"
     if re.search(_BELOW_MICROS, example):
         cure = "a CAST to TIMESTAMP in 'derive' leaves out parts of microseconds"
     return f"types: {{{key}: text}}  # times, such as {shorten(example, 40)!r}; {cure}"

@@ -21,16 +21,11 @@ def parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> 
             return None
         if array := array_type(source.types.get(name)):
             # Integers and fractions may both be in a column of declared floats.
-            return _as_deep(found, pa.float64()) if array[1] in _FLOATS else found
+            return shapes.with_leaf(found, pa.float64()) if array[1] in _FLOATS else found
         type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
-        return _as_deep(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
+        return shapes.with_leaf(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
 
     return pa.schema(nested.map_leaves(schema, parsed))
-
-
-def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
-    """Returns lists of as many levels, of other values."""
-    return pa.list_(_as_deep(type_.value_type, leaf)) if is_list(type_) else leaf
 
 
 def _declared_type(type_: pa.DataType) -> pa.DataType:
