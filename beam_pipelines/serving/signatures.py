@@ -9,7 +9,8 @@ whose name ends in ``_row_lengths``. A null is a row without values.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_pipelines.encodings.ragged import to_matrix
@@ -56,14 +57,15 @@ def _from_tensors(transform: Any, feature_spec: Mapping[str, Any]) -> Any:
     import tensorflow as tf
 
     arguments = _dense_arguments(feature_spec)
-    names = argument_names(arguments)
+    names = dict(zip(arguments, argument_names(map("".join, arguments)), strict=True))
 
     @tf.function(autograph=False)
     def from_tensors(**tensors: tf.Tensor) -> dict[str, tf.Tensor]:
-        given = {name: tensors[names[name]] for name in arguments}
-        padded = {name: given[name] for name in feature_spec if name + ROW_LENGTHS in given}
-        ragged = _without_padding(padded, {name: given[name + ROW_LENGTHS] for name in padded})
-        raw = {name: ragged[name] if name in ragged else given[name] for name in feature_spec}
+        given = {key: tensors[name] for key, name in names.items()}
+        lengths = {name: given[name, ROW_LENGTHS] for name, part in given if part}
+        padded = {name: given[name, ""] for name in lengths}
+        ragged = _without_padding(padded, lengths)
+        raw = {name: ragged[name] if name in ragged else given[name, ""] for name in feature_spec}
         for name, tensor in ragged.items():
             raw[name] = tensor.with_row_splits_dtype(feature_spec[name].row_splits_dtype)
         result: dict[str, tf.Tensor] = transform(raw)
@@ -71,23 +73,26 @@ def _from_tensors(transform: Any, feature_spec: Mapping[str, Any]) -> Any:
 
     return from_tensors.get_concrete_function(
         **{
-            names[name]: tf.TensorSpec(spec.shape, spec.dtype, names[name])
-            for name, spec in arguments.items()
+            names[key]: tf.TensorSpec(spec.shape, spec.dtype, names[key])
+            for key, spec in arguments.items()
         }
     )
 
 
-def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns dense ``tf.TensorSpec`` by name for arguments of any kind."""
+def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+    """Returns dense ``tf.TensorSpec`` of arguments, for columns of any kind.
+
+    Keys are a column and nothing, or ``ROW_LENGTHS``: a column may have such a name itself.
+    """
     import tensorflow as tf
 
-    arguments: dict[str, Any] = {}
+    arguments: dict[tuple[str, str], Any] = {}
     for name, spec in feature_spec.items():
         if isinstance(spec, tf.io.FixedLenFeature):
-            arguments[name] = tf.TensorSpec([None, *spec.shape], spec.dtype)
+            arguments[name, ""] = tf.TensorSpec([None, *spec.shape], spec.dtype)
         else:
-            arguments[name] = tf.TensorSpec([None, None], spec.dtype)
-            arguments[name + ROW_LENGTHS] = tf.TensorSpec([None], tf.int64)
+            arguments[name, ""] = tf.TensorSpec([None, None], spec.dtype)
+            arguments[name, ROW_LENGTHS] = tf.TensorSpec([None], tf.int64)
     return arguments
 
 
@@ -144,11 +149,11 @@ def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
         )
         if ragged.ragged_rank == 1:
             splits[name] = tf.cast(ragged.row_splits, tf.int64)
-    return dense | _lengths(splits)
+    return dense | _lengths(splits, dense)
 
 
-def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the lengths of rows from their row splits.
+def _lengths(splits: Mapping[str, tf.Tensor], taken: Collection[str]) -> dict[str, tf.Tensor]:
+    """Returns the lengths of rows from their row splits, under names that are not taken.
 
     Lengths are int64 [batch], and row splits are [batch + 1].
     """
@@ -158,25 +163,30 @@ def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {}
     together = tf.stack(list(splits.values()))
     lengths = tf.unstack(together[:, 1:] - together[:, :-1], len(splits))
-    return {name + ROW_LENGTHS: tensor for name, tensor in zip(splits, lengths, strict=True)}
+    names = [*taken, *(name + ROW_LENGTHS for name in splits)]
+    return dict(zip(_distinct(names)[len(taken) :], lengths, strict=True))
 
 
-def argument_names(names: Iterable[str]) -> dict[str, str]:
+def argument_names(names: Iterable[str]) -> list[str]:
     """Returns valid, distinct names for a signature, as TensorFlow changes them.
 
-    Characters other than letters, digits and ``_`` become ``_``. A name that then does not begin
-    with a letter, or is a word of Python's, gets the prefix ``arg_``; a taken one gets a number as
-    suffix.
+    Characters other than ``a`` to ``z``, ``A`` to ``Z``, digits and ``_`` become ``_``: Python has
+    more letters, which TensorFlow does not take. A name that then does not begin with a letter, or
+    is a word of Python's, gets the prefix ``arg_``; a taken one gets a number as suffix.
     """
-    result: dict[str, str] = {}
-    taken: set[str] = set()
+    plain = [re.sub(r"\W", "_", name, flags=re.ASCII) for name in names]
+    return _distinct(
+        name if re.match("[A-Za-z]", name) and not keyword.iskeyword(name) else f"arg_{name}"
+        for name in plain
+    )
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Returns the names; a taken one gets a number as suffix."""
+    taken: dict[str, None] = {}
     for name in names:
-        plain = "".join(letter if letter.isalnum() else "_" for letter in name)
-        plain = plain if plain[:1].isalpha() and not keyword.iskeyword(plain) else f"arg_{plain}"
-        free = plain
-        number = 2
+        free, number = name, 2
         while free in taken:
-            free, number = f"{plain}_{number}", number + 1
-        taken.add(free)
-        result[name] = free
-    return result
+            free, number = f"{name}_{number}", number + 1
+        taken[free] = None
+    return list(taken)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import keyword
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -230,7 +232,7 @@ def test_signature_from_tensors_equals_the_one_from_examples(
     parsed = tf.io.parse_example(examples, output.raw_feature_spec())
     parsed.pop("late")
     tensors = {}
-    for name, argument in argument_names(parsed).items():
+    for name, argument in zip(parsed, argument_names(parsed), strict=True):
         tensors[argument] = to_dense(parsed[name])
         if isinstance(parsed[name], tf.SparseTensor):
             tensors[f"{argument}_row_lengths"] = tf.RaggedTensor.from_sparse(
@@ -377,17 +379,62 @@ def test_failure_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in str(error.value)
 
 
-def test_argument_names_are_valid_and_distinct() -> None:
-    """Names of columns become names that a signature can have, each once."""
-    names = argument_names(["a b", "a_b", "class", "1x", "a.b", "x"])
-    assert names == {
-        "a b": "a_b",
-        "a_b": "a_b_2",
-        "class": "arg_class",
-        "1x": "arg_1x",
-        "a.b": "a_b_3",
-        "x": "x",
-    }
+@given(st.lists(st.text() | st.sampled_from(["a b", "a_b", "a_b_2", "class", "日本", ""])))
+@example(["a b", "a_b", "class", "1x", "a.b", "x", "Größe", "é", "_", ""])
+def test_argument_names_are_valid_and_distinct(columns: list[str]) -> None:
+    """Any names of columns become names that a signature can have, each once."""
+    names = argument_names(columns)
+    assert len(set(names)) == len(names) == len(columns)
+    for column, name in zip(columns, names, strict=True):
+        plain = re.sub("[^A-Za-z0-9_]", "_", column)
+        assert re.fullmatch(rf"(arg_)?{plain}(_[0-9]+)?", name)
+        assert name.isascii()
+        assert name.isidentifier()
+        assert not keyword.iskeyword(name)
+        assert name[0].isalpha()
+
+
+ODD_NAMES = ("Größe", "日本", "naïve é", "a b", "a.b", "a/b", "a_b", "1x", "_y", "🎉", "class")
+ODD_ARGUMENTS = (
+    "Gr__e", "arg___", "na_ve__", "a_b", "a_b_2", "a_b_3", "a_b_4", "arg_1x", "arg__y", "arg__",
+    "arg_class",
+)  # fmt: skip
+
+
+def test_columns_with_odd_names_have_a_serving_graph(tmp_path: Path) -> None:
+    """Columns of any names are arguments, and features keep their names.
+
+    One column has the name that the lengths of another one would have.
+    """
+    import tensorflow as tf
+
+    lengths = "a_b_row_lengths"
+    columns = pa.schema([(name, pa.string()) for name in (*ODD_NAMES, lengths)])
+    text = "{vocabulary: {num_oov: 1}}"
+    encode = "".join(
+        f"  {json.dumps(name, ensure_ascii=False)}: {text}\n" for name in columns.names
+    )
+    recipe = parse_recipe(f"name: odd\nsources: {{t: t.csv}}\nencode:\n{encode}", "recipe.yaml")
+    plan = plan_encode(recipe, columns)
+    plan = fit_batch(
+        plan, pa.RecordBatch.from_pylist([dict.fromkeys(columns.names, "v")], columns), "rows"
+    )
+    schemas = [schema_pb2.Schema(), schema_pb2.Schema()]
+    for schema, type_ in zip(schemas, (schema_pb2.BYTES, schema_pb2.INT), strict=True):
+        for name in columns.names:
+            schema.feature.add(name=name, type=type_)
+    write_transform_graph(plan, *schemas, str(tmp_path))
+    model = tf.saved_model.load(str(tmp_path / "transform_fn"))
+    signature = model.signatures["from_tensors"]
+    arguments = signature.structured_input_signature[1]
+    assert set(ODD_ARGUMENTS) <= set(arguments)
+    known, missing = tf.constant([["v"]]), tf.constant([0], tf.int64)
+    given = {name: missing if spec.dtype == tf.int64 else known for name, spec in arguments.items()}
+    given["arg_1x_row_lengths"] = tf.constant([1], tf.int64)
+    got = signature(**given)
+    present = {name for name, values in got.items() if name.endswith("_lengths") and values[0] == 1}
+    assert present == {"1x_row_lengths"}
+    assert set(columns.names) < set(got)
 
 
 CHAINS = [
