@@ -73,6 +73,9 @@ def _from_values(values: Sequence[Any], field: pa.Field) -> pa.Array:
     try:
         return _from_python(values, field)
     except _WRONG_VALUE:
+        known = [None if _is_missing(value, field) else value for value in values]
+        if any(new is not old for new, old in zip(known, values, strict=True)):
+            return _from_values(known, field)
         for number, value in enumerate(values):
             try:
                 _from_python([value], field)
@@ -85,8 +88,18 @@ def _from_values(values: Sequence[Any], field: pa.Field) -> pa.Array:
         raise
 
 
+def _is_missing(value: Any, field: pa.Field) -> bool:
+    """Whether a value is pandas' NA or NaT, or a NaN where no number has one."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - only NaN differs
+    return is_nan and not pa.types.is_floating(value_type(field.type))
+
+
 def _from_python(values: Sequence[Any], field: pa.Field) -> pa.Array:
     item = value_type(field.type)
+    if pa.types.is_date(item) and any(_is_missing(value, field) for value in values):
+        raise ValueError("found NaT, which Arrow would take for a day of the year 1")
     if pa.types.is_integer(item) or pa.types.is_boolean(item):
         # With the type given, Arrow would cut fractions, and take a bool for an integer.
         return _cast(pa.array(values), field)
@@ -117,8 +130,11 @@ def _as_column(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
 
 
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Casts an array to a column's type, which must hold its values."""
-    if pa.types.is_null(array.type):
+    """Casts an array to a column's type, which must hold its values.
+
+    Without a value, whatever its type, it has the column's: a writer cannot know it.
+    """
+    if array.null_count == len(array):
         return pa.nulls(len(array), field.type)
     found = normalise(array)
     if _family(found.type) != _family(field.type):

@@ -120,6 +120,32 @@ def test_missing_values_of_a_frame_are_null(folder, encoder):
     assert isinstance(frame, pd.DataFrame)
 
 
+MISSING = (None, float("nan"), pd.NaT, pd.NA)
+
+
+def test_columns_without_a_value_have_the_declared_type(folder, encoder):
+    """A batch without a value is one of nulls, whatever type its writer gave it.
+
+    In a column of floats of dictionaries NaN is a value, as in the shards.
+    """
+    table = raw_table(folder).slice(0, 3)
+    for name in ("f", "g", "n", "t", "d", "flag", "words"):
+        place, rows = table.schema.get_field_index(name), table.to_pylist()
+        empty = table.set_column(place, table.schema.field(name), pa.nulls(3, table[name].type))
+        expected = encoder(empty)
+        for type_ in (pa.null(), pa.float64(), pa.string(), pa.int8(), pa.timestamp("ns")):
+            assert_same(encoder(table.set_column(place, name, pa.nulls(3, type_))), expected, 3)
+        for value in MISSING:
+            frame = table.to_pandas()
+            for column in ([value] * 3, pd.Series([value] * 3, dtype=object)):
+                frame[name] = column
+                assert_same(encoder(frame), expected, 3)
+            if not (isinstance(value, float) and name in ("f", "g")):
+                assert_same(encoder([row | {name: value} for row in rows]), expected, 3)
+    nothing = pd.DataFrame({name: [] for name in table.column_names})
+    assert_same(encoder(nothing), encoder([]), 0)
+
+
 TEXTS = st.sampled_from(["", "to be", "  Or\tÉ", "new", "a\nb"]) | st.text(
     st.characters(codec="utf-8"), max_size=6
 )
