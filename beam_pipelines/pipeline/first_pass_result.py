@@ -21,7 +21,12 @@ from beam_pipelines.analysis.report import (
     choose_images,
     image_column,
 )
-from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
+from beam_pipelines.analysis.schema import (
+    infer_schema,
+    read_schema,
+    schema_to_text,
+    with_shapes,
+)
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
@@ -45,7 +50,7 @@ from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.pipeline.written_columns import written_columns
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
-from beam_pipelines.serving.schemas import schema_files
+from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.assign_splits import load_shares
@@ -271,7 +276,13 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
         return
     for file in files.list_files(files.join(plan.transform_graph, "**")):
         path = files.relative(file.path, plan.transform_graph)
-        files.write_bytes(files.within(folder, path), files.read_bytes(file.path))
+        content = files.read_bytes(file.path)
+        if path == ENCODED_SCHEMA:
+            own = read_schema(file.path)
+            left_out = {feature.name for feature in own.feature} - set(plan.encode.written)
+            if left_out and not plan.preprocessing:  # the label, which the new data lack
+                content = schema_to_text(without_features(own, left_out))
+        files.write_bytes(files.within(folder, path), content)
 
 
 def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:

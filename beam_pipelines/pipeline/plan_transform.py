@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,12 @@ from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.pipeline.lacking import (
+    Lacking,
+    check_features,
+    find_lacking,
+    without_lacking,
+)
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.databases import of_path
@@ -28,7 +34,9 @@ from beam_pipelines.recipe.reader import set_bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
+from beam_pipelines.transforms.rename import rename_schema
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.
 # Keys of a source that say which table it is.
@@ -96,23 +104,74 @@ def plan_transform(
         )
         for name, source in recipe.sources.items()
     }
+    for name in paths:
+        lists = manifest["sources"].get(name, {}).get("columns", {})
+        changed[name] = dataclasses.replace(changed[name], may_lack=lists)
     one_split = Split(fractions={split: 1.0})
-    plan = make_plan(
-        dataclasses.replace(
-            recipe,
-            sources=changed,
-            split=one_split,
-            fit=type(recipe.fit)(),
-            sample=recipe.sample and recipe.sample.without_sampling(),
-            schema=None,
-            validation_config=None,
-            date=date,
-        ),
-        input_roots=input_roots,
+    changed_recipe = dataclasses.replace(
+        recipe,
+        sources=changed,
+        split=one_split,
+        fit=type(recipe.fit)(),
+        sample=recipe.sample and recipe.sample.without_sampling(),
+        schema=None,
+        validation_config=None,
+        date=date,
     )
+    planned: dict[str, SourcePlan] = {}
+    plan = make_plan(changed_recipe, None, input_roots, planned)
+    lacking = find_lacking(plan)
+    check_features(plan, lacking, dataset)
+    extra = [name for name in plan.encode.columns.names if name not in manifest["columns"]]
+    if extra and not recipe.keep:
+        drop = (*recipe.drop, *extra)
+        changed_recipe = dataclasses.replace(changed_recipe, drop=drop)
+        plan = make_plan(changed_recipe, None, input_roots, planned)
     check_columns(dataset, manifest["columns"], plan.encode.columns)
-    contract = _contract(dataset, is_curated=recipe.schema is not None)
+    plan = _without(plan, changed_recipe, lacking, input_roots, planned)
+    contract = _contract(
+        dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
+    )
     return dataclasses.replace(plan, contract=contract, transform_graph=graph)
+
+
+def _label(recipe: Recipe, plan: Plan) -> set[str]:
+    """Returns the name of the label, if it is not written."""
+    return set() if recipe.label is None or plan.recipe.label is not None else {recipe.label}
+
+
+def _without(
+    plan: Plan,
+    recipe: Recipe,
+    lacking: Lacking,
+    input_roots: Sequence[str],
+    planned: dict[str, SourcePlan],
+) -> Plan:
+    """Returns the plan without the label and the conditions that new data cannot have."""
+    label, why = recipe.label, "its columns are not in the new data"
+    if label is not None and label not in lacking.features and plan.preprocessing is None:
+        empty = find_lacking(plan, with_null_columns=True)
+        if label in empty.features:
+            lacking = lacking._replace(
+                joined=empty.joined, features=lacking.features | {label}, selected=empty.selected
+            )
+            why = "the new data have no value of it in the sample"
+    if not lacking.selected and not lacking.steps:
+        return plan
+    columns = rename_schema(plan.joins.schema, recipe.rename).names
+    bare = without_lacking(recipe, lacking, columns)
+    base = planned[recipe.base]
+    decisions = []
+    if bare.label != label:
+        decisions.append(f"label '{label}' is not written: {why}")
+    if bare.filter != recipe.filter:
+        decisions.append(
+            f"the filter is {bare.filter or 'left out'}: the new data lack columns of the rest"
+        )
+    planned[recipe.base] = dataclasses.replace(base, decisions=(*base.decisions, *decisions))
+    plan = make_plan(bare, None, input_roots, planned)
+    written = tuple(name for name in plan.encode.written if bare.label == label or name != label)
+    return dataclasses.replace(plan, encode=dataclasses.replace(plan.encode, written=written))
 
 
 def _recipe(dataset: str, manifest: Manifest) -> Recipe:
@@ -243,13 +302,19 @@ def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -
         raise RecipeError("\n".join(wrong))
 
 
-def _contract(dataset: str, is_curated: bool) -> bytes:
+def _contract(dataset: str, is_curated: bool, lacking: Collection[str]) -> bytes:
     """Returns the dataset's schema as the new data's contract.
 
     A curated schema holds as it is. An inferred string domain has only the strings of the training
-    data, and encodings handle others; so it is left out.
+    data, and encodings handle others; so it is left out. Columns that the
+    new data lack may be null.
     """
     schema = read_schema(files.within(dataset, RAW_SCHEMA))
+    for feature in features_of(schema):
+        if feature.name in lacking:
+            feature.ClearField("presence")
+            feature.ClearField("shape")
+            feature.ClearField("value_count")
     if not is_curated:
         for feature in features_of(schema):
             if feature.HasField("domain"):

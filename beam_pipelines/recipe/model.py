@@ -70,6 +70,7 @@ class Source:
       keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
         becomes of them (not part of the hash).
       private: columns of the recipe whose values no message shows, which planning puts here.
+      may_lack: column -> type of columns that files may lack; such a column is null.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Source:
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
     keeps_steps: bool = dataclasses.field(default=False, compare=False)
     private: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    may_lack: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def reads_all(self) -> bool:

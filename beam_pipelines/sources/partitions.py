@@ -155,7 +155,7 @@ class Partitioned(Format):
         self, plan: SourcePlan, some: Sequence[FileInfo]
     ) -> tuple[pa.RecordBatch, list[int]] | None:
         """Reads small files of one partition in one go; see ``Format``."""
-        if len({tuple(partition_of(file.path, self.folders).values()) for file in some}) > 1:
+        if len({tuple(self._values(file).values()) for file in some}) > 1:
             return None
         together = self.format.read_together(self._inner(plan), some)
         if together is None:
@@ -206,15 +206,21 @@ class Partitioned(Format):
     def _with_columns(
         self, batch: pa.RecordBatch, plan: SourcePlan, file: FileInfo
     ) -> pa.RecordBatch:
-        values = partition_of(file.path, self.folders)
+        values = self._values(file)
         arrays = []
         for read, field in zip(plan.read_schema, plan.schema, strict=True):
-            if field.name in self.names:
+            if field.name in self.names and values[field.name] is None:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+            elif field.name in self.names:
                 value = pa.scalar(values[field.name], pa.string()).cast(read.type)
                 arrays.append(pa.repeat(value, batch.num_rows).cast(field.type))
             else:
                 arrays.append(batch.column(field.name))
         return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+    def _values(self, file: FileInfo) -> dict[str, str | None]:
+        """Returns the columns' values in a file."""
+        return partition_of(file.path, self.folders)
 
     def _types(self, source: Source, listed: Sequence[FileInfo]) -> dict[str, pa.DataType]:
         """Returns the type of each column, by its values in all folders.
@@ -253,6 +259,31 @@ class Partitioned(Format):
                 if types[name] == pa.int64() and _LEADING_ZERO.match(value or ""):
                     return name
         return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class WithNulls(Partitioned):
+    """A format whose files lack columns, which are null."""
+
+    def _values(self, file: FileInfo) -> dict[str, str | None]:
+        return dict.fromkeys(self.names)
+
+
+def with_nulls(format_: Format, contents: Contents, source: Source) -> tuple[Format, Contents]:
+    """Returns the format and contents of files with the columns that they may lack."""
+    inner = contents.source or source
+    lacking = {
+        name: columns.parse_type(type_)
+        for name, type_ in inner.may_lack.items()
+        if name not in contents.names
+    }
+    if not lacking or inner.header is False:
+        return format_, contents
+    fields = [pa.field(name, type_) for name, type_ in lacking.items()]
+    return WithNulls(format_, (), tuple(lacking)), contents._replace(
+        names=(*contents.names, *lacking),
+        read_schema=pa.schema([*contents.read_schema, *fields]),
+    )
 
 
 def _inferred(values: Mapping[str, str]) -> pa.DataType:

@@ -19,7 +19,7 @@ from beam_pipelines.sources.format import Contents, Format, check_columns, probl
 from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.lakehouses.planner import as_lakehouse, plan_lake
 from beam_pipelines.sources.listing import list_files
-from beam_pipelines.sources.partitions import partitioned
+from beam_pipelines.sources.partitions import WithNulls, partitioned, with_nulls
 from beam_pipelines.sources.plan import (
     ByteRange,
     FileInfo,
@@ -96,6 +96,7 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
             )
     format_ = partitioned(FORMATS[name], folders, found)
     contents = format_.infer(source, found)
+    format_, contents = with_nulls(format_, contents, source)
     source = contents.source or source
     name = source.format or name
     number = f"{len(found):,} file{'' if len(found) == 1 else 's'}"
@@ -103,6 +104,7 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found
+    reader = partitioned(FORMATS[name], folders, found)
     return SourcePlan(
         source=source,
         format=name,
@@ -118,7 +120,9 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
         decisions=(*decisions, *contents.decisions),
         images=contents.images,
         steps=contents.steps,
-        reader=partitioned(FORMATS[name], folders, found),
+        reader=dataclasses.replace(format_, format=reader)
+        if isinstance(format_, WithNulls)
+        else reader,
     )
 
 

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+import beam_pipelines as bp
 from beam_pipelines.cli.main import run
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.recipes import load, parse_recipe
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
@@ -169,3 +172,82 @@ def test_recipes_survive_the_manifest() -> None:
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), recipe.directory) == recipe
     recipe = parse_recipe(RECIPE, "recipe.yaml")
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), "") == recipe
+
+
+LABELLED = """
+name: bids
+sources:
+  bids: {path: bids.csv, columns: [id, x, paid, due, note, shop]}
+  shops: {path: shops.csv, key: shop}
+from: bids
+join: [{source: shops, on: shop, prefix: shop_}]
+rename: {due: until}
+filter: x >= 0 AND paid IS NOT NULL
+derive: {late: 'coalesce(paid > until, false)'}
+drop: [note, paid, until, shop]
+encode: {x: z_score, shop_size: {fill: 0}}
+label: late
+"""
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a dataset whose label is derived."""
+    folder = tmp_path_factory.mktemp("bids")
+    rows = [f"{n},{n % 7},{n % 5},{n % 3},t,{'ab'[n % 2]}" for n in range(60)]
+    (folder / "bids.csv").write_text("id,x,paid,due,note,shop\n" + "\n".join(rows) + "\n")
+    (folder / "shops.csv").write_text("shop,size\na,1\nb,2\n")
+    (folder / "recipe.yaml").write_text(LABELLED)
+    assert run(["convert", str(folder / "recipe.yaml"), "-o", str(folder / "out"), "-q"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "label"),
+    [
+        ("order.csv", "shop,x,id\na,1,7\n", None),
+        ("extra.csv", "id,x,shop,paid,due,more\n7,1,a,2,1,u\n", "late"),
+        ("empty.csv", "id,x,shop,paid,due\n7,1,a,,\n", None),
+        ("lines.jsonl", '{"id": 7, "x": 1, "shop": "a"}\n', None),
+    ],
+)
+def test_new_data_need_the_columns_of_features_only(
+    labelled: Path, name: str, content: str, label: str | None
+) -> None:
+    """Without the columns of the label it is not written, and the plan says so.
+
+    Conditions that need such a column are left out; dropped columns are not asked for.
+    """
+    (labelled / name).write_text(content)
+    plan = plan_transform(str(labelled / "out"), [str(labelled / name)], {}, "test")
+    assert plan.recipe.label == label
+    assert ("late" in plan.encode.written) == (label is not None)
+    assert ("paid" in (plan.recipe.filter or "")) == (label is not None)
+    said = any("label 'late' is not written" in each for each in plan.base.decisions)
+    assert said == (label is None)
+
+
+def test_rows_without_the_label_have_the_other_features(labelled: Path) -> None:
+    """A dataset of such rows has no label, parses by its schema, and encodes alike."""
+    (labelled / "new.csv").write_text("shop,x,id\na,1,7\nb,2,8\n")
+    out = labelled / "new"
+    assert (
+        run(["transform", str(labelled / "out"), str(labelled / "new.csv"), "-o", str(out), "-q"])
+        == 0
+    )
+    found = sorted(examples(out, "test"), key=lambda row: row["id"])
+    assert [(row["id"], row["shop_size"]) for row in found] == [([7], [1]), ([8], [2])]
+    assert all("late" not in row for row in found)
+    assert run(["verify", str(out)]) == 0
+    dataset = bp.open(out)
+    assert dataset.label is None
+    encoded = dataset.encoder()({"id": 7, "x": 1, "shop_size": 1})
+    assert encoded["x"][0] == np.float32(found[0]["x"][0])
+
+
+def test_columns_of_features_are_asked_for(labelled: Path) -> None:
+    """A column that a feature is made from, and a key of its join, must be there."""
+    for content, missing in (("id,shop\n7,a\n", "'x'"), ("id,x\n7,1\n", "'shop_size'")):
+        (labelled / "wrong.csv").write_text(content)
+        with pytest.raises(RecipeError, match=f"columns that the features {missing}"):
+            plan_transform(str(labelled / "out"), [str(labelled / "wrong.csv")], {}, "test")

@@ -1,0 +1,123 @@
+"""What new data lack of a dataset's columns, and what may be left out for it.
+
+A column that new data lack is null. Features must not be made from it, but for the label, which is
+then not written. Conditions that need it are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sources.partitions import WithNulls
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
+from beam_pipelines.sql.expressions import parse_expression
+
+
+class Lacking(NamedTuple):
+    """Names that new data have no values for.
+
+    Attributes:
+      joined: columns after the joins and ``rename``, which the filter sees.
+      selected: columns before encoding.
+      features: features made from them.
+      steps: numbers of the joins without a key.
+    """
+
+    joined: frozenset[str]
+    selected: frozenset[str]
+    features: frozenset[str]
+    steps: frozenset[int] = frozenset()
+
+
+def find_lacking(plan: Plan, with_null_columns: bool = False) -> Lacking:
+    """Returns what a plan's columns that files lack make.
+
+    Args:
+      plan: of new data.
+      with_null_columns: counts columns that are null in the sample, and what is made of such
+        columns alone, too.
+    """
+    combine = all if with_null_columns else any
+
+    def of(source: SourcePlan) -> set[str]:
+        absent = set(source.reader.names) if isinstance(source.reader, WithNulls) else set()
+        return absent.union(source.null_columns if with_null_columns else ())
+
+    names, steps = of(plan.base), set()
+    for number, step in enumerate(plan.joins.steps):
+        own = of(step.source_plan)
+        if names & {left for left, _ in step.join.on}:
+            steps.add(number)
+            own = {name for name, _ in step.added}
+        names |= {result for name, result in step.added if name in own}
+    names = {plan.recipe.rename.get(name, name) for name in names}
+    joined = frozenset(names)
+    for expression in plan.select.derive:
+        _add(names, expression.name, expression.columns, combine)
+    features = set(names)
+    for chain in plan.encode.chains:
+        _add(features, chain.name, chain.inputs, combine)
+    written = plan.encode.written
+    return Lacking(joined, frozenset(names), frozenset(features & set(written)), frozenset(steps))
+
+
+def _add(names: set[str], made: str, of: Collection[str], combine: object) -> None:
+    lacks = combine(name in names for name in of) if of else False  # type: ignore[operator]
+    (names.add if lacks else names.discard)(made)
+
+
+def check_features(plan: Plan, lacking: Lacking, dataset: str) -> None:
+    """Raises ``RecipeError`` if a feature other than the label needs a column that files lack."""
+    label = None if plan.preprocessing else plan.recipe.label
+    wrong = sorted(lacking.features - {label})
+    if not wrong:
+        return
+    lines = []
+    for name, source in plan.sources.items():
+        if isinstance(source.reader, WithNulls):
+            absent = ", ".join(f"'{column}'" for column in source.reader.names)
+            there = ", ".join(f"'{c}'" for c in source.schema.names if c not in source.reader.names)
+            lines.append(f"source '{name}': found no column {absent}. It has {there}.")
+    made = ", ".join(f"'{name}'" for name in wrong)
+    lines.append(f"Expected the columns that the features {made} of {dataset} are made from.")
+    raise RecipeError("\n".join(lines))
+
+
+def without_lacking(recipe: Recipe, lacking: Lacking, columns: Iterable[str]) -> Recipe:
+    """Returns the recipe without the label, conditions and weights that cannot be had.
+
+    Args:
+      recipe: of the dataset.
+      lacking: what the new data lack.
+      columns: the columns that the filter sees.
+    """
+    known = list(columns)
+    condition = recipe.filter
+    if condition is not None:
+        parts = [
+            part
+            for part in conjuncts_of(condition)
+            if not lacking.joined.intersection(parse_expression("filter", part, known).columns)
+        ]
+        condition = conjunction(parts) if parts else None
+    weight = recipe.statistics.weight
+    return dataclasses.replace(
+        recipe,
+        label=None if recipe.label in lacking.features else recipe.label,
+        filter=condition,
+        join=tuple(
+            dataclasses.replace(join, how="left", require_match=None)
+            if number in lacking.steps
+            else join
+            for number, join in enumerate(recipe.join)
+        ),
+        statistics=dataclasses.replace(recipe.statistics, weight=None)
+        if weight in lacking.selected
+        else recipe.statistics,
+    )
