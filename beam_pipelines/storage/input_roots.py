@@ -33,6 +33,11 @@ def only_below(roots: Sequence[str]) -> Iterator[None]:
         _roots.pop()
 
 
+def is_restricted() -> bool:
+    """Whether some files may not be read."""
+    return bool(_roots and _roots[-1])
+
+
 def check_root(root: str) -> None:
     """Raises ``ValueError`` if a local folder does not exist."""
     if not _is_url(root) and not os.path.isdir(root):
@@ -49,8 +54,8 @@ def check(path: str) -> None:
     """
     if allows(path):
         return
-    found = _resolved(path)
-    leads = "" if found == path else f", which is {found}"
+    # Where a link leads may tell what is outside.
+    leads = ", which leads out of it" if _is_below(_roots[-1], _named(path)) else ""
     raise OutsideRootError(
         f"found {path}{leads}, expected a path below --input_root {' or '.join(_roots[-1])}. Move "
         "the file there, or name its folder "
@@ -66,8 +71,15 @@ def allows(path: str) -> bool:
     roots = _roots[-1] if _roots else ()
     if not roots:
         return True
-    found = _resolved(path)
-    return any(found == root or found.startswith(root.rstrip("/") + "/") for root in roots)
+    return _is_below(roots, _resolved(path))
+
+
+def _is_below(roots: Sequence[str], path: str) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def _named(path: str) -> str:
+    return _resolved(path) if _is_url(path) else os.path.abspath(path)
 
 
 def _resolved(path: str) -> str:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.lakehouses import delta_places
 from beam_pipelines.sources.lakehouses.delta_vectors import read_vectors
 from beam_pipelines.sources.lakehouses.projection import plain_schema
 from beam_pipelines.sources.lakehouses.snapshots import (
@@ -117,6 +118,7 @@ def _version(source: Source, version: int | None) -> DeltaTable:
                 f"{path}: found no Delta table, expected a folder with {LOG}. Check 'path' of "
                 f"source '{source.name}'."
             )
+        delta_places.check_log(path, files.join(path, LOG))
         if version is None and source.as_of is None:
             return deltalake.DeltaTable(path)
         latest = deltalake.DeltaTable(path, without_files=True)

@@ -10,8 +10,7 @@ import datetime
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask, nearest
-from beam_pipelines.recipe.lakehouses import sqlite_path
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.lakehouses import iceberg_deletes
 from beam_pipelines.sources.lakehouses.projection import plain_schema
@@ -23,7 +22,6 @@ from beam_pipelines.sources.lakehouses.snapshots import (
     TableSnapshot,
     missing_package,
 )
-from beam_pipelines.storage import files, input_roots
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile as IcebergFile
@@ -119,42 +117,13 @@ def _table(source: Source) -> Table:
       RecipeProblems: the catalog has no such table.
     """
     try:
-        from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NoSuchTableError
-        from pyiceberg.table import StaticTable
+        from beam_pipelines.sources.lakehouses import iceberg_catalogs
     except ImportError as error:
         raise missing_package("pyiceberg", error) from error
-    title = _title(source)
-    if source.catalog is None:
-        with _explained(title):
-            return StaticTable.from_metadata(source.path[0])
-    name, uri = source.catalog.name, source.catalog.uri
-    given = {"init_catalog_tables": "false"} | ({} if uri is None else {"uri": uri})
-    if uri is not None and (database := sqlite_path(uri)):
-        input_roots.check(database)
-        if not files.exists(database):
-            message = f"there is no file {database}. Check the path of the catalog."
-            raise RecipeProblems([Problem(("sources", source.name, "catalog"), message)])
-    with _explained(title):
-        catalog = load_catalog(name, **given)
-        try:
-            table = catalog.load_table(source.table or "")
-        except NoSuchTableError as error:
-            namespaces = catalog.list_namespaces()
-            known = [".".join(each) for space in namespaces for each in catalog.list_tables(space)]
-            shown = (
-                f" It has {', '.join(sorted(known)[:20])}."
-                if known
-                else (
-                    " It has no tables by the name "
-                    f"'{name}': 'catalog: {{name: …, uri: …}}' names another."
-                )
-            )
-            hint = nearest(source.table or "", known)
-            message = f"there is no table '{source.table}' in the catalog.{shown}{hint}"
-            raise RecipeProblems([Problem(("sources", source.name, "table"), message)]) from error
-    input_roots.check(iceberg_deletes.local_path(table.metadata_location))
-    return table
+    with _explained(_title(source)):
+        if source.catalog is None:
+            return iceberg_catalogs.table_at(source.path[0])
+        return iceberg_catalogs.table_of(source.catalog, source)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,290 @@
+"""What the logs and catalogs of lakehouses may start, and which places they may name."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.lakehouses import Catalog
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.storage import input_roots
+from beam_pipelines.storage.input_roots import OutsideRootError
+from beam_pipelines.transforms import read
+from tests.support import delta_tables as delta
+from tests.support import iceberg_tables as iceberg
+
+CODE = "import pathlib\npathlib.Path('RAN').touch()\nclass Impl:\n    pass\n"
+
+
+@pytest.fixture(autouse=True)
+def _module_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A module that data could name; the test fails if it is imported."""
+    (tmp_path / "evil_module.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert not (tmp_path / "RAN").exists()
+
+
+def table_of(folder: Path, **changes: Any) -> Path:
+    """Makes a table; returns a metadata file with changed parts."""
+    table = iceberg.create(folder, pa.table({"n": [1, 2]}))
+    metadata = json.loads(table.metadata.model_dump_json())
+    path = folder / "own.metadata.json"
+    path.write_text(json.dumps(metadata | changes))
+    return path
+
+
+def plan_of(path: Path, format_: str = "iceberg") -> SourcePlan:
+    """Plans a table without a catalog."""
+    return plan_source(Source("s", (str(path),), format=format_), "")
+
+
+def rows_of(plan: SourcePlan) -> int:
+    """Returns the number of rows that are read."""
+    return read.read_table(plan, reject=False)[0].num_rows
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_refused"),
+    [
+        ("py-io-impl", "evil_module.Impl", True),
+        ("py-io-impl", "subprocess.Popen", True),
+        ("py-io-impl", "this.s", True),
+        ("py-catalog-impl", "evil_module.Impl", True),
+        ("write.py-location-provider.impl", "evil_module.Impl", False),
+        ("s3.retry-strategy-impl", "evil_module.Impl", False),
+        ("warehouse", "http://127.0.0.1:9/", False),
+        ("s3.signer.uri", "http://127.0.0.1:9/", False),
+    ],
+)
+@pytest.mark.parametrize("has_hint", [True, False])
+def test_properties_start_nothing(
+    tmp_path: Path, key: str, value: str, is_refused: bool, has_hint: bool
+) -> None:
+    """Properties of a table load no class, and change no place."""
+    path = table_of(tmp_path, properties={"touch": "x", key: value})
+    if has_hint:
+        (tmp_path / "metadata").mkdir()
+        (tmp_path / "metadata" / "v3.metadata.json").write_bytes(path.read_bytes())
+        (tmp_path / "metadata" / "version-hint.text").write_text("3\n")
+        path = tmp_path
+    if is_refused:
+        with pytest.raises(DataError, match=f"found '{key}' in the table's properties"):
+            plan_of(path)
+    else:
+        assert rows_of(plan_of(path)) == 2
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("scheme", ["", "file://", "file:"])
+def test_metadata_lead_nowhere_else(tmp_path: Path, is_there: bool, scheme: str) -> None:
+    """Files outside of the root are refused, whether they exist or not."""
+    root = tmp_path / "root"
+    root.mkdir()
+    outside = tmp_path / ("evil_module.py" if is_there else "nothing")
+    path = table_of(root)
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["manifest-list"] = f"{scheme}{outside}"
+    path.write_text(json.dumps(metadata))
+    with input_roots.only_below([str(root)]):
+        with pytest.raises(OutsideRootError) as error:
+            plan_of(path)
+        assert str(error.value).startswith(f"found {outside}, expected a path below --input_root ")
+        (root / "metadata").mkdir()
+        (root / "metadata" / "version-hint.text").write_text(f"../../{outside.name}.metadata.json")
+        with pytest.raises(OutsideRootError):
+            plan_of(root)
+
+
+def test_manifests_and_files_outside(tmp_path: Path) -> None:
+    """A table whose files are elsewhere is refused at the first of them."""
+    root = tmp_path / "root"
+    root.mkdir()
+    path = table_of(tmp_path)
+    (root / path.name).write_bytes(path.read_bytes())
+    with input_roots.only_below([str(root)]), pytest.raises(OutsideRootError, match="warehouse"):
+        plan_of(root / path.name)
+    # Manifests below the root, and the file with rows outside.
+    inner = tmp_path / "warehouse" / "db" / "trips" / "metadata"
+    with (
+        input_roots.only_below([str(root), str(inner)]),
+        pytest.raises(OutsideRootError, match=r"data/.*\.parquet"),
+    ):
+        plan_of(root / path.name)
+
+
+@contextlib.contextmanager
+def server(
+    table: Path, config: dict[str, Any], own: dict[str, str]
+) -> Iterator[tuple[str, list[str]]]:
+    """A REST catalog of one table; yields its address and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            place = urllib.parse.urlsplit(self.path).path
+            asked.append(place)
+            location = config.get("redirect")
+            if location is not None:
+                self.send_response(302)
+                self.send_header("Location", location)
+                self.end_headers()
+                return
+            answer = config
+            if place != "/v1/config":
+                metadata = json.loads(table.read_text())
+                answer = {"metadata-location": str(table), "metadata": metadata, "config": own}
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{running.server_port}", asked
+    finally:
+        running.shutdown()
+        thread.join()
+        running.server_close()
+
+
+def plan_from(uri: str) -> SourcePlan:
+    """Plans the table of a catalog."""
+    return plan_source(
+        Source("s", (), format="iceberg", catalog=Catalog(uri=uri), table="db.trips"), ""
+    )
+
+
+IMPL = "evil_module.Impl"
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "words"),
+    [
+        ({"overrides": {"py-io-impl": IMPL}}, {}, "found 'py-io-impl' in the configuration"),
+        ({"defaults": {"py-catalog-impl": IMPL}}, {}, "found 'py-catalog-impl' in the config"),
+        ({"overrides": {"uri": "http://192.0.2.1/"}}, {}, "names another one, http://192.0.2.1"),
+        ({}, {"py-io-impl": IMPL}, "found 'py-io-impl' in the answer"),
+        ({"defaults": {"s3.retry-strategy-impl": IMPL, "token": "x"}}, {"s3.endpoint": "x"}, ""),
+        ({"overrides": {"rest.sigv4-enabled": "true", "prefix": "a"}}, {}, ""),
+        ({"overrides": {"scan-planning-mode": "server", "warehouse": "http://x"}}, {}, ""),
+    ],
+)
+def test_answers_of_a_server_start_nothing(
+    tmp_path: Path, config: dict[str, Any], own: dict[str, str], words: str
+) -> None:
+    """A catalog's server loads no class, and sends to no other server."""
+    path = table_of(tmp_path)
+    answer = {"defaults": {}, "overrides": {}} | config
+    with server(path, answer, own) as (uri, asked):
+        if words:
+            with pytest.raises(DataError, match=words):
+                plan_from(uri)
+        else:
+            assert rows_of(plan_from(uri)) == 2
+            prefix = "/v1/a" if "prefix" in answer["overrides"] else "/v1"
+            assert asked == ["/v1/config", f"{prefix}/namespaces/db/tables/trips"]
+
+
+def test_a_local_root_allows_no_server(tmp_path: Path) -> None:
+    """A catalog's server is asked only if a root allows its address."""
+    path = table_of(tmp_path)
+    with server(path, {"defaults": {}, "overrides": {}}, {}) as (uri, asked):
+        with input_roots.only_below([str(tmp_path)]), pytest.raises(OutsideRootError):
+            plan_from(uri)
+        assert asked == []
+        with input_roots.only_below([str(tmp_path), uri]):
+            assert rows_of(plan_from(uri)) == 2
+        asked.clear()
+        with (
+            server(path, {"redirect": uri}, {}) as (other, _),
+            input_roots.only_below([str(tmp_path), other]),
+            pytest.raises(OutsideRootError),
+        ):
+            plan_from(other)
+        assert asked == []
+    for catalog in ("postgresql://h/c", "thrift://h:1,thrift://i:1", "sqlite:///%2e/../../c.db"):
+        with input_roots.only_below([str(tmp_path)]), pytest.raises(OutsideRootError):
+            plan_from(catalog)
+
+
+def test_configuration_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A configuration that may have come with the data is refused."""
+    table_of(tmp_path)
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog: {default: {py-io-impl: evil_module.Impl}}")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PYICEBERG_HOME", raising=False)
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    with pytest.raises(DataError, match=r"found \.pyiceberg\.yaml in the current folder"):
+        plan_from(uri)
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    assert rows_of(plan_from(uri)) == 2
+
+
+@pytest.mark.parametrize(
+    ("vector", "place"),
+    [
+        ("p", "file://OUT/a.bin"),
+        ("p", "OUT/a.bin"),
+        ("p", "file:///%2e%2e/a.bin"),
+        ("u", "../../x" + "a" * 20),
+        ("u", "OUT/x" + "a" * 20),
+        ("u", "..%2f..%2f" + "a" * 20),
+        ("u", "x\\..\\.." + "a" * 20),
+        ("sidecar", "file://OUT/a.parquet"),
+        ("sidecar", "../../../a.parquet"),
+    ],
+)
+def test_delta_logs_lead_nowhere_else(tmp_path: Path, vector: str, place: str) -> None:
+    """Vectors and parts of checkpoints outside of the root are refused."""
+    root = tmp_path / "root"
+    delta.write(root, {"n": [1, 2]})
+    place = place.replace("OUT", str(tmp_path))
+    described = {"storageType": vector, "pathOrInlineDv": place, "sizeInBytes": 1, "cardinality": 1}
+    with input_roots.only_below([str(root)]):
+        assert rows_of(plan_of(root, "delta")) == 2
+        if vector == "sidecar":
+            action: dict[str, Any] = {"sidecar": {"path": place, "sizeInBytes": 1}}
+        else:
+            action = {"add": {"path": "a.parquet", "deletionVector": described}}
+        delta.commit(root, [action])
+        with pytest.raises(DataError, match=r"expected a (path|plain name) below .*--input_root"):
+            plan_of(root, "delta")
+
+
+def test_links_of_a_delta_log(tmp_path: Path) -> None:
+    """A link in the log that leads out of the root is not opened."""
+    root = tmp_path / "root"
+    delta.write(root, {"n": [1, 2]})
+    (root / "_delta_log" / f"{1:020d}.json").symlink_to(tmp_path / "evil_module.py")
+    with input_roots.only_below([str(root)]), pytest.raises(OutsideRootError, match="leads out"):
+        plan_of(root, "delta")
+
+
+def test_checkpoints_are_read_within_a_root(tmp_path: Path) -> None:
+    """A checkpoint of a table without vectors names nothing, and is read."""
+    root = tmp_path / "root"
+    delta.write(root, {"n": [1, 2]}).create_checkpoint()
+    with input_roots.only_below([str(root)]):
+        assert rows_of(plan_of(root, "delta")) == 2
