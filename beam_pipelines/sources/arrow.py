@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import damaged
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.batch_files import BatchFiles, Opened
 
 _FILE_MAGIC = b"ARROW1"
+_WHOLE = "a whole IPC file or stream"
 
 
 class Arrow(BatchFiles):
@@ -28,19 +29,13 @@ class Arrow(BatchFiles):
         with open_whole(path) as file:
             is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
             file.seek(0)
-            try:
-                if is_file:
-                    reader = pa.ipc.open_file(file)
-                    batches = map(reader.get_batch, range(reader.num_record_batches))
-                    yield Opened(file, reader.schema, map(_checked, batches))
-                else:
-                    stream = pa.ipc.open_stream(file)
-                    yield Opened(file, stream.schema, map(_checked, stream))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-                raise DataError(
-                    f"{path}: found damaged Arrow data, expected a whole IPC file or stream: "
-                    f"{error}. Get the file again, or set 'format'."
-                ) from error
+            with damaged.explained(path, self.title, _WHOLE):
+                reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+                schema = reader.schema
+                found = (
+                    map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+                )
+            yield Opened(file, schema, damaged.each(map(_checked, found), path, self.title, _WHOLE))
 
 
 def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from beam_pipelines.core.columns import Shape
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, nested, shapes, tables
+from beam_pipelines.sources import damaged, inference, nested, shapes, tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
@@ -33,6 +33,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
     longest_row,
     row_bytes,
 )
+from beam_pipelines.sources.parquet.footers import check_columns
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -292,15 +293,10 @@ def opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
     Raises:
       DataError: it cannot be opened, or is damaged.
     """
-    with open_whole(path) as file:
-        try:
-            metadata = pq.read_metadata(file)
-            yield file, _open(file, metadata)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise DataError(
-                f"{path}: found damaged Parquet data, expected a whole file: {error}. Get the file "
-                "again, or set 'format'."
-            ) from error
+    with open_whole(path) as file, damaged.explained(path, "Parquet"):
+        metadata = pq.read_metadata(file)
+        check_columns(file, metadata)
+        yield file, _open(file, metadata)
 
 
 def _open(

@@ -42,7 +42,7 @@ def pieces_of(metadata: Any, files: int = 0) -> Iterator[Piece]:
     cuts = 0 < files * metadata.num_row_groups <= _FEW_GROUPS
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        first, rows = _first_byte(group), group.num_rows
+        first, rows = first_byte(group), group.num_rows
         size = _compressed_bytes(group) if cuts else 0
         if size < 2 * RANGE_BYTES or rows < 2:
             yield Piece(first, number, 0, rows)
@@ -51,7 +51,7 @@ def pieces_of(metadata: Any, files: int = 0) -> Iterator[Piece]:
             yield Piece(first + size // 2, number, rows // 2, rows)
 
 
-def _first_byte(group: Any) -> int:
+def first_byte(group: Any) -> int:
     """Returns where a row group's first column begins in its file.
 
     Each range looks at all groups, so only one column is looked at.

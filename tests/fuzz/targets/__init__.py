@@ -24,4 +24,6 @@ NAMES = (
     "excel",
     "hdf5",
     "orc_files",
+    "arrow_files",
+    "parquet_files",
 )
