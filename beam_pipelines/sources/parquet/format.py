@@ -165,6 +165,8 @@ def _between(
         start += batch.num_rows
         if start >= stop:
             return
+    if start < stop:
+        raise OSError(f"a row group has {start:,} rows, and {stop:,} by the footer")
 
 
 class _Coded:
