@@ -15,18 +15,25 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblem
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.draft import make_draft, with_base_first
+from beam_pipelines.pipeline.draft_sources import (
+    FoundTables,
+    LeftOut,
+    files_of,
+    grouped,
+    pattern_of,
+    series_of,
+    split_of_name,
+)
 from beam_pipelines.pipeline.image_draft import draft_of_images
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.storage import files
 from beam_pipelines.storage.spool import STDIN
 
-# Formats of tables whose columns are compared, in folders of at most so many files.
 _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
-_MOST_FILES = 50
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
@@ -35,7 +42,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
     The shards of one set are one source. The JSON Schema that editors check the recipe with is
     written next to it.
 
-    The first source is the base.
+    The base is the source with the label and the most rows that others can be joined to.
 
     Raises:
       RecipeError: the output, or another file in place of the JSON Schema, exists; or a file of
@@ -49,19 +56,16 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
         )
     if STDIN in data:
         raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
-    known, folder, note = _image_recipe(data), os.path.dirname(output), ""
+    folder = os.path.dirname(output)
     questions: dict[str, list[str]] = {}
-    try:
-        sources = known.sources.values() if known else name_sources(data)
-        plans = [_plan(source, questions) for source in sources]
-    except PipelineError:
-        tables = _tables_in(data)
-        if not tables:
-            raise
-        plans = with_base_first([_plan(source, questions) for source in tables])
-        note = f", as the most tables in {data[0]} can be joined to them"
-    draft = draft_of_images(known, plans, _folders(data)[0]) if known else make_draft(plans)
-    text = recipe_text(plans, draft, folder, note, questions)
+    known, reason = _image_recipe(data)
+    if known:
+        plans = [_plan(source, questions) for source in known.sources.values()]
+        tables, draft = FoundTables(tuple(plans)), draft_of_images(known, plans, _folders(data)[0])
+    else:
+        tables = _tables(data, questions, reason)
+        draft = make_draft(tables)
+    text = recipe_text(tables, draft, folder, questions)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
         if files.exists(schema_path) and not overwrite:
@@ -76,52 +80,116 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
         file.write(f"{MODELINE}\n{text}".encode())
 
 
-def _image_recipe(data: Sequence[str]) -> Recipe | None:
+def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
     """Returns the recipe of a folder of images, perhaps with a table.
 
-    It is ``None`` for other data.
+    It is ``None`` for other data, with the reason if there are images.
     """
     folders = _folders(data)
     tables = [path for path in data if format_of_path(path) in _TABLES and path not in folders]
     if len(folders) != 1 or len(tables) > 1 or len(folders + tables) < len(data):
-        return None
-    found = recipes.of_images(folders[0], *tables)
+        return None, ""
+    try:
+        found = recipes.of_images(folders[0], *tables)
+    except PipelineError as error:
+        return None, str(error)
     if found is None:
-        return None
+        return None, ""
     recipe, _ = reader.set_bare_recipe(folders[0], (), FORMATS, ENCODING_FOR_KIND, found)
-    return recipe
+    return recipe, ""
 
 
 def _folders(data: Sequence[str]) -> list[str]:
-    return [path for path in data if os.path.isdir(path)]
+    return [path for path in data if files.is_local(path) and os.path.isdir(path)]
 
 
-def _tables_in(data: Sequence[str]) -> list[Source]:
-    """Returns a source for each table in a folder, the largest first.
+def _tables(data: Sequence[str], questions: dict[str, list[str]], images: str) -> FoundTables:
+    """Plans the tables of files and folders, the base first.
 
-    Files of equal columns are one table. There are none if the folder is one table.
+    Raises:
+      PipelineError: there are none; it is the error of the first file.
     """
-    if len(data) != 1 or not files.is_local(data[0]) or not os.path.isdir(data[0]):
-        return []
-    listed = input_files.list_files(files.join(data[0], "*"))
-    paths = [file.path for file in listed if format_of_path(file.path) in _TABLES]
-    if not 1 < len(paths) <= _MOST_FILES:
-        return []
-    tables: dict[tuple[str, ...], list[str]] = {}
+    folders = _folders(data)
+    sources = _series([path for path in data if path not in folders])
+    left_out: list[LeftOut] = []
+    for path in folders:
+        try:
+            tables, others = _tables_in(path)
+        except PipelineError:
+            if images:
+                raise RecipeError(images) from None
+            raise
+        sources += tables
+        left_out += others
+    named = _named(sources)
+    found = with_base_first([_plan(source, questions) for source in named])
+    base = found.plans[0]
+    if not base.source.keeps_steps:
+        again = _plan(dataclasses.replace(base.source, keeps_steps=True), {})
+        found = found._replace(plans=(again, *found.plans[1:]))
+    return found._replace(left_out=(*found.left_out, *left_out))
+
+
+def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
+    """Returns paths, those of files of one series and the same columns together."""
+    series: dict[str, list[str]] = {}
     for path in paths:
-        columns = tuple(_plan(name_sources([path])[0], {}).schema.names)
-        tables.setdefault(columns, []).append(path)
-    if len(tables) == 1:
-        return []
-    size = {file.path: file.size_bytes for file in listed}
-    groups = sorted(tables.values(), key=lambda group: -sum(size[path] for path in group))
-    named = name_sources([group[0] for group in groups])
-    return [
-        dataclasses.replace(
-            source, path=source.path if len(group) == 1 else tuple(group), keeps_steps=False
-        )
-        for source, group in zip(named, groups, strict=True)
-    ]
+        is_one = os.path.isfile(path) and not SHARD_NUMBER.search(path)
+        series.setdefault(series_of(path) if is_one else path, []).append(path)
+    found: list[str | tuple[str, ...]] = []
+    for alike in series.values():
+        if len({*alike}) < 2:
+            found += alike
+            continue
+        groups, _ = grouped(alike, "", lambda path: _plan(name_sources([path])[0], {}))
+        around = [one.path for one in os.scandir(os.path.dirname(alike[0]) or ".")]
+        around = [os.path.normpath(path) for path in around]
+        tables = [pattern_of(own, around) for own, _ in groups]
+        taken = {path for own, _ in groups for path in own}
+        found += [one[0] if len(one) == 1 else one for one in tables]
+        found += [path for path in alike if path not in taken]  # planning says what is wrong
+    return found
+
+
+def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
+    """Returns the paths of each table of a folder, and what is left out."""
+    if any(os.path.isdir(files.join(folder, log)) for log in ("_delta_log", "metadata", ".hoodie")):
+        return [folder], []
+    paths, left_out = files_of(folder)
+    groups, unread = grouped(paths, folder, lambda path: _plan(name_sources([path])[0], {}))
+    if not groups:
+        _plan(name_sources([folder])[0], {})  # its error says what is wrong
+        return [folder], []
+    if len(groups) == 1 and len(groups[0][0]) == len(paths):
+        own = groups[0][0]
+        others = [one for one in left_out if format_of_path(one.path) or one.reason == "empty"]
+        names = {split_of_name(path) for path in own}
+        if not others and len(own) > 1 and (len(names) == 1 or "train" not in names):
+            return [folder], left_out
+    shown = [one.path for one in (*left_out, *unread) if one.reason != "hidden"]
+    tables = [_whole_folder(own, folder, [*paths, *shown]) for own, _ in groups]
+    return [one[0] if len(one) == 1 else one for one in tables], [*left_out, *unread]
+
+
+def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """Returns the path of a folder inside, if a table has all its files; or their pattern."""
+    below = os.path.dirname(own[0])
+    inside = {path for path in paths if path.startswith(f"{below}/")}
+    if len(own) > 1 and below != folder.rstrip("/") and inside == {*own}:
+        return (below,)
+    return pattern_of(own, paths)
+
+
+def _named(tables: Sequence[str | tuple[str, ...]]) -> list[Source]:
+    """Returns a source for each table, those of a series among the files as one."""
+    alone = [path for path in tables if isinstance(path, str)]
+    sources = name_sources(alone)
+    several = [paths for paths in tables if not isinstance(paths, str)]
+    for paths in several:
+        own = name_sources([*alone, paths[0]])[-1]
+        alone.append(paths[0])
+        sources.append(dataclasses.replace(own, path=paths))
+    return [dataclasses.replace(source, keeps_steps=len(sources) == 1) for source in sources]
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:

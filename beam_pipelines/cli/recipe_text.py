@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from beam_pipelines.analysis.profile import SplitProposal
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.pipeline.draft import Draft, DraftedJoin
+from beam_pipelines.pipeline.draft_sources import FoundTables
 from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
@@ -28,22 +29,20 @@ _SCALES = re.compile("z_score|quantile_normal")
 
 
 def recipe_text(
-    plans: Sequence[SourcePlan],
+    tables: FoundTables,
     draft: Draft,
     folder: str,
-    base_note: str = "",
     questions: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Returns the recipe as YAML with comments.
 
     Args:
-      plans: of the sources; the first one is the base.
+      tables: the sources; the first one is the base.
       draft: what it says beyond them.
       folder: of the recipe; paths are written relative to it.
-      base_note: why the first source is the base.
       questions: source -> questions on its columns, which are texts until then.
     """
-    base = plans[0]
+    plans, base = tables.plans, tables.plans[0]
     lines = [
         "# docs/recipe.md explains every key. Lines with '# choose:' are decisions of yours.",
         f"name: {quoted(base.source.name)}",
@@ -60,7 +59,10 @@ def recipe_text(
             [],
         )
         lines += _source_lines(plan, folder, keys, (questions or {}).get(plan.source.name, ()))
-    lines += [f"from: {quoted(base.source.name)}  # its rows become examples{base_note}", ""]
+    for path, reason in tables.left_out:
+        lines.append(f"  # left out: {_comment(_relative(path, folder))}: {_comment(reason)}")
+    note = f"# its rows become examples{tables.base_note}"
+    lines += [f"from: {quoted(base.source.name)}  {note}", ""]
     lines += _join_lines(draft.joins)
     lines += _filter_lines(draft, base)
     lines += _label_lines(draft)

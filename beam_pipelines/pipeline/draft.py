@@ -27,6 +27,7 @@ from beam_pipelines.analysis.profile import (
     propose_splits,
 )
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.pipeline.draft_sources import FoundTables, choose_base
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
@@ -94,28 +95,32 @@ class Draft:
         return next((found.name for found in self.labels if found.is_certain), None)
 
 
-def make_draft(plans: Sequence[SourcePlan], label: str | None = None) -> Draft:
+def make_draft(tables: FoundTables) -> Draft:
     """Reads samples of sources, and drafts their recipe.
 
     Args:
-      plans: of the sources; the first one is the base.
-      label: the label, if it is known; else the best candidate is taken if it is certain.
+      tables: the sources; the first one is the base.
 
     Raises:
       DataError: a file cannot be read.
     """
-    return draft_of([sample_source(plan) for plan in plans], plans, label)
+    draft = draft_of([sample_source(plan) for plan in tables.plans], tables.plans, tables.label)
+    if not tables.splits:
+        return draft
+    of_files = SplitProposal("", "", "the files are the splits", files=tables.splits)
+    return dataclasses.replace(draft, splits=(of_files, *draft.splits), is_split=True)
 
 
-def with_base_first(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
-    """Puts the source first that most others can be joined to."""
-    sides = [sample_source(plan) for plan in plans]
-    found = []
-    for place, side in enumerate(sides):
-        joins = _drafted_joins([side, *sides[:place], *sides[place + 1 :]])
-        found.append(sum(join.found is not None for _, join in joins))
-    base = plans[found.index(max(found))]
-    return [base, *(plan for plan in plans if plan is not base)]
+def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
+    """Returns the sources with the base first."""
+
+    def joins_of(sides: Sequence[Side]) -> int:
+        return sum(join.found is not None for _, join in _drafted_joins(sides))
+
+    def has_label(side: Side) -> bool:
+        return any(found.is_certain for found in label_candidates(side.columns.values()))
+
+    return choose_base(plans, sample_source, joins_of, has_label)
 
 
 def encode_settings(plan: Plan) -> list[Setting]:
@@ -196,7 +201,9 @@ def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, by
     return {path: fold(transitions) for path, transitions in scanned.items()}
 
 
-def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | None) -> Draft:
+def draft_of(
+    sides: Sequence[Side], plans: Sequence[SourcePlan], label: Candidate | None = None
+) -> Draft:
     """Returns the draft of sampled sources; the first one is the base."""
     base = sides[0]
     drafted = _drafted_joins(sides)
@@ -212,8 +219,8 @@ def draft_of(sides: Sequence[Side], plans: Sequence[SourcePlan], label: str | No
         for columns in (own, joined)
     )
     sparse = {name for plan in plans for part in plan.sparse for name in part.columns}
-    labels = tuple(label_candidates(own, keys, plans[0].labels)) if label is None else ()
-    chosen = label or next((found.name for found in labels if found.is_certain), None)
+    labels = (label,) if label else tuple(label_candidates(own, keys, plans[0].labels))
+    chosen = next((found.name for found in labels if found.is_certain), None)
     known = next((column for column in own if column.name == chosen), None)
     # A time that is 0 in some rows is null there, and a split needs one of every row.
     times_of_all = [column for column in own if column.name not in _with_zeros(times.values())]

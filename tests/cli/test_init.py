@@ -20,6 +20,7 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.draft import draft_of
+from beam_pipelines.pipeline.draft_sources import FoundTables
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml
@@ -232,7 +233,7 @@ def test_any_names_and_values(names: list[str], value: str) -> None:
     rows = pa.table({column: [value, "other"] * 30 for column in names})
     plans = [source_plan(name, rows.schema) for name in ("a", "b")]
     sides = [Side(name, profile_columns(rows), rows, True) for name in ("a", "b")]
-    text = recipe_text(plans, draft_of(sides, plans, None), "")
+    text = recipe_text(FoundTables(tuple(plans)), draft_of(sides, plans), "")
     recipe = recipes.parse_recipe(text, "r.yaml")
     assert recipe.base == "a"
     assert recipe.encode.keys() <= set(names)

@@ -17,6 +17,7 @@ from beam_pipelines.analysis.profile import Side, profile_columns
 from beam_pipelines.cli.main import run
 from beam_pipelines.cli.recipe_text import recipe_text
 from beam_pipelines.pipeline.draft import draft_of
+from beam_pipelines.pipeline.draft_sources import FoundTables
 from beam_pipelines.pipeline.first_rows import first_rows
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.settings import label_setting, read_setting
@@ -43,7 +44,7 @@ def drafted(tables: Tables) -> str:
     sides = [
         Side(name, profile_columns(table), table, is_whole=True) for name, table in tables.items()
     ]
-    text = recipe_text(plans, draft_of(sides, plans, None), "")
+    text = recipe_text(FoundTables(tuple(plans)), draft_of(sides, plans), "")
     _, _, text = text.partition("its rows become examples\n")
     text, _, _ = text.partition("# A row that cannot be read")
     lines = [line for line in text.splitlines() if line and not line.startswith(COMMON)]
@@ -130,8 +131,9 @@ def test_a_folder_of_tables(tmp_path: pathlib.Path) -> None:
     plan = bp.plan(recipe)
     assert plan.recipe.base == "items"
     assert [join.source for join in plan.recipe.join] == ["orders", "products", "customers"]
+    assert plan.recipe.sources["items"].path == (str(tmp_path / "items*.csv"),)
     assert len(plan.base.files) == 2
-    assert "examples, as the most tables in" in recipe.read_text()
+    assert "examples, as 2 of the others can be joined" in recipe.read_text()
     (tmp_path / "parts").mkdir()
     for part in ("a", "b"):
         pa.csv.write_csv(first, tmp_path / "parts" / f"{part}.csv")

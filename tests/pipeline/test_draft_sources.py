@@ -1,0 +1,156 @@
+"""Tables of ordinary folders: the base, the label, and what is left out."""
+
+from __future__ import annotations
+
+import gzip
+import pathlib
+import re
+
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.cli.main import run
+from beam_pipelines.pipeline.draft_sources import pattern_of, series_of, split_of_name
+
+
+def table(columns: str, first: int, count: int) -> str:
+    """Returns CSV of counting ids and small numbers."""
+    names = columns.split(",")
+    rows = (
+        ",".join(str(row if place == 0 else row % (place + 1)) for place in range(len(names)))
+        for row in range(first, first + count)
+    )
+    return "\n".join([columns, *rows]) + "\n"
+
+
+TRAIN = table("id,y,a,b", 1, 120)
+TEST = table("id,a,b", 200, 30)
+FORM = table("id,y", 200, 30)
+USERS = table("id,age,kind", 1, 40)
+CLICKS = table("click,user_id,late", 1, 40)
+# Files -> base, label, sources, names in comments on what is left out.
+FOLDERS = {
+    "kaggle": (
+        {"train.csv": TRAIN, "test.csv": TEST, "sample_submission.csv": FORM},
+        ("train", "y", ["train"], ["test.csv", "sample_submission.csv"]),
+    ),
+    "subfolders": (
+        {"data/train_data.csv": TRAIN, "data/holdout.csv": TEST, "gender_submission.csv": FORM},
+        ("train_data", "y", ["train_data"], ["holdout.csv", "gender_submission.csv"]),
+    ),
+    "gzip": (
+        {"train.csv.gz": TRAIN, "test.csv.gz": TEST},
+        ("train", "y", ["train"], ["test.csv.gz"]),
+    ),
+    "splits": (
+        {"train.csv": TRAIN, "valid.csv": TRAIN, "test.csv": TEST},
+        ("train", "y", ["train"], ["test.csv"]),
+    ),
+    "years": (
+        {"clicks-2025.csv": CLICKS, "clicks-2026.csv": CLICKS, "users.csv": USERS},
+        ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "months": (
+        {"clicks_jan.csv": CLICKS, "clicks_feb.csv": CLICKS, "users.csv": USERS},
+        ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "parts": (
+        {"clicks/part-0001.csv": CLICKS, "clicks/part-0002.csv": CLICKS, "users.csv": USERS},
+        ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "others": (
+        {
+            "clicks.csv": CLICKS,
+            "README.md": "x",
+            "empty.csv": "",
+            "logo.png": "x",
+            ".hidden": "x",
+            "raw.zip": "x",
+            "config.json": "{}",
+            "book.xlsx": "x",
+            "notes.foo": "x",
+            "old/dataset.json": "{}",
+            "recipe.schema.json": "{}",
+        },
+        (
+            "clicks",
+            "late",
+            ["clicks"],
+            [
+                "README.md",
+                "empty.csv",
+                "logo.png",
+                ".hidden",
+                "raw.zip",
+                "config.json",
+                "book.xlsx",
+                "notes.foo",
+                "old",
+            ],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_first_recipes_of_folders(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is in a source or in a comment; a second run finds no other."""
+    contents, (base, label, sources, left_out) = FOLDERS[name]
+    for path, text in contents.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        data = text.encode()
+        (tmp_path / path).write_bytes(gzip.compress(data) if path.endswith(".gz") else data)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert run(["init", ".", "--overwrite"]) == 0
+        text = pathlib.Path("recipe.yaml").read_text()
+        recipe = bp.plan("recipe.yaml").recipe
+        assert (recipe.base, recipe.label, list(recipe.sources)) == (base, label, sources)
+        found = re.findall(
+            r"# left out: \./([^:]+):", text.replace("# left out: ", "# left out: ./")
+        )
+        found = [path.removeprefix("./").rpartition("/")[2] for path in found]
+        assert sorted(set(found) - {"recipe.yaml"}) == sorted(left_out)
+
+
+def test_the_order_of_arguments(tmp_path: pathlib.Path) -> None:
+    """The base is the same in any order."""
+    (tmp_path / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    for names in (("users", "clicks"), ("clicks", "users")):
+        paths = [str(tmp_path / f"{name}.csv") for name in names]
+        assert run(["init", *paths, "-o", str(tmp_path / "r.yaml"), "--overwrite"]) == 0
+        assert bp.plan(tmp_path / "r.yaml").recipe.base == "clicks"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("a-2025.csv.gz", "a-2026.csv.gz", True),
+        ("log_20240101.csv", "log_20240102.csv", True),
+        ("sales_jan.csv", "sales_february.csv", True),
+        ("part-0001.csv", "part-0002.csv", True),
+        ("items.csv", "items_2.csv", True),
+        ("items (1).csv", "items.csv", True),
+        ("users.csv", "items.csv", False),
+        ("may_sales.csv", "mayor_sales.csv", False),
+    ],
+)
+def test_names_of_a_series(one: str, other: str, expected: bool) -> None:
+    """Numbers, dates and months do not tell files of a series apart."""
+    assert (series_of(one) == series_of(other)) is expected
+
+
+def test_patterns_match_no_other_file() -> None:
+    """A series is listed where its pattern would match another file."""
+    paths = ["d/a-2025.csv", "d/a-2026.csv"]
+    assert pattern_of(paths, [*paths, "d/b.csv"]) == ("d/a-*.csv",)
+    assert pattern_of(paths, [*paths, "d/a-old.csv"]) == tuple(paths)
+
+
+def test_splits_in_names() -> None:
+    """Words of a name say the split; parts of words do not."""
+    names = ["train_data.csv", "X_test.csv", "valid.csv", "latest.csv", "test_submission.csv"]
+    assert [*map(split_of_name, names)] == ["train", "test", "eval", "", "submission"]
