@@ -92,6 +92,8 @@ def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
     try:
         found = recipes.of_images(folders[0], *tables)
     except PipelineError as error:
+        if tables:
+            raise
         return None, str(error)
     if found is None:
         return None, ""

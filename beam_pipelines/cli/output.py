@@ -44,7 +44,7 @@ def output_options(command: Command) -> Command:
             is_flag=True,
             expose_value=False,
             callback=_remember_quiet,
-            help="Print nothing but errors.",
+            help="Print nothing but errors, and JSON if it is asked for.",
         ),
     ):
         command = option(command)
@@ -62,8 +62,8 @@ def is_quiet() -> bool:
 
 @contextlib.contextmanager
 def output_unless_quiet() -> Iterator[None]:
-    """Drops standard output, if the command that runs is quiet."""
-    if not is_quiet():
+    """Drops the text on standard output, if the command that runs is quiet; JSON stays."""
+    if not is_quiet() or click.get_current_context().params.get("form") == "json":
         yield
         return
     with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):

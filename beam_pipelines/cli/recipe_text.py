@@ -72,7 +72,7 @@ def recipe_text(
     lines += _unread_lines(draft)
     lines += [
         "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
-        "# on_error: {reject: 0.1%}",
+        f"# on_error: {{reject: {sum(number for number, _ in draft.unread) or '0.1%'}}}",
         "",
         "output:",
         "  shard_size: 128 MiB  # of a shard file, compressed; or num_shards",
@@ -280,7 +280,9 @@ def _encode_lines(draft: Draft) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """Returns a text of one line, as comments are."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return "".join(
+        character if character.isprintable() else _escaped(character) for character in text
+    )
 
 
 def _relative(path: str, folder: str) -> str:
@@ -302,7 +304,9 @@ def quoted(text: str) -> str:
 def _escaped(character: str) -> str:
     if character in '"\\':
         return "\\" + character
-    return character if character.isprintable() else f"\\U{ord(character):08x}"
+    code = ord(character)
+    escape = f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
+    return character if character.isprintable() else escape
 
 
 def _is_not_null(column: str) -> str:

@@ -244,7 +244,7 @@ def draft_of(
         labels,
         splits,
         is_split,
-        _encodings([*own, *joined], chosen, sparse, grouped),
+        _encodings([*own, *joined], chosen, sparse, grouped, time),
         tuple(
             name
             for name in dict.fromkeys(needed)
@@ -295,10 +295,14 @@ def _joined(joins: Sequence[tuple[Side, DraftedJoin]]) -> Iterator[ColumnProfile
 
 
 def _encodings(
-    columns: Sequence[ColumnProfile], label: str | None, sparse: set[str], grouped: str = ""
+    columns: Sequence[ColumnProfile],
+    label: str | None,
+    sparse: set[str],
+    grouped: str = "",
+    time: str | None = None,
 ) -> tuple[Proposal, ...]:
     """Returns the encodings; a table of nothing but names keeps them."""
-    proposals = propose_encodings(columns, label, sparse, grouped)
+    proposals = propose_encodings(columns, label, sparse, grouped, time)
     if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
         roles = {column.name: column.role for column in columns}
         proposals = [

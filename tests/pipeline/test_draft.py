@@ -133,7 +133,7 @@ def test_a_folder_of_tables(tmp_path: pathlib.Path) -> None:
     assert [join.source for join in plan.recipe.join] == ["orders", "products", "customers"]
     assert plan.recipe.sources["items"].path == (str(tmp_path / "items*.csv"),)
     assert len(plan.base.files) == 2
-    assert "examples, as 2 of the others can be joined" in recipe.read_text()
+    assert "examples, as 3 of the others can be joined" in recipe.read_text()
     (tmp_path / "parts").mkdir()
     for part in ("a", "b"):
         pa.csv.write_csv(first, tmp_path / "parts" / f"{part}.csv")

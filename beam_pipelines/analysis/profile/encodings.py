@@ -40,6 +40,13 @@ _AMOUNT = re.compile(
     r"cost|retweets|likes|views|visits|medications|items|orders|clicks)(?:[^a-z]|$)",
     re.IGNORECASE,
 )
+# Names of columns whose numbers may be names.
+_NAMES_THINGS = re.compile(
+    r"(?:^|[^a-z]|(?<=[a-z])(?=[A-Z]))(?:ids?|codes?|zip|zipcode|postal|postcode|area|tract|region|"
+    r"district|block|county|fips|phone|fax|year|type|class|category|group|number|num|no|nr|key)"
+    r"(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
 _SHOWN_CHARACTERS = 20
 
 
@@ -64,6 +71,7 @@ def propose_encodings(
     label: str | None,
     skipped: Iterable[str] = (),
     grouped: str = "",
+    split_time: str | None = None,
 ) -> list[Proposal]:
     """Returns an encoding for each column.
 
@@ -72,6 +80,7 @@ def propose_encodings(
       label: name of the label, which is encoded only if it is a text.
       skipped: columns to leave alone, such as parts of sparse tensors.
       grouped: the column whose values the split keeps together.
+      split_time: the time that the split is by.
     """
     chosen = [column for column in columns if column.name not in {*skipped}]
     taken = {column.name for column in chosen}
@@ -80,6 +89,7 @@ def propose_encodings(
         for column in chosen
     ]
     ages = _ages(chosen)
+    proposals = [_of_split_time(one) if one.name == split_time else one for one in proposals]
     return [
         _grouped(one)
         if one.name == grouped
@@ -99,6 +109,19 @@ def _ages(columns: Iterable[ColumnProfile]) -> dict[str, str]:
             derived = f"{yaml_text(f'{column.name}_age')}: {json.dumps(sql, ensure_ascii=False)}"
             ages[column.name] = f"the age, which 'derive: {{{derived}}}' makes"
     return ages
+
+
+def _of_split_time(found: Proposal) -> Proposal:
+    """Returns the parts of a time that recur after the moment of the split."""
+    parts = [part for part in ("weekday", "hour") if re.search(rf"\b{part}\b", found.encoding)]
+    if not found.encoding.startswith("{date_parts"):
+        return found
+    if not parts:
+        return found._replace(
+            encoding="drop", reason=f"{found.reason}; eval has other values than train"
+        )
+    shown = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
+    return found._replace(encoding=f"{{date_parts: {shown}}}")
 
 
 def _grouped(found: Proposal) -> Proposal:
@@ -205,6 +228,8 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
     choice = ""
     if column.is_integer and column.distinct <= min(_FEW_NUMBERS, column.present / 5):
         choice = "" if _AMOUNT.search(column.name) else _SAME_NAMES
+    elif (column.is_integer or column.are_whole) and _NAMES_THINGS.search(column.name):
+        choice = f"{_names(column)}, if the numbers are names, as the name of the column says"
     choice = _without_sentinel(column, taken) or choice
     if column.nulls > _MOSTLY_NULL * column.rows:
         choice = f"drop, as {_percent(column.nulls / column.rows)} of the rows lack it"
