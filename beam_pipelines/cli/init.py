@@ -10,11 +10,11 @@ import os
 from collections.abc import Sequence
 
 from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
-from beam_pipelines.cli.recipe_text import recipe_text
+from beam_pipelines.cli.recipe_text import recipe_text, with_encodings
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.pipeline import recipes
-from beam_pipelines.pipeline.draft import make_draft, with_base_first
+from beam_pipelines.pipeline import planning, recipes
+from beam_pipelines.pipeline.draft import joined_encodings, make_draft, with_base_first
 from beam_pipelines.pipeline.draft_sources import (
     FoundTables,
     LeftOut,
@@ -57,6 +57,11 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
     if STDIN in data:
         raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
     folder = os.path.dirname(output)
+    if len(data) == 1 and recipes.is_recipe(data[0]):
+        text = _encoded(data[0], folder)
+        with files.replace(output) as file:
+            file.write(text.encode())
+        return
     questions: dict[str, list[str]] = {}
     known, reason = _image_recipe(data)
     if known:
@@ -78,6 +83,17 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             file.write(schema)
     with files.replace(output) as file:
         file.write(f"{MODELINE}\n{text}".encode())
+
+
+def _encoded(path: str, folder: str) -> str:
+    """Returns the text of a recipe with encodings for the columns of its joined rows."""
+    if os.path.normpath(os.path.dirname(path)) != os.path.normpath(folder):
+        raise RecipeError(
+            f"{path}: found the --output in another folder, expected it in the folder of the "
+            "recipe, where its paths start."
+        )
+    proposals = joined_encodings(planning.plan(path))
+    return with_encodings(files.read_document(path).decode("utf-8-sig"), path, proposals)
 
 
 def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:

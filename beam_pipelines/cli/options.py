@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.cli.errors import hint_without_recipe
-from beam_pipelines.cli.output import answer, is_quiet, output_unless_quiet
+from beam_pipelines.cli.output import answer, output_unless_quiet
 from beam_pipelines.core import memory
 from beam_pipelines.core.errors import PipelineError, nearest
 from beam_pipelines.recipe import path_dates
@@ -125,7 +125,7 @@ class BeamCommand(click.Command):
             paths = [data] if isinstance(data, str) else list(data or ())
             if len(paths) == 1:
                 error.hint = hint_without_recipe(str(error), paths[0])
-            if ctx.params.get("form") == "json" and not is_quiet():
+            if ctx.params.get("form") == "json":
                 answer("json", {"error": str(error)}, ())
             raise
 

@@ -20,6 +20,7 @@ from beam_pipelines.cli.options import (
 )
 from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
+from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             {"source": step.join.source, "how": step.join.how, "strategy": step.strategy}
             for step in plan.joins.steps
         ],
+        "unused_sources": list(unused_sources(plan.recipe)),
         "splits": list(plan.recipe.split.names),
         "columns": {field.name: type_name(field.type) for field in plan.encode.columns},
         "features": list(plan.encode.written),
@@ -190,7 +192,8 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     yield _line("CPU", f"about {show_hours(total)}: {steps}")
     for text in preview.omissions:
         yield _line("guessed", text)
-    yield from _limits(plan, scale)
+    if assumed is not None:
+        yield from _limits(plan, scale)
 
 
 def _limits(plan: Plan, scale: Scale) -> Iterator[str]:

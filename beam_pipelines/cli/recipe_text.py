@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from beam_pipelines.analysis.profile import SplitProposal
+from beam_pipelines.analysis.profile import Proposal, SplitProposal
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.draft import Draft, DraftedJoin
 from beam_pipelines.pipeline.draft_sources import FoundTables
 from beam_pipelines.recipe.databases import scheme_of
@@ -68,7 +69,7 @@ def recipe_text(
     lines += _label_lines(draft)
     lines += _split_lines(draft)
     lines += _sequence_lines(base)
-    lines += _encode_lines(draft)
+    lines += _encode_lines(draft.encodings)
     lines += _unread_lines(draft)
     lines += [
         "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
@@ -254,10 +255,29 @@ def _sequence_lines(base: SourcePlan) -> Iterator[str]:
         yield ""
 
 
-def _encode_lines(draft: Draft) -> Iterator[str]:
+def with_encodings(text: str, path: str, proposals: Sequence[Proposal]) -> str:
+    """Returns a recipe's text with encodings for more columns.
+
+    Raises:
+      RecipeError: the recipe has encodings on one line.
+    """
+    lines = text.rstrip("\n").split("\n")
+    place = next((number for number, line in enumerate(lines) if line.startswith("encode:")), None)
+    if place is None:
+        return "\n".join([*lines, "", *_encode_lines(proposals)])
+    if not re.fullmatch(r"encode:\s*(#.*)?", lines[place]):
+        raise RecipeError(
+            f"{path}, line {place + 1}: found 'encode' on one line, expected one column a line, to "
+            "add others. Write it so, or remove it."
+        )
+    added = [line for line in _encode_lines(proposals) if line != "encode:" and line]
+    return "\n".join([*lines[: place + 1], *added, *lines[place + 1 :], ""])
+
+
+def _encode_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
     entries = [
         (f"  {quoted(found.name)}: {found.encoding}", found)
-        for found in draft.encodings
+        for found in proposals
         if found.encoding
     ]
     if entries:
@@ -267,7 +287,7 @@ def _encode_lines(draft: Draft) -> Iterator[str]:
         for text, found in entries:
             yield f"{text:<{width}}  # {_comment(found.reason)}"
     alike: dict[str, list[str]] = {}
-    for found in draft.encodings:
+    for found in proposals:
         if not found.encoding:
             yield f"# {_comment(found.name)} stays as it is: {_comment(found.reason)}"
         if found.choice:

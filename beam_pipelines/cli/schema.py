@@ -175,6 +175,14 @@ def validate(
         input_roots=input_root,
     )
     findings = list(_findings(found, chosen_policy(context).allow_anomalies))
+    if not is_stored(data):
+        from beam_pipelines.pipeline import recipes
+        from beam_pipelines.recipe.unions import unused_lines, unused_sources
+
+        unused = unused_lines(unused_sources(recipes.read(data, settings)[0]))
+        findings += [
+            {"kind": "warning", "split": "all", "place": "", "text": one} for one in unused
+        ]
     document = {"data": data, "splits": list(found), "findings": findings}
     answer(form, document, _passed(data, found, findings))
 

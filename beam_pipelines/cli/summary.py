@@ -32,6 +32,7 @@ from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_pa
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_count
 from beam_pipelines.core.visible_text import visible
+from beam_pipelines.recipe.unions import unused_lines
 from beam_pipelines.storage import files
 
 WIDTH_WHEN_PIPED = 100
@@ -195,7 +196,8 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
     checks = (expectations, duplicates, leaks, findings)
-    return [*joins, *(line for check in checks for line in check.warnings_of(manifest))]
+    unused = unused_lines(manifest.get("unused_sources", ()))
+    return [*unused, *joins, *(line for check in checks for line in check.warnings_of(manifest))]
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:
@@ -228,6 +230,7 @@ def _rounded(manifest: Mapping[str, Any]) -> list[str]:
 # Entries of a manifest on a run and its rows.
 _FINDINGS = (
     "taken",
+    "unused_sources",
     "class_shares",
     "sample",
     "expectations",

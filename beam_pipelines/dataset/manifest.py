@@ -35,6 +35,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.path_dates import span_of
+from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.sources.partitions import Partitioned
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
@@ -153,6 +154,8 @@ def make_manifest(
         | {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "timings": timings,
     }
+    if unused := unused_sources(recipe):
+        manifest["unused_sources"] = list(unused)
     if take is not None:
         manifest["taken"] = {
             "limit": take.limit,

@@ -29,6 +29,8 @@ from beam_pipelines.analysis.profile import (
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.pipeline.draft_sources import FoundTables, choose_base
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.preview import join_indexes
+from beam_pipelines.pipeline.row_chain import select_chunks
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
@@ -156,6 +158,37 @@ def encode_settings(plan: Plan) -> list[Setting]:
         Setting(("derive", time.column.name), Scalar(time.sql, time.sql), "--encode")
         for time in times.values()
     ]
+
+
+def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
+    """Returns encodings for the columns of a recipe's joined rows that have none.
+
+    Raises:
+      DataError: a file cannot be read.
+    """
+    firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
+    chosen = firsts[:: -(-len(firsts) // _RANGES)]
+    states, index_of = _quote_states(plan.base, chosen), join_indexes(plan, [])
+    batches = [
+        chunk.batch
+        for byte_range in chosen
+        for chunk in select_chunks(
+            plan, read.read_range(plan.base, byte_range, states, reject=True), index_of
+        )
+    ]
+    encoded = {name for chain in plan.encode.chains for name in (chain.name, *chain.inputs)}
+    wanted = [
+        name
+        for name in batches[0].schema.names
+        if name in plan.encode.written and name not in encoded
+    ]
+    own = {*plan.base.schema.names}
+    columns = [
+        dataclasses.replace(column, is_joined=column.name not in own)
+        for column in profile_columns(pa.Table.from_batches(batches).select(wanted)).values()
+    ]
+    sparse = {name for part in plan.sparse for name in part.columns}
+    return _encodings(columns, plan.recipe.label, sparse, time=plan.recipe.split.time_column)
 
 
 def sample_source(plan: SourcePlan) -> Side:

@@ -25,6 +25,7 @@ from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import fitted_on, join_indexes
 from beam_pipelines.pipeline.private import private_features
 from beam_pipelines.pipeline.row_chain import split_rows
+from beam_pipelines.recipe.unions import unused_lines, unused_sources
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.format import TextFormat
@@ -124,7 +125,7 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
         _inputs(encode),
         {**_labels(encode), **plan.labels},
         num_read,
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys([*notes, *unused_lines(unused_sources(plan.recipe))])),
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.formatting import show_count
 from beam_pipelines.recipe import path_dates
+from beam_pipelines.recipe.unions import unused_lines, unused_sources
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.plan import Plan
@@ -19,15 +21,16 @@ def describe_plan(plan: Plan) -> list[str]:
     added = f", generation {plan.generation}: new files only" if plan.append else ""
     lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
     for name, source in plan.sources.items():
-        number = "about" if source.source.url else f"{len(source.files)} file(s),"
+        number = "about" if source.source.url else f"{show_count(len(source.files), 'file')},"
         lines.append(
             f"  {name}: {source.format}, {number} {source.size_bytes:,} bytes, "
-            f"{len(source.ranges)} range(s), {len(source.read_schema)} columns"
+            f"{show_count(len(source.ranges), 'range')}, {len(source.read_schema)} columns"
         )
         lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]
         if len(source.files) > 5:
             lines.append(f"    … and {len(source.files) - 5} more")
         lines += [f"    found {decision}" for decision in source.decisions]
+    lines += [f"warning  {line}" for line in unused_lines(unused_sources(recipe))]
     if plan.base_filter is not None and plan.base_filter.filter is not None:
         lines.append(f"filter before the joins\n  {plan.base_filter.filter.sql}")
     if recipe.join:

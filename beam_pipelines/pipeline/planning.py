@@ -61,8 +61,9 @@ def plan(
     if encode:
         if isinstance(recipe, Recipe | Mapping) or recipes.is_recipe(os.fspath(recipe)):
             raise RecipeError(
-                "found --encode with a recipe, expected a data file without one. Write 'encode' "
-                "in the recipe: 'beam-pipelines init' proposes it for each column."
+                "found --encode with a recipe, expected a data file without one. "
+                f"'beam-pipelines init {_shown(recipe)} -o encoded.yaml' writes the recipe with "
+                "an encoding for each column."
             )
         bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
         from beam_pipelines.pipeline.draft import encode_settings
@@ -80,6 +81,10 @@ def plan(
                 return with_policy(plan_append(loaded, os.fspath(into), input_roots), policy)
         made = _make_plan(loaded, problems, input_roots)
     return with_policy(made, policy)
+
+
+def _shown(recipe: RecipeLike) -> str:
+    return "recipe.yaml" if isinstance(recipe, Recipe | Mapping) else os.fspath(recipe)
 
 
 def _make_plan(recipe: Recipe, problems: Sequence[Problem], input_roots: Sequence[str]) -> Plan:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from beam_pipelines.recipe.keys import needed_key, recipe_key
 from beam_pipelines.recipe.values import read_choice, read_text, read_texts
+from beam_pipelines.recipe.yaml_text import yaml_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,3 +28,20 @@ class Union:
     key: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns whose combined value must be unique in all of them."
     )
+
+
+def unused_sources(recipe: Any) -> tuple[str, ...]:
+    """Returns the sources that a recipe neither reads as its base nor joins."""
+    used = {recipe.base, *(join.source for join in recipe.join)}
+    for name in tuple(used):
+        union = recipe.sources[name].union if name in recipe.sources else None
+        used |= {*(union.union if union else ())}
+    return tuple(name for name in recipe.sources if name not in used)
+
+
+def unused_lines(names: Sequence[str]) -> list[str]:
+    """Returns the warning of sources that nothing uses, or none."""
+    if not names:
+        return []
+    join = f"'join: [{{source: {yaml_text(names[0])}, on: {{left_column: right_column}}}}]'"
+    return [f"sources that nothing uses: {', '.join(names)}. Remove them, or add a join, as {join}"]

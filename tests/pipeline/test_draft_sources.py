@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pathlib
 import re
 
@@ -154,3 +155,37 @@ def test_splits_in_names() -> None:
     """Words of a name say the split; parts of words do not."""
     names = ["train_data.csv", "X_test.csv", "valid.csv", "latest.csv", "test_submission.csv"]
     assert [*map(split_of_name, names)] == ["train", "test", "eval", "", "submission"]
+
+
+def test_a_recipe_gets_encodings(tmp_path: pathlib.Path) -> None:
+    """Columns of joined rows are encoded; encodings of the recipe stay."""
+    (tmp_path / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        "name: r\nsources: {c: clicks.csv, u: {path: users.csv, key: id}}\nfrom: c\n"
+        "join: [{source: u, on: {user_id: id}, prefix: u_}]\nlabel: late\n"
+        "encode:\n  user_id: {hash_bucket: 7}\n"
+    )
+    with pytest.raises(bp.RecipeError, match=r"beam-pipelines init .*r.yaml -o encoded.yaml"):
+        bp.plan(recipe, encode=True)
+    assert run(["init", str(recipe), "-o", str(tmp_path / "encoded.yaml")]) == 0
+    encode = bp.plan(tmp_path / "encoded.yaml").recipe.encode
+    assert encode["user_id"] == (("hash_bucket", {"value": 7}),)
+    assert {"u_age", "u_kind"} <= set(encode)
+    assert run(["init", str(recipe), "-o", str(tmp_path / "other" / "e.yaml")]) == 2
+
+
+def test_sources_that_nothing_uses(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plans and previews name them, and JSON has them without text."""
+    (tmp_path / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("name: r\nsources: {c: clicks.csv, u: users.csv}\nfrom: c\n")
+    for command in ("plan", "preview"):
+        assert run([command, str(recipe)]) == 0
+        assert "sources that nothing uses: u." in capsys.readouterr().out
+    assert run(["plan", str(recipe), "--format", "json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["plan"]["unused_sources"] == ["u"]

@@ -18,6 +18,8 @@ from beam_pipelines.storage import files
 
 # Files are read whole.
 MOST_FILE_BYTES = 256 << 20
+# Rows in which the names are looked for below a title.
+_TITLE_ROWS = 20
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
@@ -144,7 +146,7 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     top, header = filled[0]
     is_nameless = header[used[0]] == "" and (top, numbers[0]) not in found
     index = [cells[used[0]] for _, cells in filled[1:]] if is_nameless else []
-    names = _names(source, where, filled[0], used, numbers, _are_whole(index))
+    names = _names(source, where, filled, used, numbers, _are_whole(index))
     rows = filled if source.header is False else filled[1:]
     if len(used) < len(filled[0][1]):
         rows = [(number, [cells[place] for place in used]) for number, cells in rows]
@@ -173,7 +175,7 @@ def _check_merged(where: str, sheet: Any, top: int) -> None:
 def _names(
     source: Source,
     where: str,
-    header: tuple[int, list[Any]],
+    filled: list[tuple[int, list[Any]]],
     used: list[int],
     numbers: tuple[int, ...],
     has_index: bool,
@@ -184,7 +186,7 @@ def _names(
             message = f"found {len(used)} columns in {where}, expected {len(source.columns)}."
             raise RecipeProblems([problem(source, "columns", message)])
         return source.columns or tuple(f"column{place + 1}" for place in range(len(used)))
-    row, cells = header
+    row, cells = filled[0]
     names = []
     for place, number in zip(used, numbers, strict=True):
         name = cells[place]
@@ -194,11 +196,21 @@ def _names(
             found = repr(name) if name != "" else "an empty cell"
             raise DataError(
                 f"{where}!{column_letters(number)}{row + 1}: found {found}, expected the name of "
-                "the column. Fill it in; or set 'header: false' if the first row has values, or "
-                "'skip_lines' if it has a title."
+                f"the column. {_remedy(filled, used)}"
             )
         names.append(name if source.header else name.strip())
     return tuple(names)
+
+
+def _remedy(filled: list[tuple[int, list[Any]]], used: list[int]) -> str:
+    """Returns what to do about a first row without names: it may be a title."""
+    for number, cells in filled[1:_TITLE_ROWS]:
+        if all(isinstance(cells[place], str) and cells[place].strip() for place in used):
+            return f"The names are in row {number + 1}: set 'skip_lines: {number}'."
+    return (
+        "Fill it in; or set 'header: false' if the first row has values, or 'skip_lines' if it has "
+        "a title."
+    )
 
 
 @contextlib.contextmanager
