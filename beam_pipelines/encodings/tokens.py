@@ -55,8 +55,9 @@ def need_tokens(feature: Feature) -> Feature:
     """
     if pa.types.is_floating(feature.value_type):
         raise ValueError(
-            f"found {type_name(feature.type)}, expected text, bytes or whole numbers. Cast it, or "
-            "take 'bucketize' first."
+            f"found {type_name(feature.type)}, expected text, bytes or whole numbers. Declare "
+            "whole numbers with 'types' of the source, as in 'types: {user: int64}', or take "
+            "'bucketize' first."
         )
     return feature
 

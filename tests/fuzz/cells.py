@@ -56,6 +56,7 @@ def _meaning(text: str, value: Any, kind: str) -> bool:  # noqa: PLR0911 - a kin
 
 def integer(text: str) -> int | None:
     """Returns a whole number in decimal, or in Arrow's hexadecimal form."""
+    text = re.sub(r"(?<=[0-9])\.0+(?=[ \t]*\Z)", "", text)
     if re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text) if len(text) < 4_000 else None
     return int(text, 16) if re.fullmatch(r"[+-]?0[xX][0-9a-fA-F]+", text) else None

@@ -53,7 +53,7 @@ NUMBERS = [
 ]
 PARTS = [
     *(" ", "\t", "\u00a0", "+", "-", ".", ",", ":", '"', "0", "00", "1", "9", "e", "E5", "e400", "e-400", "3.5e38", "x", "0x", "0XfF"),
-    *("inf", "-INF", "infinity", "nan", "NaN(1)", "true", "TRUE", "tRUE", "False", "NA", "T", "Z", "z", "+02:00", "-0530", "+1", "\xff", "é", "ß\x00"),
+    *(".0", ".000"), *("inf", "-INF", "infinity", "nan", "NaN(1)", "true", "TRUE", "tRUE", "False", "NA", "T", "Z", "z", "+02:00", "-0530", "+1", "\xff", "é", "ß\x00"),
     *("2013-01-31", "2013-02-29", "2012-02-29", "1900-02-29", "2000-02-29", "2013-13-01", "2013-04-31", "0000-01-01", "9999-12-31"),
     *("05:15", "24:00", "23:59:59", "05:60", "05:15:60", ".1", ".123456", ".1234567", ".123456000", " 05", "T05:15:00Z"),
     *("9" * 400, "0" * 400, *NUMBERS),
@@ -73,10 +73,12 @@ def quoted(cell: bytes) -> bytes:
 def is_bad(cell: bytes, type_: pa.DataType) -> bool:
     """Asks pyarrow.csv about one cell, next to another.
 
-    The other cell keeps lines from being empty. pyarrow refuses the plus sign of an integer.
+    The other cell keeps lines from being empty. pyarrow refuses the plus sign and the
+    zeros behind the point of an integer.
     """
     if pa.types.is_integer(type_):
         cell = re.sub(rb"^([ \t]*)\+(?=[0-9])", rb"\1", cell)
+        cell = re.sub(rb"^([ \t]*-?[0-9]+)\.0+(?=[ \t]*\Z)", rb"\1", cell)
     try:
         table = pa_csv.read_csv(
             io.BytesIO(quoted(cell) + b",1\n"),

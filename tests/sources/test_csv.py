@@ -108,6 +108,27 @@ def test_an_integer_may_have_a_plus_sign(
             read_rows(path, types={"u": "uint8"})
 
 
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_digits_with_a_zero_fraction_are_integers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool
+) -> None:
+    """``5.00`` is an integer where one is declared, by its digits and not as a float."""
+    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", has_kernels)
+    cells = ["17031000001.0", "5.00", "-3.0", "+7.0", " 8.0 ", "9223372036854775807.0", "", "6"]
+    path = write(tmp_path / "a.csv", "k,x\n" + "".join(f"k,{cell}\n" for cell in cells))
+    expected = [17031000001, 5, -3, 7, 8, 2**63 - 1, None, 6]
+    assert [row["x"] for row in read_rows(path, types={"x": "int64"})] == expected
+    many = write(tmp_path / "b.csv", "x\n" + "1\n" * 300_000 + "2.0\n" * 300_000)
+    assert sum(row["x"] for row in read_rows(many, types={"x": "int64"})) == 900_000
+    formatted = write(tmp_path / "c.csv", 'x\n"1.234.567,00"\n"12,0"\n')
+    options = {"types": {"x": "int64"}, "formats": {"x": "1.234,5"}}
+    assert [row["x"] for row in read_rows(formatted, **options)] == [1_234_567, 12]
+    for cell in ("5.", ".0", "5.01", "5.0.0", "1e3", "9223372036854775808.0", "0x1.0"):
+        bad = write(tmp_path / "d.csv", f"k,x\nk,1\nk,{cell}\n")
+        with pytest.raises(DataError, match=f"line 3.*found '{re.escape(cell)}', expected an int"):
+            read_rows(bad, types={"x": "int64"})
+
+
 @pytest.mark.parametrize("value", ["9223372036854775808", "-99999999999999999999"])
 def test_an_integer_beyond_int64_does_not_become_a_float(tmp_path: Path, value: str) -> None:
     """A column of integers beyond int64 has to be declared."""

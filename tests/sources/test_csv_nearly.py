@@ -21,7 +21,7 @@ NEARLY = [
     ("numbers", [f"{n}.5" for n in range(300)], "-", "double"),
     ("numbers", [f'"{n},5"' for n in range(300)], "k.A.", "double"),
     ("numbers", [f'"1,{n:03},000"' for n in range(300)], "tbd", "int64"),
-    ("numbers", [f"{n}e5" for n in range(1, 300)], "x", "double"),
+    ("numbers", [f"{n}.5e5" for n in range(1, 300)], "x", "double"),
     ("dates", [f"2024-01-{n % 28 + 1:02}" for n in range(300)], "soon", "date32[day]"),
     ("dates", [f"{n % 28 + 1}.1.2024" for n in range(300)], "soon", "date32[day]"),
     ("booleans", ["yes", "no"] * 150, "maybe", "bool"),

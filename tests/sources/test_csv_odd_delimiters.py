@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+import yaml
 
 from beam_pipelines.core.errors import DataError
-from tests.sources.support import read_rows, types_of, write
+from beam_pipelines.sql.expressions import evaluate, parse_expression
+from tests.sources.support import plan_of, read_rows, types_of, write
 
 TABLE = [("id", "name", "v"), *((str(n), f"n{n}", str(n * 2)) for n in range(5))]
 ROW = {"id": 3, "name": "n3", "v": 6}
@@ -73,3 +77,36 @@ def test_columns_of_texts(tmp_path: Path, lines: list[str]) -> None:
     path = write(tmp_path / "a.csv", "\n".join(lines) + "\n")
     if len(lines) > 1:
         assert len(types_of(path)) == 1
+
+
+@pytest.mark.parametrize("mark", ["::", "||"])
+def test_delimiters_of_two_characters_are_asked_about(tmp_path: Path, mark: str) -> None:
+    """The remedies read the file, with bars and commas in its cells, too."""
+    rows = [(str(n), f"a{', b|c' * (n % 2)} {n}", str(n * 2)) for n in range(5)]
+    path = write(tmp_path / "a.csv", "".join(mark.join(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=f'found 3 cells between "{re.escape(mark)}"') as caught:
+        read_rows(path)
+    assert "Set 'format: lines' of the source" in str(caught.value)
+    lines = read_rows(path, format="lines")
+    assert lines[3] == {"line": mark.join(rows[3])}
+    derive = re.search(r"'derive: ({.*})' and 'drop: \[line\]'", str(caught.value))
+    assert derive
+    batch = pa.RecordBatch.from_pylist(lines)
+    for place, sql in enumerate(yaml.safe_load(derive[1]).values()):
+        found = evaluate(batch, parse_expression("x", sql, batch.schema.names))
+        assert found.to_pylist() == [row[place] for row in rows]
+
+
+def test_a_short_line_names_the_delimiter(tmp_path: Path) -> None:
+    """The error says which delimiter was found."""
+    path = write(tmp_path / "a.csv", "a|b\n1|2\n3|4\n5\n")
+    with pytest.raises(DataError, match=r"line 4: found 1 cell, .*set 'delimiter'.*'\|'"):
+        read_rows(path)
+
+
+def test_a_first_line_without_names_has_a_true_reason(tmp_path: Path) -> None:
+    """Values that come again, and values written alike, have different words."""
+    again = write(tmp_path / "a.csv", "x,y\n" * 1 + "x,z\nq,y\n")
+    alike = write(tmp_path / "b.csv", "".join(f"A-{n}\n" for n in range(9)))
+    assert "values of the first line come again below" in plan_of(again).decisions[0]
+    assert "the first line is written like those below" in plan_of(alike).decisions[0]

@@ -8,6 +8,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -173,3 +174,35 @@ def test_a_declared_column_needs_no_word(tmp_path: Path) -> None:
     """The recipe has decided."""
     path = put(tmp_path, [f"{n} kg" for n in range(20)])
     assert plan_of(path, types={"a": "text"}).decisions == ()
+
+
+@pytest.mark.parametrize(
+    "cells", [["12E10", "13E11"], ["4758331096E100"], ["007.5", "13.5"], ["00E5", "1E5"]]
+)
+def test_codes_that_parse_as_numbers_are_texts(tmp_path: Path, cells: list[str]) -> None:
+    """Exponents without a point in all cells, and leading zeros, keep their form."""
+    path = put(tmp_path, cells)
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith(f"types: {{a: text}}  # codes, such as {cells[0]!r}")
+    assert [row["a"] for row in read_rows(path)] == cells
+    assert read_rows(path, types={"a": "float64"})[0]["a"] == float(cells[0])
+    assert plan_of(path, types={"a": "text"}).decisions == ()
+
+
+def test_numbers_with_exponents_among_others_stay_numbers(tmp_path: Path) -> None:
+    """A point, a sign or a fraction shows that cells are numbers."""
+    for cells in (["1e5", "2.5"], ["1e-5", "2e5"], ["0.5", "1e5"], ["1.0e5"]):
+        assert [row["a"] for row in read_rows(put(tmp_path, cells))] == [float(c) for c in cells]
+
+
+def test_texts_with_blanks_around_them_have_a_finding(tmp_path: Path) -> None:
+    """The expression in it takes the blanks off."""
+    path = put(tmp_path, [" x", " ?", " y "])
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith("types: {a: text}  # values have blanks around them, such as ' x'")
+    line = finding.partition("; ")[2].removesuffix(" takes them off")
+    derive = yaml.safe_load(line)["derive"]
+    batch = pa.RecordBatch.from_pylist(read_rows(path))
+    found = evaluate(batch, parse_expression("a_text", derive["a_text"], batch.schema.names))
+    assert found.to_pylist() == ["x", "?", "y"]
+    assert plan_of(put(tmp_path, [" x", "y"])).decisions == ()

@@ -21,11 +21,19 @@ Text trim(Text text) {
   return text;
 }
 
+// The text without a point and zeros behind digits: 5.00 is the integer 5.
+Text without_zero_fraction(Text text) {
+  size_t size = text.size;
+  while (size && text.data[size - 1] == '0') --size;
+  if (size > 1 && size < text.size && text.data[size - 1] == '.') text.size = size - 1;
+  return text;
+}
+
 bool parse_trimmed_integer(Text text, int64_t least, int64_t most, int64_t* value) {
   const bool is_negative = least < 0 && text.size && *text.data == '-';
   if (is_negative || (text.size && *text.data == '+')) text = {text.data + 1, text.size - 1, text.readable - 1};
   uint64_t number;
-  if (!parse_digits(text, &number)) return false;
+  if (!parse_digits(text, &number) && !parse_digits(without_zero_fraction(text), &number)) return false;
   // In an unsigned number of 64 bits, -x is the two's complement of x.
   if (number > (is_negative ? uint64_t{0} - static_cast<uint64_t>(least) : static_cast<uint64_t>(most))) return false;
   *value = static_cast<int64_t>(is_negative ? uint64_t{0} - number : number);

@@ -1,4 +1,4 @@
-// Parses CSV cells to numbers, booleans, dates and times, exactly as Arrow's CSV reader does.
+// Parses CSV cells to numbers, booleans, dates and times, as Arrow's CSV reader does.
 //
 // Each function returns false for a text whose value it is not certain of.
 #pragma once
@@ -14,7 +14,8 @@ struct Text {
   size_t readable;  // bytes from `data` on that may be read, `size` or more
 };
 
-// An integer from `least` to `most`, possibly between spaces and tabs; negative only if `least` is.
+// An integer from `least` to `most`, possibly with a point and zeros behind it (5.00), and between
+// spaces and tabs; negative only if `least` is.
 bool parse_integer(Text text, int64_t least, int64_t most, int64_t* value);
 
 // The nearest number of this precision, of two the even one; false for one that is too large.

@@ -51,9 +51,13 @@ def bad_cells(cells: pa.Array, type_: pa.DataType, nulls: Sequence[str]) -> Flag
     return flags
 
 
-def without_plus(texts: pa.Array) -> pa.Array:
-    """Returns texts without the plus sign before digits, which Arrow's integers refuse."""
-    return pc.replace_substring_regex(texts, r"^[ \t]*\+([0-9])", r"\1")
+def plain_integers(texts: pa.Array) -> pa.Array:
+    """Returns texts as Arrow's integers take them: ``+5`` and ``5.00`` become ``5``."""
+    return pc.replace_substring_regex(
+        pc.replace_substring_regex(texts, r"^[ \t]*\+([0-9])", r"\1"),
+        r"^(-?[0-9]+)\.0+([ \t]*)$",
+        r"\1\2",
+    )
 
 
 def _fit(cells: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -65,7 +69,7 @@ def _fit(cells: pa.Array, type_: pa.DataType) -> pa.Array:
     if not (types.is_boolean(type_) or types.is_timestamp(type_)):
         texts = pc.ascii_trim(texts, characters=" \t")
     if types.is_integer(type_):
-        texts = without_plus(texts)
+        texts = plain_integers(texts)
     if types.is_boolean(type_) or types.is_time(type_):  # there is no such cast, or it accepts more
         return _may_fit(texts, type_)
     fit = _fit_by_cast(texts, type_)
@@ -154,7 +158,8 @@ def _without_infinite(fit: pa.Array, texts: pa.Array, type_: pa.DataType) -> pa.
 def other_number(found: int, expected: int, delimiter: str) -> str:
     """Returns the error of a record of another length."""
     cure = (
-        "Complete the line, remove it, or allow some such lines with 'on_error: {reject: 10}'."
+        f"Complete the line, remove it, set 'delimiter' of the source if it is not {delimiter!r}, "
+        "or allow some such lines with 'on_error: {reject: 10}'."
         if found < expected
         else f"Quote cells that contain the delimiter {delimiter!r}, or set 'delimiter' and "
         "'quote' of the source."

@@ -67,6 +67,8 @@ _PLAIN = NumberFormat(".")
 _GROUPED = NumberFormat(",", ".")
 _EXPONENT = re.compile(r"[+-]?(1+\.?1*|\.1+|0\.?1*)[eE][+-]?[01]+")
 _IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
+# Digits, E and digits alone: codes if a column has nothing else.
+_CODE = re.compile(r"[01]+[eE][01]+")
 _ZERO = "\u00a7"
 
 
@@ -140,6 +142,13 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
         return Evidence(texts=number, some=tuple(some))
     found = _formatted_as(column, formatted, _LEAST_FORMATTED)
     return dataclasses.replace(found, some=tuple(some))
+
+
+def codes_of(column: pa.ChunkedArray) -> Evidence:
+    """Returns the evidence of cells that stay texts, whatever they look like."""
+    if not pa.types.is_string(column.type):  # bytes that are not UTF-8
+        return Evidence(texts=len(column))
+    return Evidence(texts=len(column), some=tuple(column.drop_null()[:_LOOKED_AT].to_pylist()))
 
 
 def _compact_days(column: pa.Array) -> Counter[str]:
@@ -298,6 +307,8 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
     if not total or not fits or evidence.texts > misfits:
         return Verdict()
     if misfits and any(_IDENTIFIER.fullmatch(shape) for shape in evidence.shapes):
+        return Verdict()
+    if misfits and sum(n for s, n in evidence.shapes.items() if _CODE.fullmatch(s)) == fits:
         return Verdict()
     if misfits > min(NEARLY_MOST, NEARLY_SHARE * total):
         return Verdict()

@@ -19,6 +19,7 @@ from beam_pipelines.recipe.cell_formats import (
     DateFormat,
     NumberFormat,
 )
+from beam_pipelines.sources.csv.bad_cells import plain_integers
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS
 
 _BLANK = f"[{BLANKS}\t]"
@@ -78,7 +79,7 @@ def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_time(type_):  # there is no such cast
         moments = pc.binary_join_element_wise("1970-01-01", plain, " ")
         return moments.cast(pa.timestamp("us")).cast(type_)
-    return plain.cast(type_)
+    return (plain_integers(plain) if pa.types.is_integer(type_) else plain).cast(type_)
 
 
 def number_pattern(format_: NumberFormat) -> str:

@@ -19,8 +19,13 @@ from beam_pipelines.recipe.yaml_text import yaml_list
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
 from beam_pipelines.sources.csv.agreement import check_agreement
-from beam_pipelines.sources.csv.bad_cells import without_plus
-from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, may_be_grouped
+from beam_pipelines.sources.csv.bad_cells import plain_integers
+from beam_pipelines.sources.csv.evidence import (
+    Evidence,
+    codes_of,
+    evidence_of,
+    may_be_grouped,
+)
 from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
@@ -35,6 +40,8 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggli
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
 # its spelling.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
+# So is a column of digits, E and digits alone: 12E10 and 120E9 would be one number.
+_EXPONENT_CODE = r"^\s*[0-9]+[eE][0-9]+\s*$"
 _WITH_PLUS = r"^\s*\+[0-9]"
 _DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
 
@@ -168,7 +175,8 @@ def _add_body(
             column = texts.column(name)
             if name not in source.formats:
                 types[name] = _checked_number(file, name, types[name], column)
-            if name in source.formats or (types[name] == pa.float64() and may_be_grouped(column)):
+            is_grouped = types[name] == pa.float64() and may_be_grouped(column)
+            if name in source.formats or pa.types.is_string(types[name]) or is_grouped:
                 shapes[name] = column
     for field in undeclared:
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
@@ -181,7 +189,7 @@ def _add_body(
     for name in wanted:
         is_name = types[name] != table.schema.field(name).type
         part = (
-            Evidence(texts=table.num_rows)
+            codes_of(shapes[name])
             if is_name and not pa.types.is_timestamp(types[name])
             else evidence_of(shapes[name])
         )
@@ -201,9 +209,13 @@ def _counts_rows(column: pa.ChunkedArray) -> bool:
 def _checked_number(
     file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray
 ) -> pa.DataType:
+    if (
+        pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py()
+        or pc.all(pc.match_substring_regex(texts, _EXPONENT_CODE)).as_py()
+    ):
+        return pa.string()
     if type_ == pa.int64() or _are_integers(texts):
-        is_name = pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py()
-        return pa.string() if is_name else pa.int64()
+        return pa.int64()
     for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
         raise DataError(
             f"{file.path}, column '{name}': found the integer {shorten(long.strip(), 100)}, "
@@ -224,7 +236,7 @@ def _are_integers(texts: pa.ChunkedArray) -> bool:
         return False
     try:
         for chunk in texts.chunks:
-            without_plus(pc.ascii_trim(chunk, characters=" \t")).cast(pa.int64())
+            plain_integers(pc.ascii_trim(chunk, characters=" \t")).cast(pa.int64())
     except pa.ArrowInvalid:
         return False
     return True

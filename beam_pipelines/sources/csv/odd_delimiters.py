@@ -12,6 +12,8 @@ from beam_pipelines.sources.csv.cells import kind, split_text
 
 # Characters that texts hardly have, and one that they often have.
 _RARE, _COMMON = ("^", "~", "\x01", "\x1f"), ":"
+# Delimiters of two characters, which no option takes.
+_DOUBLE = ("::", "||")
 _NAME = re.compile(r"[^\W\d][\w ./-]*")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+)?")
 # Lines that are looked at, and the least of them; cells between blanks.
@@ -19,12 +21,13 @@ _LINES, _LEAST, _LEAST_CELLS = 200, 3, 3
 _WRITE = "Write it with commas, for example: "
 
 
-def check_delimiter(text: bytes, path: str) -> None:
+def check_delimiter(text: bytes, path: str, is_one_column: bool) -> None:
     """Checks that a column has no cells between unusual characters.
 
     Args:
       text: the beginning of the table, in whole lines.
       path: for the message.
+      is_one_column: whether usual delimiters make one column of it; else between bars.
 
     Raises:
       DataError: they are.
@@ -33,6 +36,12 @@ def check_delimiter(text: bytes, path: str) -> None:
     lines = lines[:_LINES]
     if len(lines) < _LEAST or all(_is_value(line) for line in lines[1:]):
         return
+    for mark in _DOUBLE:
+        rows = [line.split(mark) for line in lines]
+        if _is_even(rows, 2):
+            raise _question(path, lines[1], len(rows[0]), f'"{mark}"', _split(mark, len(rows[0])))
+    if not is_one_column:
+        return
     for mark in (*_RARE, _COMMON):
         rows = split_text("\n".join(lines), mark, '"')
         if _is_even(rows, 2) and (mark != _COMMON or (_has_names(rows[0]) and _has_values(rows))):
@@ -40,6 +49,17 @@ def check_delimiter(text: bytes, path: str) -> None:
             raise _question(path, lines[1], len(rows[0]), shown, f"Set 'delimiter: {shown}'")
     if (found := _between_blanks(lines, path.rpartition("/")[2])) is not None:
         raise _question(path, lines[1], found[0], "blanks", found[1])
+
+
+def _split(mark: str, cells: int) -> str:
+    """Returns the lines of a recipe that split lines into columns."""
+    columns = ", ".join(
+        f"column{place}: \"string_split(line, '{mark}')[{place}]\"" for place in range(1, cells + 1)
+    )
+    return (
+        f"Set 'format: lines' of the source, and 'derive: {{{columns}}}' and 'drop: [line]' of "
+        "the recipe"
+    )
 
 
 def _between_blanks(lines: Sequence[str], name: str) -> tuple[int, str] | None:

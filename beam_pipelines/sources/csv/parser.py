@@ -29,7 +29,7 @@ from beam_pipelines.sources.csv.bad_cells import (
     Flags,
     bad_cells,
     other_number,
-    without_plus,
+    plain_integers,
 )
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.exact_cast import INFINITY
@@ -127,10 +127,10 @@ class CsvParser:
         try:
             table = read(types, multi_line=multi_line, block_bytes=_BLOCK_BYTES)
         except pa.ArrowInvalid:
-            if len(data) <= _BLOCK_BYTES and b"+" not in data:
+            if len(data) <= _BLOCK_BYTES and not _may_be_odd(data):
                 raise
             # Perhaps a record is only longer than a block.
-            table = _with_plus_signs(data, read, types, multi_line)
+            table = _with_odd_integers(data, read, types, multi_line)
         self._check_infinite(data, table)
         if self._rounds(data, table):
             raise pa.ArrowInvalid(whole_numbers.ROUNDED)
@@ -356,22 +356,27 @@ class CsvParser:
         return bad_rows.wrong_value(found, field.type, _cure(field, found))
 
 
-def _with_plus_signs(
+def _may_be_odd(data: bytes) -> bool:
+    """Whether integers may be written in a way that pyarrow.csv refuses."""
+    return b"+" in data or b".0" in data
+
+
+def _with_odd_integers(
     data: bytes,
     read: Callable[..., pa.Table],
     types: Mapping[str, pa.DataType],
     multi_line: bool,
 ) -> pa.Table:
-    """Parses records as one block; integers may begin with a plus sign."""
+    """Parses records as one block; integers may be written ``+5`` and ``5.0``."""
     integers = [name for name, type_ in types.items() if pa.types.is_integer(type_)]
-    if not integers or b"+" not in data:
+    if not integers or not _may_be_odd(data):
         return read(types, multi_line=multi_line)
     as_texts = {**types, **dict.fromkeys(integers, pa.string())}
     table = read(as_texts, multi_line=multi_line)
     for name in integers:
         place = table.schema.get_field_index(name)
         texts = pc.ascii_trim(columns.only_chunk(table.column(name)), characters=" \t")
-        table = table.set_column(place, name, without_plus(texts).cast(types[name]))
+        table = table.set_column(place, name, plain_integers(texts).cast(types[name]))
     return table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -60,6 +60,9 @@ _ZONED = re.compile(
 )
 # Excel shows such a cell as text, with its leading zeros.
 _FORMULA = re.compile(r'="[^"]*"')
+# Numbers; those with a leading zero or of digits, E and digits are codes.
+_NUMBER_LIKE = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+_CODE, _DIGITS = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$"), re.compile(r"[+-]?[0-9]+")
 _DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
 # Times of day and months that Arrow does not read.
 _PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
@@ -93,6 +96,8 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     if evidence.dates[COMPACT]:
         return _compact_days(name, evidence)
     cells = [cell.strip(f"{BLANKS}\t") for cell in evidence.some]
+    if found := _codes(name, cells) or _blanks(name, evidence.some):
+        return found
     cells = [cell for cell in cells if cell]
     found = None
     if len(cells) >= _LEAST:
@@ -115,6 +120,29 @@ def _compact_days(name: str, evidence: Evidence) -> list[str]:
     cure = f"{_listed(name, [COMPACT])} reads them"
     words = f"perhaps days, such as {evidence.example}; {cure}"
     return [f"types: {{{yaml_text(name)}: int64}}  # {words}"]
+
+
+def _codes(name: str, cells: Sequence[str]) -> list[str]:
+    """Returns the finding of codes that could be numbers with an exponent or leading zeros."""
+    if not cells or not all(map(_NUMBER_LIKE.fullmatch, cells)):
+        return []
+    key = yaml_text(name)
+    example = next((cell for cell in cells if _CODE.match(cell)), "")
+    if not example or all(_DIGITS.fullmatch(cell) for cell in cells):  # 00501, as everybody knows
+        return []
+    words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
+    return [f"types: {{{key}: text}}  # {words}"]
+
+
+def _blanks(name: str, cells: Sequence[str]) -> list[str]:
+    """Returns the finding of texts that all have blanks around them."""
+    blank = [cell for cell in cells if cell and cell != cell.strip()]
+    if not blank or len(blank) < sum(map(bool, cells)):
+        return []
+    key, sql = yaml_text(name), yaml_text(f"trim({identifier(name)})")
+    words = f"values have blanks around them, such as {shorten(blank[0], 40)!r}"
+    cure = f"derive: {{{yaml_text(f'{name}_text')}: {sql}}} takes them off"
+    return [f"types: {{{key}: text}}  # {words}; {cure}"]
 
 
 def _mostly(name: str, evidence: Evidence) -> list[str]:

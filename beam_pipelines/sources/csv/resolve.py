@@ -66,8 +66,9 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     )
     _check_backslashes(text, dialect, file.path, source.skip_lines or 0)
     _check_blanks(text, dialect, file.path)
-    if source.delimiter is None and len(dialect.cells) == 1:
-        check_delimiter(whole_records(text), file.path)
+    is_one_column = len(dialect.cells) == 1
+    if source.delimiter is None and (is_one_column or dialect.delimiter == "|"):
+        check_delimiter(whole_records(text), file.path, is_one_column)
     if "delimiter" in dialect.reasons:
         source = dataclasses.replace(source, delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)

@@ -259,10 +259,13 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
     named = sum(
         one == "text" and usual in ("number", "date") for one, usual in zip(own, kinds, strict=True)
     )
-    again = sum(
-        bool(cell) and usual == "text" and (cell in below or _is_alike(cell, below))
+    texts = [
+        (cell, below)
         for cell, usual, below in zip(first, kinds, columns_below, strict=True)
-    )
+        if cell and usual == "text"
+    ]
+    again = [cell for cell, below in texts if cell in below]
+    alike = [cell for cell, below in texts if cell in below or _is_alike(cell, below)]
     if len(unnamed) > 2 and are_years(unnamed):  # years as names of columns
         named, unnamed = named + len(unnamed), []
     if named and unnamed and max(named, len(unnamed)) < 4 * min(named, len(unnamed)):
@@ -272,8 +275,10 @@ def _has_header(rows: list[list[str]], columns: Sequence[str], path: str) -> tup
         )
     if len(unnamed) > named:
         return False, f"the first line has values, such as {shorten(unnamed[0], 40)!r}"
-    if not named and 2 * again > len(first):
-        return False, "values of the first line come again below"
+    if not named and 2 * len(alike) > len(first):
+        if 2 * len(again) > len(first):
+            return False, "values of the first line come again below"
+        return False, "the first line is written like those below"
     return True, ""
 
 
