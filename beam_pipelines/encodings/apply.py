@@ -15,10 +15,13 @@ from beam_pipelines.core.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
+from beam_pipelines.recipe.yaml_text import yaml_text
 
 # Characters of a value in a message.
 LONGEST_SHOWN = 201
+_NOT_EXACT = "no float32 equals it, and 'output' says 'floats: exact'"
 # Another stream of random numbers than that of samples and shuffles.
 _FOLD_SEED = 0x666F6C64  # "fold"
 
@@ -76,11 +79,22 @@ def encode_batch(
 def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
     """Returns column -> its conversion to a feature, for used columns."""
     convert = to_feature if plan.floats == "round" else to_exact_feature
+    exact = {
+        chain.inputs[0]
+        for chain in plan.chains
+        if chain.steps
+        and isinstance(chain.steps[0].encoding, Encoding)
+        and chain.steps[0].encoding.needs_exact
+    }
     encoded = {name for chain in plan.chains for name in chain.inputs}
     unchanged = set(plan.lists) - encoded
     used = encoded.union(plan.written)
     return {
-        name: partial(to_steps, convert) if name in unchanged else convert
+        name: partial(to_exact_feature, reason=_rounded_id(name))
+        if name in exact
+        else partial(to_steps, convert)
+        if name in unchanged
+        else convert
         for name in plan.columns.names
         if name in used
     }
@@ -218,7 +232,9 @@ def to_feature(array: pa.Array) -> pa.Array:
         narrow = pc.cast(array, pa.float32(), safe=False)
         overflown = pc.and_(pc.is_inf(narrow), pc.is_finite(array))
         if pc.any(overflown).as_py():
-            raise pa.ArrowInvalid("a number beyond the range of float32")
+            raise pa.ArrowInvalid(
+                "a number beyond the range of float32; 'types' of its source can keep it as text"
+            )
         return narrow
     return array
 
@@ -240,8 +256,19 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
     )
 
 
-def to_exact_feature(array: pa.Array) -> pa.Array:
+def _rounded_id(name: str) -> str:
+    return (
+        "no float32 equals it, and 'cast' to an integer takes float32. Read it as an integer: "
+        f"'types: {{{yaml_text(name)}: int64}}' of its source, or 'CAST({name} AS BIGINT)'"
+    )
+
+
+def to_exact_feature(array: pa.Array, reason: str = _NOT_EXACT) -> pa.Array:
     """Converts one column as ``to_feature`` does, without rounding.
+
+    Args:
+      array: of the column.
+      reason: of the error.
 
     Raises:
       pa.ArrowInvalid: as in ``to_feature``, or no float32 equals a float64.
@@ -252,7 +279,7 @@ def to_exact_feature(array: pa.Array) -> pa.Array:
         narrow = feature.flatten() if pa.types.is_list(feature.type) else feature
         same = pc.or_(pc.equal(narrow.cast(pa.float64()), wide), pc.is_nan(wide))
         if not pc.all(same, min_count=0).as_py():
-            raise pa.ArrowInvalid("no float32 equals it, and 'output' says 'floats: exact'")
+            raise pa.ArrowInvalid(reason)
     return feature
 
 

@@ -50,6 +50,7 @@ class Encoding(abc.ABC):
       target: name of a second feature to analyze (``target_mean``), or ``""``.
       elementwise: whether each value is encoded on its own, and nulls stay null.
       fills: whether it replaces nulls and changes nothing else.
+      needs_exact: whether the float32 of a float64 column must equal it, as ids are made of it.
     """
 
     inputs: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ class Encoding(abc.ABC):
     target: str = ""
     elementwise: bool = False
     fills: bool = False
+    needs_exact: bool = False
 
     @classmethod
     @abc.abstractmethod

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.encodings.apply import conversions
+from beam_pipelines.encodings.apply import conversions, to_feature
 from beam_pipelines.encodings.encoding import Encoding, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step
@@ -57,7 +57,7 @@ def row_encoder(plan: EncodePlan, columns: Mapping[str, Feature]) -> EncodeRow:
         if type_ in _TEXTS and not feature.required:
             texts.append((name, _TEXTS[type_]))
         else:
-            reads.append((name, _reader(type_, feature, plan, convert)))
+            reads.append((name, _reader(type_, feature, convert)))
     known = plan.known() | dict(columns)
     chains = []
     for chain in plan.chains:
@@ -82,11 +82,11 @@ def row_encoder(plan: EncodePlan, columns: Mapping[str, Feature]) -> EncodeRow:
 
 
 def _reader(
-    type_: pa.DataType, feature: Feature, plan: EncodePlan, convert: Callable[[pa.Array], pa.Array]
+    type_: pa.DataType, feature: Feature, convert: Callable[[pa.Array], pa.Array]
 ) -> Callable[[Any], Any]:
     """Returns the function that makes a column's value a feature's value."""
     if pa.types.is_floating(type_):
-        is_exact = plan.floats == "exact" and pa.types.is_float64(type_)
+        is_exact = convert is not to_feature and pa.types.is_float64(type_)
         read: Callable[[Any], Any] = _exact_number if is_exact else _number
     elif type_ in _READERS:
         read = _READERS[type_]

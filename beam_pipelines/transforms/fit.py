@@ -35,7 +35,14 @@ from beam_pipelines.encodings.analyzers import (
     numbers_from_bytes,
     numbers_to_bytes,
 )
-from beam_pipelines.encodings.apply import ChunkRows, apply_step, apply_to, row_folds, to_feature
+from beam_pipelines.encodings.apply import (
+    ChunkRows,
+    apply_step,
+    apply_to,
+    conversions,
+    row_folds,
+    to_feature,
+)
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.storage import files
@@ -82,8 +89,11 @@ def analyze_batch(
     weights = _weights(plan, batch, where)
     rows = (ChunkRows(*address, 0, batch.num_rows),)
     numbers, names = _needed(plan, read)
+    convert = conversions(plan)
     features = {
-        name: apply_to(to_feature, (batch.column(name),), f"{where}, column '{name}'")
+        name: apply_to(
+            convert.get(name, to_feature), (batch.column(name),), f"{where}, column '{name}'"
+        )
         for name in batch.schema.names
         if name in names
     }

@@ -12,6 +12,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.encodings.apply import encode_batch, to_exact_feature, to_feature
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.transforms.fit import fit_batch
 
 
 def recipe(**changes: Any) -> Recipe:
@@ -107,3 +108,15 @@ def test_all_mistakes_at_once() -> None:
 def test_no_number_is_an_exact_one(column: pa.Array) -> None:
     """A column without a number is exact."""
     assert to_exact_feature(column).to_pylist() == column.to_pylist()
+
+
+def test_a_rounded_float_is_cast_to_no_integer() -> None:
+    """Different ids beyond 2**24 would become one; the error names the type that reads them."""
+    for chain in (cast("int64"), (*cast("int64"), ("vocabulary", {}))):
+        plan = plan_encode(recipe(encode={"user": chain}), pa.schema([("user", pa.float64())]))
+        batch = pa.RecordBatch.from_pydict({"user": [16777216.0, 100000001.0, None]})
+        with pytest.raises(DataError, match=r"found 100000001\.0 .*'types: \{user: int64\}'"):
+            encode_batch(fit_batch(plan, batch, "a.csv"), batch, "a.csv")
+        good = batch.take(pa.array([0, 2]))
+        fitted = fit_batch(plan, good, "a.csv")
+        assert encode_batch(fitted, good, "a.csv").column(0).null_count == 1

@@ -51,7 +51,7 @@ class Cast(Fixed):
     rounded to the nearest, and texts of decimal numbers, ``nan``, ``inf`` and ``-inf``. To bool:
     any number; 0 is false. To text: integers, and bytes in UTF-8. To bytes: text. Anything else is
     an error. Casts
-    take features: a float64 column was rounded to float32 before.
+    take features: a float64 column was rounded to float32 before, and one that was is no integer.
 
     Attributes:
       to: the target, as recipes name types.
@@ -74,6 +74,11 @@ class Cast(Fixed):
             )
             raise ValueError(f"found '{name}', expected {_EXPECTED}.{hint}")
         return cls(name)
+
+    @property
+    def needs_exact(self) -> bool:  # type: ignore[override]
+        """Whether the target is an integer: different ids could round to one."""
+        return self.to in _RANGES
 
     def output(self, *features: Feature) -> Feature:
         """Values become those of the target; lists stay lists."""

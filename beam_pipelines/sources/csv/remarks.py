@@ -96,8 +96,8 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     if evidence.dates[COMPACT]:
         return _compact_days(name, evidence)
     cells = [cell.strip(f"{BLANKS}\t") for cell in evidence.some]
-    if found := _codes(name, cells) or _blanks(name, evidence.some):
-        return found
+    if own := _codes(name, cells) or _blanks(name, evidence.some):
+        return own
     cells = [cell for cell in cells if cell]
     found = None
     if len(cells) >= _LEAST:
