@@ -220,21 +220,21 @@ def choose_base(
         return FoundTables(tuple(chosen), label, _splits(chosen[0]), tuple(left_out))
     sides = [sample(plan) for plan in chosen]
     scores = []
-    for place, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
+    for number, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
         has_label = label is not None and label.name in plan.schema.names
         scores.append(
             (
                 has_label,
                 names[plan.source.name] == "train",
-                joins_of([side, *sides[:place], *sides[place + 1 :]]),
+                joins_of([side, *sides[:number], *sides[number + 1 :]]),
                 label_of(side),
                 side.rows.num_rows if side.is_whole else plan.size_bytes,
             )
         )
-    place = scores.index(max(scores))
-    base, joins = chosen[place], scores[place][2]
+    best = scores.index(max(scores))
+    base, joins = chosen[best], scores[best][2]
     note = f", as {joins} of the others can be joined to them" if joins else ", as it has the label"
-    note = note if joins or scores[place][0] or scores[place][3] else ", as it has the most rows"
+    note = note if joins or scores[best][0] or scores[best][3] else ", as it has the most rows"
     single = [
         plan
         for plan, side in zip(chosen, sides, strict=True)
