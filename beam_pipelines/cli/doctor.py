@@ -16,16 +16,16 @@ from beam_pipelines.cli.options import BEAM_OPTIONS, StorageCommand
 from beam_pipelines.cli.output import answer, output_options, say
 from beam_pipelines.core.version import __version__
 
-# Extra -> a distribution that it installs.
+# Extra -> the distributions that it installs.
 EXTRAS = {
-    "s3": "boto3",
-    "databases": "PyMySQL",
-    "bigquery": "google-cloud-bigquery",
-    "lakehouse": "deltalake",
-    "excel": "python-calamine",
-    "hdf5": "h5py",
-    "onnx": "onnx",
-    "index": "rapidgzip",
+    "s3": ("boto3",),
+    "databases": ("adbc-driver-manager", "adbc-driver-postgresql", "PyMySQL"),
+    "bigquery": ("google-cloud-bigquery", "google-cloud-bigquery-storage"),
+    "lakehouse": ("deltalake", "pyiceberg", "sqlalchemy"),
+    "excel": ("python-calamine", "xlrd"),
+    "hdf5": ("h5py",),
+    "onnx": ("onnx",),
+    "index": ("rapidgzip",),
 }
 
 
@@ -72,8 +72,11 @@ def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Finding]:
     has_kernels = _native.KERNELS_AVAILABLE
     text = "built" if has_kernels else "not built: install a C++ compiler, and this package again"
     yield Finding("C++ kernels", text, not has_kernels)
-    for extra, name in EXTRAS.items():
-        yield Finding(f"extra [{extra}]", "installed" if _version(name) else "not installed")
+    for extra, names in EXTRAS.items():
+        missing = [name for name in names if not _version(name)]
+        lacks = f"installed but for {', '.join(missing)}" if missing else "installed"
+        text = "not installed" if len(missing) == len(names) else lacks
+        yield Finding(f"extra [{extra}]", text)
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     yield Finding("temporary files", f"{folder}, {show_bytes(free)} free", free < 1 << 30)
