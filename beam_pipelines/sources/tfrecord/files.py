@@ -17,8 +17,8 @@ from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord.indexes import PartsFile, parts_of, parts_of_range
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.framing import HEADER_BYTES, is_header, is_zlib, read_record_blocks
-from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.framing import is_header, is_zlib, read_record_blocks
+from beam_pipelines.tfrecord.record_block import HEADER_BYTES, RecordBlock
 
 # Takes the records of a block, and the number of the first one in its file.
 BlockReader = Callable[[RecordBlock, int], Iterator[Rows]]
