@@ -35,6 +35,14 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 test: .venv/installed-dev ## Set up and run the tests that need no engine, server or whole conversion
 	$(BIN)/python -m pytest -m "not end_to_end and $(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
 
+.PHONY: test-newest
+test-newest: .venv-newest/installed ## Run the tests of `make test` with the newest packages that pip picks
+	.venv-newest/bin/python -m pytest -m "not end_to_end and $(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
+
+.PHONY: test-lowest
+test-lowest: .venv-lowest/installed ## Run tests that touch each dependency with the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest -m "not end_to_end and $(UNMARKED)" tests/sources tests/sql tests/encodings tests/tfrecord tests/reader $(IN_TWO) $(PYTEST_OPTIONS)
+
 .PHONY: test-end-to-end
 test-end-to-end: .venv/installed-dev ## Run the tests that convert whole datasets, or start commands
 	$(BIN)/python -m pytest -m "end_to_end and $(UNMARKED)" $(IN_TWO) $(PYTEST_OPTIONS)
@@ -182,7 +190,7 @@ check: lint types imports test-all ## Style, types, imports, tests: what CI runs
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-adapters .venv-docs .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
+	rm -rf .venv .venv-adapters .venv-docs .venv-lowest .venv-newest .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -233,6 +241,13 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 
 .venv/installed-fuzz: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
+
+# Without constraints; an editable install puts the kernels where .venv has them.
+.venv-newest/installed .venv-lowest/installed: pyproject.toml reader/pyproject.toml $(NATIVE)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/python -m uv pip install --quiet --python $(@D)/bin/python $(if $(findstring lowest,$@),--resolution lowest-direct) --editable ./reader --editable '.[demo,test]'
+	@touch $@
 
 .venv-docs/installed: website/requirements.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
