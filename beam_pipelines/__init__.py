@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from beam_pipelines.opening.dataset import Dataset as Dataset
     from beam_pipelines.opening.dataset import open as open  # noqa: A004 - as ``bp.open``
     from beam_pipelines.opening.encoder import Encoder as Encoder
+    from beam_pipelines.opening.feature_info import FeatureInfo as FeatureInfo
     from beam_pipelines.pipeline.api import Description as Description
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
@@ -52,6 +53,7 @@ _PLACE_OF_NAME = {
     "Dataset": ("opening.dataset", "Dataset"),
     "Description": ("pipeline.api", "Description"),
     "Encoder": ("opening.encoder", "Encoder"),
+    "FeatureInfo": ("opening.feature_info", "FeatureInfo"),
     "Image": ("reader.images", "Image"),
     "Info": ("dataset.info", "Info"),
     "Plan": ("pipeline.plan", "Plan"),

@@ -126,10 +126,9 @@ def _cells(found: FirstRows, row: ShownRow) -> Iterator[tuple[str, str, str, str
 
 
 def _with_label(value: Any, labels: tuple[str, ...]) -> str:
-    text = _shown(value)
-    if isinstance(value, int) and 0 <= value < len(labels):
-        return f"{text} ({_cut(labels[value])})"
-    return text
+    from beam_pipelines.dataset.inspect import labels_behind
+
+    return _shown(value) + labels_behind(value if isinstance(value, list) else [value], labels)
 
 
 def _shown(value: Any) -> str:

@@ -24,6 +24,7 @@ from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
+from beam_pipelines.opening.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.storage import files
@@ -46,11 +47,13 @@ class Found(NamedTuple):
       paths: of TFRecord files.
       schema: of a dataset's records.
       manifest: of a dataset; empty for a single file.
+      labels: feature -> texts of its ids.
     """
 
     paths: Sequence[str]
     schema: schema_pb2.Schema | None
     manifest: Manifest
+    labels: Mapping[str, Sequence[str]]
 
     @property
     def is_raw(self) -> bool:
@@ -134,7 +137,10 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
                 f"{count_generations(manifest)} there are, from 1."
             )
         return Found(
-            [files.join(path, *shard["path"].split("/")) for shard in entries], schema, manifest
+            [files.join(path, *shard["path"].split("/")) for shard in entries],
+            schema,
+            manifest,
+            _labels(path, manifest),
         )
     for option, value in (("split", split), ("generation", generation)):
         if value is not None:
@@ -147,7 +153,14 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
             f"{path}: found neither a dataset (no {MANIFEST} in it) nor a file, expected one of "
             "them."
         )
-    return Found([path], None, {})
+    return Found([path], None, {}, {})
+
+
+def _labels(path: str, manifest: Manifest) -> Mapping[str, Sequence[str]]:
+    try:
+        return texts_of_ids(lambda name: files.read_bytes(files.within(path, name)), path, manifest)
+    except DataError:  # the examples can be shown without what the encodings say
+        return manifest.get("labels", {})
 
 
 def _show_shards(
@@ -177,7 +190,7 @@ def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]
         decode_examples(records, path, found.schema),
         path,
         sparse,
-        found.manifest.get("labels"),
+        found.labels,
         lists_of(found.schema),
         names_of_lists_of_lists(found.manifest.get("columns", {})),
     )
@@ -244,7 +257,7 @@ def show_examples(
     shown = {
         name: [
             show_values(values, name in lists, name in lists_of_lists)
-            + _labels_of(values, named.get(name, ()))
+            + labels_behind(values, named.get(name, ()))
             for values in column
         ]
         for name, column in columns.items()
@@ -265,18 +278,19 @@ def show_examples(
         yield "\n".join(lines) + "\n"
 
 
-def _labels_of(values: list[Any] | None, names: Sequence[str]) -> str:
+def labels_behind(values: Sequence[Any] | None, names: Sequence[str]) -> str:
+    """Returns the labels of a feature's values in brackets, or nothing."""
     found = label_texts(values or (), names)[:LONGEST_LIST] if names else []
-    return f" ({', '.join(found)})" if found else ""
+    return f" ({', '.join(shorten(text, LONGEST_TEXT) for text in found)})" if found else ""
 
 
 def label_texts(values: Sequence[Any], names: Sequence[str]) -> list[str]:
     """Returns the labels of a feature's values, where there are any.
 
-    Values are ids, or a vector with ones at the places of ids.
+    Values are ids, which are integers, or a vector of floats with ones at the places of ids.
     """
     ids = [value for value in values if isinstance(value, int)]
-    if all(value in (0, 1) for value in values) and (not ids or len(values) == len(names)):
+    if not ids and all(value in (0, 1) for value in values):
         ids = [place for place, value in enumerate(values) if value]
     return [names[number] for number in ids if 0 <= number < len(names)]
 
@@ -415,7 +429,7 @@ def _thumbnails(
     contents = [values[0] if values else None for values in column.to_pylist()]
     return [
         Thumbnail(content, caption)
-        for content, caption in zip(contents, _captions(batch, found.manifest), strict=True)
+        for content, caption in zip(contents, _captions(batch, found), strict=True)
     ]
 
 
@@ -442,9 +456,9 @@ def _image_feature(
     return name
 
 
-def _captions(batch: pa.RecordBatch, manifest: Manifest) -> list[str]:
+def _captions(batch: pa.RecordBatch, found: Found) -> list[str]:
     """Returns the captions: the label's text, the label, or the file's name."""
-    label, labels = manifest.get("label"), manifest.get("labels", {})
+    label, labels = found.manifest.get("label"), found.labels
     candidates = [
         *([label] if label in labels else []),
         _CAPTION_FEATURES[0],

@@ -1,15 +1,18 @@
 """Finds the labels of ids and the files that list them.
 
-Labels come from the source or from the label's vocabulary.
+Labels come from the source or from vocabularies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from beam_pipelines.core.dataset_layout import LABELS, LABELS_FOLDER
+from beam_pipelines.encodings.kinds.fill import Missing
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
-from beam_pipelines.encodings.plan import Chain, EncodePlan
+from beam_pipelines.encodings.plan import EncodePlan
 
 # A vocabulary of more tokens is no list of classes; its tokens stay in the vocabulary's own file.
 MAX_LABELS = 100_000
@@ -19,55 +22,31 @@ _KEEP_IDS = ("fill", "one_hot", "multi_hot")
 Labels = Mapping[str, tuple[str, ...]]
 
 
-def kept_labels(labels: Labels, plan: EncodePlan) -> dict[str, tuple[str, ...]]:
-    """Returns labels of written features that keep a labelled column's ids.
+def labels_of_features(
+    plan: EncodePlan, labels: Labels | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Returns the texts by id of written features whose values are ids.
 
     Args:
+      plan: of the encodings; the tokens of vocabularies are known once it is fitted.
       labels: column -> labels by id, before encoding.
-      plan: of the encodings.
     """
-    known = dict(labels)
+    known = dict(labels or {})
     for chain in plan.chains:
-        own = (
-            known.pop(chain.name, ())
-            if chain.inputs == (chain.name,)
-            else known.get(chain.inputs[0], ())
-        )
-        if own and len(chain.inputs) == 1 and all(step.kind in _KEEP_IDS for step in chain.steps):
-            known[chain.name] = own
-        else:
-            known.pop(chain.name, None)
-    return {name: known[name] for name in plan.written if name in known}
+        texts = known.get(chain.inputs[0], ()) if len(chain.inputs) == 1 else ()
+        for step in chain.steps:
+            if isinstance(step.encoding, FittedVocabulary):
+                texts = _texts(step.encoding.tokens)
+            elif step.kind not in _KEEP_IDS or isinstance(step.encoding, Missing):
+                texts = ()
+        known[chain.name] = texts
+    return {name: known[name] for name in plan.written if known.get(name)}
 
 
-def vocabulary_labels(plan: EncodePlan, label: str | None) -> dict[str, tuple[str, ...]]:
-    """Returns the tokens by id of a label that a vocabulary encodes.
-
-    The key is the label feature. Without such a vocabulary the dictionary is empty.
-
-    Args:
-      plan: of the encodings, fitted.
-      label: the label feature of the recipe.
-    """
-    for chain in plan.chains:
-        if chain.name == label:
-            tokens = _tokens(chain)
-            return {chain.name: tokens} if 0 < len(tokens) <= MAX_LABELS else {}
-    return {}
-
-
-def _tokens(chain: Chain) -> tuple[str, ...]:
-    """Returns a chain's vocabulary tokens if later steps keep its ids."""
-    found: tuple[str, ...] = ()
-    for step in chain.steps:
-        if isinstance(step.encoding, FittedVocabulary) and len(step.encoding.tokens) <= MAX_LABELS:
-            found = tuple(
-                token.decode(errors="backslashreplace")
-                for token in step.encoding.tokens.to_pylist()
-            )
-        elif step.kind not in _KEEP_IDS:
-            found = ()
-    return found
+def _texts(tokens: pa.Array) -> tuple[str, ...]:
+    if len(tokens) > MAX_LABELS:
+        return ()
+    return tuple(token.decode(errors="backslashreplace") for token in tokens.to_pylist())
 
 
 def label_files(labels: Labels, label: str | None) -> dict[str, str]:

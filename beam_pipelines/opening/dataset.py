@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
     from beam_pipelines.opening.encoder import Encoder, FittedPlan
+    from beam_pipelines.opening.feature_info import FeatureInfo
     from beam_pipelines.reader.images import Image
     from beam_pipelines.reader.parts import Split
     from beam_pipelines.reader.row_groups import RowGroups
@@ -107,6 +108,18 @@ class Dataset:
                 f"{path}: found no schema in it ({error}). Copy the dataset again, or convert "
                 "again with --overwrite."
             ) from error
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, FeatureInfo]:
+        """Name -> ``FeatureInfo``, in the order of the schema; of raw records there are none.
+
+        Reads the fitted encodings, for the vocabularies. Sizes come from the schema.
+        """
+        from beam_pipelines.opening.feature_info import describe_features
+
+        if self._fields.record == "raw":
+            return {}
+        return describe_features(self._files.read, mask(self.folder), self.manifest, self.schema)
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:

@@ -52,7 +52,7 @@ from beam_pipelines.dataset.manifest import (
     make_manifest,
     manifest_to_text,
 )
-from beam_pipelines.encodings.labels import label_files, vocabulary_labels
+from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
@@ -240,7 +240,8 @@ def _vocabulary_of_label(
     if not result.fitted or plan.preprocessing is not None:
         return {}
     fitted = with_fitted(plan.encode, load_encodings(folder))
-    return vocabulary_labels(fitted, plan.recipe.label)
+    label = plan.recipe.label
+    return {name: texts for name, texts in labels_of_features(fitted).items() if name == label}
 
 
 def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:

@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.core.python_values import python_rows
 from beam_pipelines.encodings.apply import encode_batch
-from beam_pipelines.encodings.labels import vocabulary_labels
+from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import fitted_on, join_indexes
@@ -123,7 +123,7 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
     return FirstRows(
         tuple(_rows(chunks, numbers, encode, private_features(plan.recipe, encode.chains))),
         _inputs(encode),
-        {**_labels(encode), **plan.labels},
+        {**labels_of_features(encode), **plan.labels},
         num_read,
         tuple(dict.fromkeys([*notes, *unused_lines(unused_sources(plan.recipe))])),
     )
@@ -223,10 +223,3 @@ def _json(value: Any) -> Any:
 def _inputs(encode: EncodePlan) -> dict[str, tuple[str, ...]]:
     chains = {chain.name: tuple(chain.inputs) for chain in encode.chains}
     return {name: chains.get(name, (name,)) for name in encode.written}
-
-
-def _labels(encode: EncodePlan) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for chain in encode.chains:
-        found |= vocabulary_labels(encode, chain.name)
-    return found

@@ -12,7 +12,7 @@ from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems, mask
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
-from beam_pipelines.encodings.labels import kept_labels
+from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.pipeline.contract import read_contract, read_policy
 from beam_pipelines.pipeline.plan_description import describe_plan
@@ -138,7 +138,9 @@ class Plan(PickledOnce):
         return (
             {}
             if self.preprocessing
-            else kept_labels(_source_labels(self.base, self.joins, self.recipe.rename), self.encode)
+            else labels_of_features(
+                self.encode, _source_labels(self.base, self.joins, self.recipe.rename)
+            )
         )
 
     @property

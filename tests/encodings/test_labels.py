@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.dataset import contact_sheet, inspect, loader
-from beam_pipelines.encodings.labels import kept_labels, label_files
+from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
@@ -47,6 +48,7 @@ def recipe_of(encode: str) -> Recipe:
         ("{vector_of_id: [{column: id}, one_hot]}", {"id", "ids", "vector_of_id"}),
         ("{id: log1p}", {"ids"}),
         ("{id: drop}", {"ids"}),
+        ("{id: {fill: {value: 0, missing: true}}}", {"id", "ids"}),
         ("{id: {vocabulary: 10}}", {"ids"}),
         ("{id: [{column: other}, {one_hot: 3}]}", {"ids"}),
         ("{both: {vector: [id, other]}}", {"ids"}),
@@ -61,7 +63,7 @@ def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
     plan = plan_encode(
         recipe_of(encode), COLUMNS, {name: len(names) for name, names in named.items()}
     )
-    assert kept_labels(named, plan) == dict.fromkeys(kept, NAMES)
+    assert labels_of_features(plan, named) == dict.fromkeys(kept, NAMES)
 
 
 def test_one_hot_is_as_long_as_there_are_names() -> None:
@@ -159,7 +161,11 @@ def test_a_dataset_tells_its_labels(
     ).read_text() == "0:cat\n1:dog\n2:eel\n"
     assert loader.info(out).labels() == names
     shown = "".join(inspect.inspect_examples(out, 3))
-    assert all(f"({name})" in shown for name in (*names, *NAMES))
+    assert all(f"({name})" in shown for name in (*names, *NAMES, "red", "blue"))
+    features = bp.open(out).features
+    assert features["image/encoded"].kind == "image"
+    assert features["image/class/label"].vocabulary == NAMES
+    assert features["color"].vocabulary == ("red", "blue")
     captions: list[str] = []
     draw = contact_sheet.draw_contact_sheet
 
