@@ -38,6 +38,9 @@ class Limits:
     archive_files: int = 100_000
 
 
+# Formats that Pillow may decode. It has decoders of dozens more, and starts Ghostscript for
+# PostScript.
+IMAGE_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP")
 # Decompressed bytes that are harmless at any ratio.
 FREE_BYTES = 64 * MIB
 # Parsers recurse once per level; Python's stack ends at about a thousand.

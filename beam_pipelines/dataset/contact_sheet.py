@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
 
+from beam_pipelines.core.limits import IMAGE_FORMATS
+
 CELL_PIXELS = 128
 # An image whose header claims more is not decoded.
 MOST_PIXELS = 100_000_000
@@ -97,7 +99,7 @@ def _shrunk(content: bytes) -> Image.Image | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(content)) as image:
+            with Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
                 if image.width * image.height > MOST_PIXELS:
                     return None
                 # Pillow then decodes a JPEG at a fraction of its size.

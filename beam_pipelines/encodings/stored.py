@@ -70,6 +70,8 @@ def _fitted(read: Read, entry: Mapping[str, Any]) -> Fitted:
 
 def _value(read: Read, value: Any) -> Any:
     if isinstance(value, dict):
+        if "/" in value["arrow"]:
+            raise ValueError(f"'{value['arrow']}' is no name of a file in their folder")
         return bytes_to_batches(read(value["arrow"]))[0].column(0)
     return _tuples(value)
 

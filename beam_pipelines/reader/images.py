@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.core import _native
+from beam_pipelines.core.limits import IMAGE_FORMATS
 from beam_pipelines.reader.arrays import WrongRowError
 
 Pixels = npt.NDArray[np.uint8]
@@ -127,8 +128,8 @@ def decode_images(
             raise WrongRowError(
                 row,
                 f"feature '{name}': found {len(contents[row]):,} bytes that cannot be decoded "
-                f"({error}), expected an image. Re-encode images by the recipe, or leave it out of "
-                "'images'",
+                f"({error}), expected an image (JPEG, PNG, BMP, GIF or WebP). Re-encode images by "
+                "the recipe, or leave it out of 'images'",
             ) from error
 
     affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
@@ -151,7 +152,7 @@ def _decode(
             pass  # CMYK, or bytes that libjpeg warns of: Pillow decodes or refuses them
     import PIL.Image
 
-    with PIL.Image.open(io.BytesIO(content)) as opened:
+    with PIL.Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as opened:
         if opened.mode.startswith("I"):  # 16 bits: the higher 8
             whole = PIL.Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
         else:

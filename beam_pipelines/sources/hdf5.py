@@ -35,6 +35,10 @@ from beam_pipelines.sources.format import (
 from beam_pipelines.sources.numpy_files import to_arrow
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 
+# Filters of the library and of h5py by their registered numbers: deflate, shuffle, Fletcher's
+# checksum, szip, n-bit, scale and offset, LZF. For any other the library would load a plugin, which
+# is code, from a folder of the machine.
+_FILTERS = {1, 2, 3, 4, 5, 6, 32_000}
 # A compressed chunk is decoded as a whole.
 MOST_CHUNK_BYTES = 256 * MIB
 # Bytes of a text or a list of unknown length, to choose how many rows are read at a time.
@@ -206,6 +210,14 @@ def _dataset(where: str, name: str, data: Any) -> _Dataset:
         raise DataError(
             f"{where}: found values in other files, expected them in this one. {_leave_out(name)}"
         )
+    pipeline = data.id.get_create_plist()
+    for number, *_, title in map(pipeline.get_filter, range(pipeline.get_nfilters())):
+        if number not in _FILTERS:
+            raise DataError(
+                f"{where}: found filter {number} ({title.decode(errors='replace') or 'no name'}), "
+                "which is a plugin, expected one of HDF5's own. Write it again with gzip. "
+                f"{_leave_out(name)}"
+            )
     if data.shape is None or not data.shape:
         raise DataError(
             f"{where}: found a single value, expected an array whose first axis are the rows. "

@@ -117,6 +117,8 @@ def test_formats_and_modes_become_colors(content, color):
         b"no image",
         plain(COLORS[0])[:50],
         compressed(load_sample_image("china.jpg"), "JPEG")[:999],
+        plain(COLORS[0], kind="EPS"),
+        plain(COLORS[0], kind="TIFF"),
     ],
 )
 def test_what_cannot_be_shown_has_its_place(content):

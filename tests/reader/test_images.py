@@ -159,6 +159,8 @@ def test_random_boxes(size):
         (b"", "found 0 bytes that cannot be decoded"),
         (encoded(picture(0))[:200], "found 200 bytes that cannot be decoded"),
         (encoded(picture(0), "JPEG")[:300], "found 300 bytes that cannot be decoded"),
+        (encoded(picture(0), "EPS"), r"found .* expected an image \(JPEG, PNG, BMP, GIF or WebP\)"),
+        (encoded(picture(0), "TIFF"), "found .* bytes that cannot be decoded"),
         (None, "found nothing, expected one image in every row"),
     ],
 )

@@ -144,6 +144,16 @@ def virtual(file: h5py.File) -> None:
     file.create_virtual_dataset("y", layout)
 
 
+def plugin(file: h5py.File) -> None:
+    file["x"] = [1, 2]
+    pipeline = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    pipeline.set_chunk((2,))
+    pipeline.set_filter(32_001, h5py.h5z.FLAG_OPTIONAL, ())
+    space = h5py.h5s.create_simple((2,))
+    made = h5py.h5d.create(file.id, b"y", h5py.h5t.STD_U8LE, space, pipeline)
+    made.write_direct_chunk((0,), b"ab")
+
+
 def scalar(file: h5py.File) -> None:
     file["x"], file["y"] = [1, 2], 5
 
@@ -167,6 +177,7 @@ def complex_(file: h5py.File) -> None:
         (soft, "dataset 'link': found a link"),
         (external, "dataset 'y': found values in other files"),
         (virtual, "dataset 'y': found values in other files"),
+        (plugin, "dataset 'y': found filter 32001 (no name), which is a plugin"),
         (scalar, "dataset 'y': found a single value"),
         (longer, "dataset 'y': found 3 rows, expected 2 as in 'x'"),
         (records, "dataset 'y': found records with fields"),

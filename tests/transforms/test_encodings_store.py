@@ -121,6 +121,20 @@ def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
             },
             "x: ",
         ),
+        (
+            {
+                "encodings": [
+                    {
+                        "chain": 0,
+                        "step": 0,
+                        "kind": "vocabulary",
+                        "class": "FittedVocabulary",
+                        "values": {"tokens": {"arrow": "../x"}},
+                    }
+                ]
+            },
+            "'../x' is no name of a file",
+        ),
         ({"encodings": None}, "found no fitted encodings"),
     ],
 )

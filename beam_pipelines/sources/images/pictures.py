@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from beam_pipelines.core.limits import Limits, exceeded
+from beam_pipelines.core.limits import IMAGE_FORMATS, Limits, exceeded
 from beam_pipelines.recipe.images import ImageOptions
 from beam_pipelines.sources.images import bmp, wholeness
 from beam_pipelines.sources.images.picture_error import PictureError
@@ -126,7 +126,7 @@ def opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
     try:
         width, height = _webp_size(data) or (0, 0)
         _check_pixels(width, height, limits)
-        with Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "BMP", "GIF", "WEBP")) as image:
+        with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             _check_pixels(image.width, image.height, limits)
             yield image
     except PictureError:
