@@ -25,6 +25,7 @@ from beam_pipelines.pipeline.draft_sources import (
     split_of_name,
 )
 from beam_pipelines.pipeline.image_draft import draft_of_images
+from beam_pipelines.pipeline.private import values_hidden
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
@@ -92,7 +93,9 @@ def _encoded(path: str, folder: str) -> str:
             f"{path}: found the --output in another folder, expected it in the folder of the "
             "recipe, where its paths start."
         )
-    proposals = joined_encodings(planning.plan(path))
+    plan = planning.plan(path)
+    with values_hidden(plan.recipe):
+        proposals = joined_encodings(plan)
     return with_encodings(files.read_document(path).decode("utf-8-sig"), path, proposals)
 
 

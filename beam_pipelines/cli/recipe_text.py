@@ -21,7 +21,10 @@ from beam_pipelines.storage import files
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 # The comments of a block begin in one column, but not further right.
-_WIDTH = 60
+_WIDTH = 58
+# A key of the recipe, and the one of encodings.
+_KEY = re.compile(r"[^\s#{}\[\]-]")
+_ENCODE = re.compile(r"""(["']?)encode\1\s*:""")
 # Names that a line lists.
 _NAMED = 10
 _LABELS = 5
@@ -256,36 +259,56 @@ def _sequence_lines(base: SourcePlan) -> Iterator[str]:
 
 
 def with_encodings(text: str, path: str, proposals: Sequence[Proposal]) -> str:
-    """Returns a recipe's text with encodings for more columns.
+    """Returns a recipe's text with encodings for more columns, behind its own.
 
     Raises:
-      RecipeError: the recipe has encodings on one line.
+      RecipeError: the recipe, or its encodings, are on one line.
     """
-    lines = text.rstrip("\n").split("\n")
-    place = next((number for number, line in enumerate(lines) if line.startswith("encode:")), None)
+    lines = text.rstrip().split("\n")
+    place = next((number for number, line in enumerate(lines) if _ENCODE.match(line)), None)
+    if place is None and not any(map(_KEY.match, lines)):
+        raise RecipeError(
+            f"{path}: found a recipe in braces, expected one key a line. Write it so."
+        )
     if place is None:
         return "\n".join([*lines, "", *_encode_lines(proposals)])
-    if not re.fullmatch(r"encode:\s*(#.*)?", lines[place]):
+    if not re.fullmatch(r"\s*(#.*)?", lines[place].partition(":")[2]):
         raise RecipeError(
             f"{path}, line {place + 1}: found 'encode' on one line, expected one column a line, to "
             "add others. Write it so, or remove it."
         )
-    added = [line for line in _encode_lines(proposals) if line != "encode:" and line]
-    return "\n".join([*lines[: place + 1], *added, *lines[place + 1 :], ""])
+    after = range(place + 1, len(lines))
+    end = next((number for number in after if _KEY.match(lines[number])), len(lines))
+    inside = [number for number in after if number < end and lines[number][:1] in (" ", "\t")]
+    last = max(inside, default=place) + 1
+    indents = [re.match(" *", lines[number])[0] for number in inside if lines[number].strip()]
+    indent = min(indents, key=len, default="  ")
+    added = [f"{indent}{line}" for line in _entry_lines(proposals)]
+    return "\n".join([*lines[:last], *added, *_note_lines(proposals), *lines[last:], ""])
 
 
 def _encode_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
-    entries = [
-        (f"  {quoted(found.name)}: {found.encoding}", found)
-        for found in proposals
-        if found.encoding
-    ]
+    entries = [*_entry_lines(proposals)]
     if entries:
         yield "# Fitted on the split train. Reasons are of the rows that init has read."
         yield "encode:"
-        width = min(_WIDTH, max(len(text) for text, _ in entries))
-        for text, found in entries:
-            yield f"{text:<{width}}  # {_comment(found.reason)}"
+        yield from (f"  {line}" for line in entries)
+    yield from _note_lines(proposals)
+    yield ""
+
+
+def _entry_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
+    """Yields the lines of 'encode' without their indent."""
+    entries = [
+        (f"{quoted(found.name)}: {found.encoding}", found) for found in proposals if found.encoding
+    ]
+    width = min(_WIDTH, max((len(text) for text, _ in entries), default=0))
+    for text, found in entries:
+        yield f"{text:<{width}}  # {_comment(found.reason)}"
+
+
+def _note_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
+    """Yields comments: what stays as it is, and open decisions."""
     alike: dict[str, list[str]] = {}
     for found in proposals:
         if not found.encoding:
@@ -295,7 +318,6 @@ def _encode_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
     for choice, names in alike.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"# choose: {', '.join(names[:_NAMED])}{more}: {_comment(choice)}"
-    yield ""
 
 
 def _comment(text: str) -> str:

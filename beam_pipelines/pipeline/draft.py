@@ -27,6 +27,7 @@ from beam_pipelines.analysis.profile import (
     propose_splits,
 )
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.draft_sources import FoundTables, choose_base
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import join_indexes
@@ -163,8 +164,10 @@ def encode_settings(plan: Plan) -> list[Setting]:
 def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
     """Returns encodings for the columns of a recipe's joined rows that have none.
 
+    Private columns stay as they are: a reason or a scale would show their values.
+
     Raises:
-      DataError: a file cannot be read.
+      DataError: a file cannot be read, or there are no rows.
     """
     firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
     chosen = firsts[:: -(-len(firsts) // _RANGES)]
@@ -176,6 +179,11 @@ def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
             plan, read.read_range(plan.base, byte_range, states, reject=True), index_of
         )
     ]
+    if not any(batch.num_rows for batch in batches):
+        raise DataError(
+            f"{plan.base.source.name}: found no row after 'filter' and joins in the rows that init "
+            "has read, expected some to propose encodings by."
+        )
     encoded = {name for chain in plan.encode.chains for name in (chain.name, *chain.inputs)}
     wanted = [
         name
@@ -188,7 +196,12 @@ def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
         for column in profile_columns(pa.Table.from_batches(batches).select(wanted)).values()
     ]
     sparse = {name for part in plan.sparse for name in part.columns}
-    return _encodings(columns, plan.recipe.label, sparse, time=plan.recipe.split.time_column)
+    proposals = _encodings(columns, plan.recipe.label, sparse, time=plan.recipe.split.time_column)
+    private = {*plan.recipe.private}
+    return tuple(
+        Proposal(found.name, "", "its values are private") if found.name in private else found
+        for found in proposals
+    )
 
 
 def sample_source(plan: SourcePlan) -> Side:

@@ -7,11 +7,16 @@ import json
 import pathlib
 import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import beam_pipelines as bp
+from beam_pipelines.analysis.profile import Proposal
 from beam_pipelines.cli.main import run
+from beam_pipelines.cli.recipe_text import with_encodings
 from beam_pipelines.pipeline.draft_sources import pattern_of, series_of, split_of_name
+from beam_pipelines.recipe.yaml import parse_yaml
 
 
 def table(columns: str, first: int, count: int) -> str:
@@ -174,6 +179,61 @@ def test_a_recipe_gets_encodings(tmp_path: pathlib.Path) -> None:
     assert encode["user_id"] == (("hash_bucket", {"value": 7}),)
     assert {"u_age", "u_kind"} <= set(encode)
     assert run(["init", str(recipe), "-o", str(tmp_path / "other" / "e.yaml")]) == 2
+
+
+def test_private_columns_of_a_recipe(tmp_path: pathlib.Path) -> None:
+    """No proposal for a private column shows a value of it."""
+    lines = "".join(f"{row},secret{row % 3},town{row % 4}\n" for row in range(60))
+    (tmp_path / "d.csv").write_text(f"n,who,town\n{lines}")
+    recipe = tmp_path / "r.yaml"
+    for private in ("pii: {allow: [who]}", "protect: {who: {truncate: 7}}"):
+        recipe.write_text(f"name: d\nsources: {{d: d.csv}}\nfrom: d\n{private}\n")
+        output = tmp_path / "e.yaml"
+        assert run(["init", str(recipe), "-o", str(output), "--overwrite"]) == 0
+        assert "who stays as it is: its values are private" in output.read_text()
+        assert "town0" in output.read_text()
+        assert "secret" not in output.read_text()
+        bp.plan(output)
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_recipe_without_rows(
+    rows: int, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without rows there is an error, and no recipe."""
+    pq.write_table(pa.table({"n": pa.array(range(rows), pa.int64())}), tmp_path / "d.parquet")
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("name: d\nsources: {d: d.parquet}\nfrom: d\nfilter: n > 5\n")
+    assert run(["init", str(recipe), "-o", str(tmp_path / "e.yaml")]) == 1
+    assert re.search("found (no row|.*no rows)", capsys.readouterr().err)
+    assert not (tmp_path / "e.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("encode:\n    a: drop\n", ""),
+        ("# Fitted\nencode:  # mine\n  a:\n  - fill: 0\n\n  # last\n", "output: {num_shards: 1}\n"),
+        ('"encode":\n  a: drop\n# of the label\n', "label: b\n"),
+        ("encode:\n", "label: b\n"),
+        ("", ""),
+    ],
+)
+def test_encodings_go_behind(before: str, after: str, tmp_path: pathlib.Path) -> None:
+    """Encodings of a recipe are followed by new ones, in its own indent."""
+    text = f"name: d\n{before}{after}"
+    made = with_encodings(
+        text, "r.yaml", [Proposal("c", "drop", "none"), Proposal("d", "", "bytes")]
+    )
+    (tree, _, found), (old, *_) = (parse_yaml(each, "r.yaml") for each in (made, text))
+    assert not found
+    assert isinstance(tree, dict)
+    assert isinstance(old, dict)
+    encode, own = tree.pop("encode"), old.pop("encode", {})
+    assert tree == old
+    assert isinstance(encode, dict)
+    assert [*encode] == [*(own if isinstance(own, dict) else {}), "c"]
+    assert made.count("# Fitted") == (before.count("# Fitted") or not before)
 
 
 def test_sources_that_nothing_uses(
