@@ -56,7 +56,10 @@ class Value(NamedTuple):
 
     def expected(self, expected: str) -> None:
         """Notes that something else was expected here."""
-        self.wrong(f"found {self.shown}, expected {expected}.")
+        key = self.path[-1] if self.path else ""
+        is_cut = self.shown == "nothing" and f"{key}".count(")") > f"{key}".count("(")
+        hint = ' In braces a comma ends a text: put the text before it in quotes, as "f(a, b)".'
+        self.wrong(f"found {self.shown}, expected {expected}.{hint if is_cut else ''}")
 
     @property
     def shown(self) -> str:
