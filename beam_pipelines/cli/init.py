@@ -6,6 +6,7 @@ It has joins, a label, a split and encodings, each with its reason, and open dec
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Sequence
 
@@ -14,7 +15,13 @@ from beam_pipelines.cli.recipe_text import recipe_text, with_encodings
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline import planning, recipes
-from beam_pipelines.pipeline.draft import joined_encodings, make_draft, with_base_first
+from beam_pipelines.pipeline.draft import (
+    joined_encodings,
+    joins_by,
+    make_draft,
+    related_columns,
+    with_base_first,
+)
 from beam_pipelines.pipeline.draft_sources import (
     FoundTables,
     LeftOut,
@@ -29,21 +36,26 @@ from beam_pipelines.pipeline.private import values_hidden
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
+from beam_pipelines.sources.listing import has_table_log
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import files
 from beam_pipelines.storage.spool import STDIN
+from beam_pipelines.transforms.join.remedies import Key, try_types
 
 _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
 
 
-def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
+def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> list[LeftOut]:
     """Writes a recipe with a source for each data file or pattern.
 
     The shards of one set are one source. The JSON Schema that editors check the recipe with is
     written next to it.
 
     The base is the source with the label and the most rows that others can be joined to.
+
+    Returns:
+      The data files that cannot be read, which are no sources.
 
     Raises:
       RecipeError: the output, or another file in place of the JSON Schema, exists; or a file of
@@ -62,7 +74,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
         text = _encoded(data[0], folder)
         with files.replace(output) as file:
             file.write(text.encode())
-        return
+        return []
     questions: dict[str, list[str]] = {}
     known, reason = _image_recipe(data)
     if known:
@@ -84,6 +96,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
             file.write(schema)
     with files.replace(output) as file:
         file.write(f"{MODELINE}\n{text}".encode())
+    return [one for one in tables.left_out if one.is_unreadable]
 
 
 def _encoded(path: str, folder: str) -> str:
@@ -143,12 +156,34 @@ def _tables(data: Sequence[str], questions: dict[str, list[str]], images: str) -
         sources += tables
         left_out += others
     named = _named(sources)
-    found = with_base_first([_plan(source, questions) for source in named])
+    found = with_base_first(_with_matching_types([_plan(source, questions) for source in named]))
     base = found.plans[0]
     if not base.source.keeps_steps:
         again = _plan(dataclasses.replace(base.source, keeps_steps=True), {})
+        again = dataclasses.replace(again, decisions=base.decisions)
         found = found._replace(plans=(again, *found.plans[1:]))
     return found._replace(left_out=(*found.left_out, *left_out))
+
+
+def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
+    """Declares types of keys that match in no other way, such as ``007`` and 7."""
+    found = list(plans)
+    for left, right in itertools.permutations(range(len(found)), 2):
+        for a, b in related_columns(found[left], found[right]):
+            for trial in try_types(Key(found[left], a), Key(found[right], b)):
+                changed = left if trial.source == found[left].source.name else right
+                source = found[changed].source
+                types = {**source.types, trial.column: trial.type}
+                plan = _plan(dataclasses.replace(source, types=types), {})
+                tried = [*found[:changed], plan, *found[changed + 1 :]]
+                if joins_by(tried[left], tried[right], (a, b)):
+                    other = (found[left], a) if changed == right else (found[right], b)
+                    note = f"{trial.column} is declared {trial.type}, as {other[0].source.name}."
+                    note += f"{other[1]}: so {trial.matched:,} of {trial.total:,} keys match"
+                    decisions = (*found[changed].decisions, note)
+                    found[changed] = dataclasses.replace(plan, decisions=decisions)
+                    break
+    return found
 
 
 def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
@@ -174,7 +209,7 @@ def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
 
 def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
     """Returns the paths of each table of a folder, and what is left out."""
-    if any(os.path.isdir(files.join(folder, log)) for log in ("_delta_log", "metadata", ".hoodie")):
+    if has_table_log(folder):
         return [folder], []
     paths, left_out = files_of(folder)
     groups, unread = grouped(paths, folder, lambda path: _plan(name_sources([path])[0], {}))

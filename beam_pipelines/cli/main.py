@@ -386,7 +386,9 @@ def init(data: tuple[str, ...], output: str, overwrite: bool, form: str) -> None
     """Look at data files and write a recipe with comments."""
     from beam_pipelines.cli.init import write_recipe
 
-    write_recipe(data, output, overwrite)
+    unreadable = write_recipe(data, output, overwrite)
+    for one in () if is_quiet() else unreadable:
+        warn(f"{one.path} is left out: {one.reason}")
     line = f"{output} written. Read it, then: beam-pipelines convert {output} --output out/"
     answer(form, {"recipe": output}, [line])
 

@@ -63,8 +63,9 @@ def recipe_text(
             [],
         )
         lines += _source_lines(plan, folder, keys, (questions or {}).get(plan.source.name, ()))
-    for path, reason in tables.left_out:
-        lines.append(f"  # left out: {_comment(_relative(path, folder))}: {_comment(reason)}")
+    for one in tables.left_out:
+        place = _comment(_relative(one.path, folder))
+        lines.append(f"  # left out: {place}: {_comment(one.reason)}")
     note = f"# its rows become examples{tables.base_note}"
     lines += [f"from: {quoted(base.source.name)}  {note}", ""]
     lines += _join_lines(draft.joins)

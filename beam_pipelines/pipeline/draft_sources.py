@@ -38,10 +38,16 @@ _DOCUMENT = re.compile(
 
 
 class LeftOut(NamedTuple):
-    """A file or folder that is no source, and why."""
+    """A file or folder that is no source, and why.
+
+    Attributes:
+      path, reason: as they are shown.
+      is_unreadable: whether it is a data file that cannot be read.
+    """
 
     path: str
     reason: str
+    is_unreadable: bool = False
 
 
 class FoundTables(NamedTuple):
@@ -140,7 +146,7 @@ def grouped(
         try:
             found = plan(path)
         except PipelineError as error:
-            left_out.append(LeftOut(path, " ".join(str(error).split())))
+            left_out.append(LeftOut(path, " ".join(str(error).split()), is_unreadable=True))
             continue
         if path.lower().endswith(".txt") and len(found.schema) == 1:
             left_out.append(LeftOut(path, "a text of lines; 'format: lines' reads it"))

@@ -229,6 +229,16 @@ class _Lister:
             yield files.Listed(path, info.file_size, archive.modified_secs), info.filename
 
 
+def has_table_log(folder: str) -> bool:
+    """Whether a folder has the files of a lakehouse table's log."""
+    logs = (*_TABLES, "metadata/version-hint.text")
+    return any(
+        os.path.isdir(os.path.dirname(pattern))
+        and bool(input_files.list_files(pattern, with_hidden=True))
+        for pattern in (files.join(folder, log) for log in logs)
+    )
+
+
 def _check_table(folder: str) -> None:
     """Raises ``ValueError`` if a folder's files have removed rows, too."""
     for log, (kind, cure) in _TABLES.items():

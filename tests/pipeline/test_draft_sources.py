@@ -162,6 +162,60 @@ def test_splits_in_names() -> None:
     assert [*map(split_of_name, names)] == ["train", "test", "eval", "", "submission"]
 
 
+@pytest.mark.parametrize(
+    ("key", "users", "orders", "types"),
+    [
+        ("id", "{:06}", '{{"user_id": {}, "v": {}}}', {"users": {"id": "int64"}}),
+        ("id", "{}", '{{"user_id": "{}", "v": {}}}', {"users": {"id": "text"}}),
+        ("id", "{}", '{{"user_id": {}, "v": {}}}', {}),
+        ("id", "A{}", '{{"user_id": {}, "v": {}}}', {}),
+        ("User ID", "{:06}", '{{"user_id": {}, "v": {}}}', {"users": {"User ID": "int64"}}),
+    ],
+)
+def test_types_by_which_keys_match(
+    key: str, users: str, orders: str, types: dict[str, dict[str, str]], tmp_path: pathlib.Path
+) -> None:
+    """A join is proposed with the type that matches, and only then a type."""
+    ids = range(1, 60)
+    lines = [f"{users.format(row)},{row % 9}" for row in ids]
+    (tmp_path / "users.csv").write_text("\n".join([f"{key},age", *lines, ""]))
+    lines = [orders.format(row % 50 + 1, row) for row in range(200)]
+    (tmp_path / "orders.jsonl").write_text("\n".join(lines))
+    recipe = tmp_path / "r.yaml"
+    paths = [str(tmp_path / name) for name in ("users.csv", "orders.jsonl")]
+    assert run(["init", *paths, "-o", str(recipe)]) == 0
+    made = bp.plan(recipe).recipe
+    assert {name: dict(one.types) for name, one in made.sources.items() if one.types} == types
+    assert bool(made.join) is not users.startswith("A")
+    assert (made.base == "orders") or not made.join
+
+
+def test_a_folder_called_metadata(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It makes no lakehouse of a folder; an unreadable file is told of."""
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    (tmp_path / "bad.parquet").write_text("PAR1 broken")
+    recipe = tmp_path / "r.yaml"
+    assert run(["init", str(tmp_path), "-o", str(recipe)]) == 0
+    assert set(bp.plan(recipe).recipe.sources) == {"clicks", "users"}
+    assert re.search(r"warning: .*bad\.parquet is left out: ", capsys.readouterr().err)
+
+
+def test_a_comma_in_braces(tmp_path: pathlib.Path) -> None:
+    """The error of a text that YAML cut says to quote it, which helps."""
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    recipe = tmp_path / "r.yaml"
+    text = "name: r\nsources: {c: clicks.csv}\nfrom: c\nderive: {x: coalesce(late > 1, false)}\n"
+    recipe.write_text(text)
+    with pytest.raises(bp.RecipeError, match="In braces a comma ends a text"):
+        bp.plan(recipe)
+    recipe.write_text(text.replace("coalesce(late > 1, false)", '"coalesce(late > 1, false)"'))
+    bp.plan(recipe)
+
+
 def test_a_recipe_gets_encodings(tmp_path: pathlib.Path) -> None:
     """Columns of joined rows are encoded; encodings of the recipe stay."""
     (tmp_path / "users.csv").write_text(USERS)

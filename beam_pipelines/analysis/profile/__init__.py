@@ -11,6 +11,7 @@ from beam_pipelines.analysis.profile.encodings import Proposal as Proposal
 from beam_pipelines.analysis.profile.encodings import propose_encodings as propose_encodings
 from beam_pipelines.analysis.profile.joins import JoinProposal as JoinProposal
 from beam_pipelines.analysis.profile.joins import Side as Side
+from beam_pipelines.analysis.profile.joins import are_related as are_related
 from beam_pipelines.analysis.profile.joins import propose_join as propose_join
 from beam_pipelines.analysis.profile.labels import Candidate as Candidate
 from beam_pipelines.analysis.profile.labels import label_candidates as label_candidates

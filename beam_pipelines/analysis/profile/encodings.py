@@ -47,6 +47,7 @@ _NAMES_THINGS = re.compile(
     r"(?:[^a-z]|$)",
     re.IGNORECASE,
 )
+_YEAR = re.compile(r"(?:^|[^a-z]|(?<=[a-z])(?=[A-Z]))year(?:[^a-z]|$)", re.IGNORECASE)
 _SHOWN_CHARACTERS = 20
 
 
@@ -230,6 +231,8 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
         choice = "" if _AMOUNT.search(column.name) else _SAME_NAMES
     elif (column.is_integer or column.are_whole) and _NAMES_THINGS.search(column.name):
         choice = f"{_names(column)}, if the numbers are names, as the name of the column says"
+        if _YEAR.search(column.name):
+            choice = f"{{cast: float32}} leaves the number as it is; {_names(column)}, for classes"
     choice = _without_sentinel(column, taken) or choice
     if column.nulls > _MOSTLY_NULL * column.rows:
         choice = f"drop, as {_percent(column.nulls / column.rows)} of the rows lack it"

@@ -60,7 +60,7 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
         (overlap, is_named, a, b)
         for a, b in itertools.product(left.columns.values(), right.columns.values())
         if _can_match(a, b)
-        and ((is_named := _are_related(a, b, right.name)) or _tells(a, b))
+        and ((is_named := are_related(a.name, b.name, right.name)) or _tells(a, b))
         and (overlap := overlap_of(a, b)) >= most
     ]
     single = [pair for pair in pairs if pair[3].is_unique]
@@ -112,13 +112,13 @@ def _tells(left: ColumnProfile, right: ColumnProfile) -> bool:
     return left.is_text and left.distinct > 1 and right.distinct > 1
 
 
-def _are_related(left: ColumnProfile, right: ColumnProfile, source: str) -> bool:
+def are_related(left: str, right: str, source: str) -> bool:
     """Whether the names say that one column refers to the other.
 
     They do if they are equal, or if the left one is the right source's name, with or without the
     right column's: ``user``, ``user_id``, ``users`` for ``users.id``.
     """
-    first, second = _words(left.name), _words(right.name)
+    first, second = _words(left), _words(right)
     if first == second:
         return True
     owner = [_singular(word) for word in _words(source) if not word.isdigit()]
