@@ -298,7 +298,8 @@ def _filtered(plan: Plan) -> Plan:
     if recipe.join:
         joined = rename_schema(plan.joins.schema, recipe.rename)
         first, select = divide_filter(plan.select, plan.base.schema, joined)
-        plan = dataclasses.replace(plan, select=select, base_filter=first)
+        sources = plan.joins.with_near_misses(plan.sources)
+        plan = dataclasses.replace(plan, sources=sources, select=select, base_filter=first)
         condition = None if first is None else first.filter
     is_joined = recipe.base in {join.source for join in recipe.join}
     if plan.base.source.url is None or condition is None or is_joined:

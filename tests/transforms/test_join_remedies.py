@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +102,75 @@ def test_times_with_and_without_a_zone_are_not_joined(tmp_path: Path) -> None:
 def test_a_zone_is_a_part_of_a_type(zone: str | None) -> None:
     """Any zone becomes UTC, and none stays none."""
     assert column_type(pa.timestamp("ms", zone)) == pa.timestamp("us", zone and "UTC")
+
+
+TEN = [datetime.datetime(2024, 1, day, 10) for day in (1, 2, 3)]  # noqa: DTZ001
+# Left keys, right keys, what is said of them; empty: nothing.
+NEAR: list[tuple[Any, Any, str]] = [
+    (["C0", "C1", "x"], ["C0   ", "C1"], "1 of 2 keys of 'k' .* without blanks around them"),
+    ([" a"], ["a"], "1 of 1 .* without blanks"),
+    (["ab", "CD", "ef"], ["AB", "cd", "ef"], "2 of 2 .* in lower case. Write them alike"),
+    (["A42", "7"], ["A42", "A007"], ""),
+    (["00A"], ["A"], "1 of 1 .* without leading zeros. Write them alike"),
+    (["42", "007"], ["0042", "7"], "2 of 2 .* without leading zeros. Add 'types: {k: int64}'"),
+    (["a1"], ["00A1 "], "1 of 1 .* around them, in lower case, without leading zeros"),
+    (["a", None], ["b", ""], ""),
+    (["a", "b"], ["a", "b"], ""),
+    (["0"], ["00"], "without leading zeros"),
+    (TEN, MIDNIGHTS, "3 of 3 .* by their day. Write them alike"),
+    (MIDNIGHTS[:1], TEN, "1 of 1 .* by their day"),
+    (TEN, [time + datetime.timedelta(hours=1) for time in TEN], ""),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "said"), NEAR)
+def test_keys_that_nearly_match(tmp_path: Path, left: Any, right: Any, said: str) -> None:
+    """The plan tells them, and types that it names match as many keys."""
+    type_ = pa.timestamp("us") if isinstance(right[0], datetime.datetime) else pa.string()
+    sources = {
+        "a": put(tmp_path, "a", pa.array(left, type_)),
+        "b": put(tmp_path, "b", pa.array(right, type_)),
+    }
+    plans = {name: plan_source(source, "") for name, source in sources.items()}
+    joins = (Join("b", (("k", "k"),)),)
+    [step] = plan_join(joins, plans["a"], plans).steps
+    assert len(step.near_misses) == bool(said)
+    assert re.search(said, " ".join(step.near_misses))
+    if "'types" in said:
+        types = {"k": "int64"}
+        plans = {
+            name: plan_source(dataclasses.replace(source, types=types), "")
+            for name, source in sources.items()
+        }
+        keys = [
+            set(read.read_table(plan, reject=False)[0]["k"].to_pylist()) for plan in plans.values()
+        ]
+        assert keys[0] == keys[1]
+
+
+def test_days_and_times_of_two_types(tmp_path: Path) -> None:
+    """The error tells that the day of the times would match."""
+    plans = {
+        "a": plan_source(put(tmp_path, "a", pa.array(TEN, pa.timestamp("us"))), ""),
+        "b": plan_source(put(tmp_path, "b", pa.array(DAYS)), ""),
+    }
+    with pytest.raises(
+        RecipeProblems, match=r"no key of the sample matches\. 3 of 3 .* by their day"
+    ):
+        plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
+
+
+def test_untried_types_are_not_said_to_match_nothing(tmp_path: Path) -> None:
+    """A database takes no types, and the message says so."""
+    with sqlite3.connect(tmp_path / "d.db") as connection:
+        connection.execute("CREATE TABLE t (k INTEGER, b INTEGER)")
+        connection.execute("INSERT INTO t VALUES (1, 2)")
+    source = Source("b", url=str(tmp_path / "d.db"), table="t")
+    plans = {
+        "a": plan_source(put(tmp_path, "a", pa.array(["x"])), ""),
+        "b": plan_source(source, ""),
+    }
+    with pytest.raises(RecipeProblems) as caught:
+        plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
+    assert "No type was tried for 'b'" in str(caught.value)
+    assert "no key of the sample" not in str(caught.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from beam_pipelines.recipe.model import Join
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.join.remedies import Key, Trial, try_types
+from beam_pipelines.transforms.join.remedies import Key, near_miss, try_types
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -47,6 +47,7 @@ class JoinStep(PickledOnce):
       partitions: of a hash-partitioned join; 0 of a broadcast one.
       added: (column of the right source, name in the result).
       schema: the columns after this join.
+      near_misses: how keys of the sample without a match would match.
     """
 
     number: int
@@ -57,6 +58,7 @@ class JoinStep(PickledOnce):
     partitions: int
     added: tuple[tuple[str, str], ...]
     schema: pa.Schema
+    near_misses: tuple[str, ...] = ()
 
     @property
     def left_on(self) -> tuple[str, ...]:
@@ -75,6 +77,15 @@ class JoinPlan:
 
     steps: tuple[JoinStep, ...]
     schema: pa.Schema
+
+    def with_near_misses(self, sources: Mapping[str, SourcePlan]) -> dict[str, SourcePlan]:
+        """Returns the sources, whose decisions tell the near misses of their keys."""
+        noted = dict(sources)
+        for step in self.steps:
+            source = noted[step.join.source]
+            decisions = (*source.decisions, *step.near_misses)
+            noted[step.join.source] = dataclasses.replace(source, decisions=decisions)
+        return noted
 
 
 def plain_bytes(source_plan: SourcePlan) -> int:
@@ -123,9 +134,11 @@ def plan_join(
     steps = []
     for number, join in enumerate(joins):
         right = sources[join.source]
-        problems.extend(
-            _key_problems(number, join, schema, origins, {base.source.name: base, **sources})
-        )
+        known_sources = {base.source.name: base, **sources}
+        wrong = list(_key_problems(number, join, schema, origins, known_sources))
+        problems.extend(wrong)
+        pairs = [] if wrong else _key_pairs(join, origins, known_sources)
+        near = tuple(miss for left, other in pairs if (miss := near_miss(left, other)))
         keys = {right_name for _, right_name in join.on}
         added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
         known = set(schema.names)
@@ -146,7 +159,9 @@ def plan_join(
             if strategy == "hash"
             else 0
         )
-        steps.append(JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema))
+        steps.append(
+            JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema, near)
+        )
     if problems:
         raise RecipeProblems(problems)
     return JoinPlan(tuple(steps), schema)
@@ -156,6 +171,15 @@ def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strate
     if join.strategy != "auto":
         return join.strategy
     return "broadcast" if size_bytes <= broadcast_limit_bytes else "hash"
+
+
+def _key_pairs(
+    join: Join, origins: Mapping[str, tuple[str, str]], sources: Mapping[str, SourcePlan]
+) -> list[tuple[Key, Key]]:
+    return [
+        (Key(sources[origins[left][0]], origins[left][1]), Key(sources[join.source], right))
+        for left, right in join.on
+    ]
 
 
 def _key_problems(
@@ -211,31 +235,43 @@ def _type_problems(
         yield Problem(path, f"column '{name}' is a list, expected a scalar to join on")
     elif left.type != right.type:
         left_type, right_type = columns.type_name(left.type), columns.type_name(right.type)
-        trials = try_types(
-            Key(sources[origin[0]], origin[1]), Key(sources[join.source], right.name)
-        )
+        keys = Key(sources[origin[0]], origin[1]), Key(sources[join.source], right.name)
         yield Problem(
             path,
             f"'{left.name}' is {left_type} and '{right.name}' of source '{join.source}' is "
-            f"{right_type}, expected the same type. {_remedy(left_type, right_type, trials)}",
+            f"{right_type}, expected the same type. {_remedy(*keys)}",
         )
 
 
-def _remedy(left_type: str, right_type: str, trials: Sequence[Trial]) -> str:
+def _remedy(left: Key, right: Key) -> str:
     """Returns what makes two key columns match, as far as it was tried."""
-    if {left_type, right_type} == {"timestamp", "timestamptz"}:
+    if {columns.type_name(key.type) for key in (left, right)} == {"timestamp", "timestamptz"}:
         return (
             "A time without a zone equals none with one. Write both with an offset, as in "
             "2013-01-31T05:15:00Z, or both without."
         )
+    trials = try_types(left, right)
     if trials and trials[0].matched:
         best = trials[0]
         return (
             f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}', "
             f"with which {best.matched:,} of {best.total:,} keys of the sample match."
         )
-    tried = " and ".join(f"{each.type} for '{each.column}'" for each in trials) or "either type"
-    return f"With {tried} no key of the sample matches: write the keys alike in both sources."
+    if (miss := near_miss(left, right)) is not None:
+        return f"With either type no key of the sample matches. {miss}"
+    untried = [f"'{key.plan.source.name}'" for key in (left, right) if not key.is_tried]
+    said = []
+    if trials:
+        tried = " and ".join(f"{each.type} for '{each.column}'" for each in trials)
+        said.append(f"With {tried} no key of the sample matches.")
+    if untried:
+        said.append(
+            f"No type was tried for {' and '.join(untried)}, since databases and unions take none: "
+            "cast the column in the 'query', or in the sources of the union."
+        )
+    if not said:
+        said.append("With either type no key of the sample matches.")
+    return " ".join([*said, "Write the keys alike in both sources."])
 
 
 def _name_problems(

@@ -1,8 +1,9 @@
-"""Finds the declared type with which two key columns match, by trying it."""
+"""Finds what makes two key columns match, by trying it on a sample."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,9 +11,19 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
+
+_Change = Callable[[pa.Array], pa.Array]
+# What texts are compared without.
+_CHANGES: Mapping[str, _Change] = {
+    "without blanks around them": pc.utf8_trim_whitespace,
+    "in lower case": pc.utf8_lower,
+    "without leading zeros": lambda keys: pc.replace_substring_regex(keys, "^0+(.)", r"\1"),
+}
+_DAYS = "by their day"
 
 
 class Key(NamedTuple):
@@ -25,6 +36,11 @@ class Key(NamedTuple):
     def type(self) -> pa.DataType:
         """The column's type."""
         return self.plan.schema.field(self.column).type
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether types are declared and tried: not in databases and unions."""
+        return self.plan.source.url is None and self.plan.source.union is None
 
 
 class Trial(NamedTuple):
@@ -61,25 +77,105 @@ def try_types(left: Key, right: Key) -> list[Trial]:
             keys = {id(side): _sample(changed), id(other): _sample(other)}
         except (DataError, RecipeProblems):
             continue
-        found = pc.is_in(keys[id(left)], value_set=keys[id(right)])
-        matched = pc.sum(found).as_py() or 0
-        trials.append(Trial(side.plan.source.name, side.column, name, matched, len(found)))
+        matched = _matches(keys[id(left)], keys[id(right)])
+        total = len(keys[id(left)])
+        trials.append(Trial(side.plan.source.name, side.column, name, matched, total))
     return sorted(trials, key=lambda trial: -trial.matched)
 
 
 def _declared(key: Key, type_: str) -> Key | None:
     """Returns the key with a declared type; ``None`` of sources that are no files."""
     source = key.plan.source
-    if source.url is not None or source.union is not None:
+    if not key.is_tried:
         return None
     types = {**source.types, key.column: type_}
     return key._replace(plan=plan_source(dataclasses.replace(source, types=types), ""))
 
 
-def _sample(key: Key) -> pa.Array:
+def near_miss(left: Key, right: Key) -> str | None:
+    """Tells how keys that do not match would, and what to do; ``None``: they would not.
+
+    Blanks, case and leading zeros of texts, and times of days. The sample is that of
+    ``try_types``.
+    """
+    if (kind := _kind(left.type)) is None or kind != _kind(right.type):
+        return None
+    if left.plan.source.url is not None or right.plan.source.url is not None:
+        return None
+    try:
+        keys, others = _sample(left, reject=True), _sample(right, reject=True)
+    except DataError:
+        return None
+    exact = _matches(keys, others)
+    misses = len(keys) - exact
+    found = [
+        (_matches(change(keys), change(others)) - exact, name)
+        for name, change in _changes(kind, keys, others).items()
+    ]
+    gained, name = max(found, key=lambda each: each[0], default=(0, ""))
+    if gained <= 0:
+        return None
+    return (
+        f"{gained:,} of {misses:,} keys of '{left.column}' in the sample that match no "
+        f"'{right.column}' of source '{right.plan.source.name}' would match {name}. "
+        f"{_answer(left, right, 'date' if name == _DAYS else 'int64', exact + gained)}"
+    )
+
+
+def _kind(type_: pa.DataType) -> str | None:
+    if pa.types.is_string(type_):
+        return "text"
+    return "time" if pa.types.is_timestamp(type_) or pa.types.is_date(type_) else None
+
+
+def _changes(kind: str, keys: pa.Array, others: pa.Array) -> Mapping[str, _Change]:
+    """Returns the changes to try; those that change most come last."""
+    if kind == "time":
+        # Times of both sides share days by chance.
+        return {_DAYS: _days} if _are_days(keys) or _are_days(others) else {}
+
+    def change_all(texts: pa.Array) -> pa.Array:
+        for change in _CHANGES.values():
+            texts = change(texts)
+        return texts
+
+    return {**_CHANGES, ", ".join(_CHANGES): change_all}
+
+
+def _days(times: pa.Array) -> pa.Array:
+    return times.cast(pa.date32(), safe=False)
+
+
+def _are_days(times: pa.Array) -> bool:
+    return bool(times.equals(_days(times).cast(times.type)))
+
+
+def _matches(keys: pa.Array, others: pa.Array) -> int:
+    if keys.type != others.type:
+        return 0
+    return pc.sum(pc.is_in(keys, value_set=others)).as_py() or 0
+
+
+def _answer(left: Key, right: Key, type_: str, matched: int) -> str:
+    """Returns the types that match as many keys, if they can be read."""
+    try:
+        sides = [_declared(key, type_) for key in (left, right)]
+        both = [side for side in sides if side is not None]
+        if len(both) == 2 and _matches(*map(_sample, both)) >= matched:
+            lines = [
+                f"'types: {{{yaml_text(key.column)}: {type_}}}' to source '{key.plan.source.name}'"
+                for key in (left, right)
+            ]
+            return f"Add {' and '.join(lines)}."
+    except (DataError, RecipeProblems):
+        pass
+    return "Write them alike in the files: 'derive' comes after the joins."
+
+
+def _sample(key: Key, reject: bool = False) -> pa.Array:
     """Returns distinct keys of the first chunk with rows."""
     plan = dataclasses.replace(key.plan, ranges=key.plan.ranges[:1])
-    for chunk in read.read_chunks(plan, reject=False):
+    for chunk in read.read_chunks(plan, reject=reject):
         if chunk.batch.num_rows:
             return chunk.batch.column(key.column).unique().drop_null()
     return pa.array([], key.type)
