@@ -18,6 +18,7 @@ class JoinMatches(NamedTuple):
       added: rows that second and further matches add.
       require_match: least share of matched rows, or ``None``.
       max_fanout: most rows that a matched row becomes on average, or ``None``.
+      hints: how keys without a match would match.
     """
 
     source: str
@@ -26,6 +27,7 @@ class JoinMatches(NamedTuple):
     added: int
     require_match: float | None = None
     max_fanout: float | None = None
+    hints: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -44,6 +46,8 @@ class JoinMatches(NamedTuple):
 
     def problems(self) -> Iterator[str]:
         """Yields what the recipe does not allow."""
+        if self._matches_nothing:
+            yield " ".join([self._no_match(), *self.hints])
         if self.require_match is not None and self.share < self.require_match:
             yield (
                 f"join with '{self.source}': found {self._matches()}, expected at least "
@@ -60,17 +64,24 @@ class JoinMatches(NamedTuple):
 
     def warnings(self) -> Iterator[str]:
         """Yields likely mistakes that the recipe does not speak of."""
-        if self.require_match is None and self.rows and not self.matched:
-            yield (
-                f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the "
-                "keys of both sides; 'require_match: 0' says that none is right."
-            )
+        if self._matches_nothing:
+            yield self._no_match()
         if self.max_fanout is None and self.added:
             yield (
                 f"join with '{self.source}': {self.matched:,} rows with a match became "
                 f"{self.matched + self.added:,}, {self.fanout:.3g} each. Declare the 'key' of the "
                 "source if it is to be unique, or 'max_fanout' if it is not."
             )
+
+    @property
+    def _matches_nothing(self) -> bool:
+        return self.require_match is None and self.rows > 0 and not self.matched
+
+    def _no_match(self) -> str:
+        return (
+            f"join with '{self.source}': none of {self.rows:,} rows has a match. Compare the keys "
+            "of both sides; 'require_match: 0' says that none is right."
+        )
 
     def _matches(self) -> str:
         return (

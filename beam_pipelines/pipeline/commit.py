@@ -240,7 +240,7 @@ def write_description(
         duplicates, leaks or personal data, or a join has too few matches or too many.
     """
     if stops:
-        check_joins_of(plan, result)
+        check_joins_of(plan, result.row_counts.joins)
     write_files(plan, result, (), partial(files.within, folder), DESCRIPTION, started)
     rows_path = write_failing(plan, result.judged, folder, FAILING)
     if stops:

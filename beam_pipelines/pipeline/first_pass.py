@@ -12,7 +12,12 @@ import apache_beam as beam
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.dataset_layout import ENCODINGS
-from beam_pipelines.pipeline.first_pass_result import FirstPassResult, FittedFolders, make_result
+from beam_pipelines.pipeline.first_pass_result import (
+    FirstPassResult,
+    FittedFolders,
+    check_counted_joins,
+    make_result,
+)
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.read_splits import ReadSplits
 from beam_pipelines.pipeline.run_options import RunFolders
@@ -101,7 +106,7 @@ class FirstPass(beam.PTransform):
 
     Attributes:
       plan, folders: of the run.
-      spills: whether a later step loads the chunks.
+      spills: whether a later step loads the chunks; then the joins are checked.
     """
 
     plan: Plan
@@ -124,7 +129,13 @@ class FirstPass(beam.PTransform):
         spilled = None
         if self.spills:
             spilled = splits["chunks"] | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
-        fitted, done = self._fit(splits["chunks"], spilled)
+        checked: tuple[beam.PCollection[None], ...] = ()
+        if plan.joins.steps and self.spills:
+            counts = beam.pvalue.AsList(splits["chunk_counts"])
+            once = begin | "OnceJoined" >> beam.Create([None], reshuffle=False)
+            check = beam.Map(lambda _, counts: check_counted_joins(plan, counts), counts)
+            checked = (once | "CheckJoins" >> check,)
+        fitted, done = self._fit(splits["chunks"], spilled, checked)
         encoder = self._analyze(begin, fitted, done, spilled)
         encoded = (
             samples
@@ -137,7 +148,8 @@ class FirstPass(beam.PTransform):
         leaks = beam.pvalue.AsList(splits["leaks"]) if "leaks" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
         limits = beam.pvalue.AsList(splits["limits"]) if "limits" in splits else ()
-        waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
+        waits = [beam.pvalue.AsList(each) for each in checked]
+        waits += [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
             rights = beam.pvalue.AsList(counted.chunk_counts)
@@ -189,12 +201,15 @@ class FirstPass(beam.PTransform):
         )
 
     def _fit(
-        self, chunks: beam.PCollection[Chunk], spilled: beam.PCollection[SpilledChunk] | None
+        self,
+        chunks: beam.PCollection[Chunk],
+        spilled: beam.PCollection[SpilledChunk] | None,
+        checked: tuple[beam.PCollection[None], ...],
     ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
         """Fits the encodings.
 
         Read 0 fits on the chunks as they pass. Encodings of fitted encodings need more
-        reads, which load the spilled chunks.
+        reads, which load the spilled chunks. The ``checked`` joins come first.
 
         Returns:
           The folder of the fitted encodings, and one element once it is complete.
@@ -222,6 +237,7 @@ class FirstPass(beam.PTransform):
                 folder,
                 folders.scratch_of(f"fit{read}"),
                 folders.exchange_of(f"value counts{read}"),
+                checked,
             )
             fitted, done = folder, (chunks | f"FitEncodings{read}" >> fit,)
         return fitted, done

@@ -58,6 +58,7 @@ from beam_pipelines.transforms.encodings_store import load_fitted
 from beam_pipelines.transforms.equal_rows import Found, merge_found
 from beam_pipelines.transforms.leaks import FoundLeaks
 from beam_pipelines.transforms.row_counts import (
+    JoinCounts,
     RowCounts,
     check_snapshots,
     count_base,
@@ -292,10 +293,9 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     stays as it is.
 
     Raises:
-      DataError: an anomaly is not accepted, a join has too few matches or too many, an expectation
-        fails, there are duplicates, leaks or personal data, or a row has no label or no record.
+      DataError: an anomaly is not accepted, an expectation fails, there are duplicates, leaks or
+        personal data, or a row has no label or no record.
     """
-    check_joins_of(plan, result)
     stop_on_expectations(plan, result.judged, folder)
     stop_on_duplicates(plan, result.duplicates, folder)
     stop_on_leaks(plan, result.leaks, folder)
@@ -315,19 +315,36 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     return result
 
 
-def check_joins_of(plan: Plan, result: FirstPassResult) -> None:
-    """Raises ``DataError`` if a join has too few matches or too many."""
+def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
+    """Raises ``DataError`` if a join has too few matches or too many.
+
+    The rows that a dataset gets later may be few: none of them has to match.
+    """
+    few = plan.append is not None or bool(plan.transform_graph) or plan.take is not None
     check_joins(
         JoinMatches(
             join.source,
             counts.matched,
             counts.unmatched + counts.dropped,
             counts.added,
-            join.require_match,
+            0.0 if few and join.require_match is None else join.require_match,
             join.max_fanout,
+            step.near_misses,
         )
-        for join, counts in zip(plan.recipe.join, result.row_counts.joins, strict=True)
+        for join, step, counts in zip(plan.recipe.join, plan.joins.steps, joins, strict=True)
     )
+
+
+def check_counted_joins(plan: Plan, chunk_counts: Sequence[ChunkCounts]) -> None:
+    """Checks the joins before encodings are fitted on what they gave.
+
+    Raises:
+      DataError: as ``check_joins_of`` does, or rows were lost.
+    """
+    names = plan.recipe.split.names
+    joined = len(plan.recipe.join)
+    counts = count_base(plan.base, chunk_counts, joined, names, plan.partitions)
+    check_joins_of(plan, counts.joins)
 
 
 def _check_encoded(plan: Plan, result: FirstPassResult) -> None:

@@ -235,7 +235,7 @@ class Join:
         "auto decides by the right source's size.",
     )
     require_match: float | None = recipe_key(
-        read_match, None, "a warning if none match", "Least share of left rows with a match."
+        read_match, None, "an error if none match", "Least share of left rows with a match."
     )
     max_fanout: float | None = recipe_key(
         read_fanout,

@@ -273,6 +273,7 @@ class FitEncodings(beam.PTransform):
       folder: where the fitted encodings are written.
       scratch: folder for numbers and selected keyed sums, used by this step alone.
       exchange: folder of ``Exchange`` for keyed sums, which grow with the distinct values.
+      after: checks that pass before the encodings are fitted.
     """
 
     plan: EncodePlan
@@ -283,6 +284,7 @@ class FitEncodings(beam.PTransform):
     folder: str
     scratch: str
     exchange: str | None
+    after: tuple[beam.PCollection[None], ...] = ()
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[str]:
         partitions = 1 + self.size_bytes // PARTITION_BYTES
@@ -310,7 +312,7 @@ class FitEncodings(beam.PTransform):
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.Map(
-                lambda _, *own: _finish(*own),
+                lambda _, *own: _finish(*own[:7]),
                 self.plan,
                 self.read,
                 self.folder,
@@ -318,6 +320,7 @@ class FitEncodings(beam.PTransform):
                 beam.pvalue.AsList(selected),
                 folders,
                 self.earlier,
+                *map(beam.pvalue.AsList, self.after),
             )
         )
 

@@ -57,3 +57,20 @@ def test_added_rows_are_a_warning(folder: Path) -> None:
             printed.getvalue().count("warning  join with 'users': 2 rows with a match became 3")
             == lines
         )
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [("", "none of 20 rows has a match.*19 of 20 keys"), (", require_match: 0", "no values")],
+)
+def test_a_join_without_a_match_comes_before_what_follows(
+    folder: Path, expected: str, message: str
+) -> None:
+    """The error of the join, not that of the empty column, stops the run."""
+    (folder / "events.csv").write_text("user,n\nzz,0\n" + "".join(f"u{i},1\n" for i in range(19)))
+    (folder / "users.csv").write_text("id,age\n" + "".join(f"U{i},{i}\n" for i in range(19)))
+    text = RECIPE.format(how="left", expected=expected) + "encode: {age: {fill: median}}\n"
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    with pytest.raises(PipelineError, match=message):
+        convert.convert(plan, str(folder / "out"), quiet=True)
+    assert not (folder / "out" / "dataset.json").exists()
