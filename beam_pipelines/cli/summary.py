@@ -294,10 +294,12 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Iterator[str]]:
     )
     if manifest["joins"]:
         keys = ["matched", "unmatched", "dropped", "added"]
+        if any(join.get("null_keys") for join in manifest["joins"]):
+            keys.append("null_keys")
         yield _table(
-            ["join", *keys],
+            ["join", *(key.replace("_", " ") for key in keys)],
             [
-                [f"{join['how']} {join['source']}", *(f"{join[key]:,}" for key in keys)]
+                [f"{join['how']} {join['source']}", *(f"{join.get(key, 0):,}" for key in keys)]
                 for join in manifest["joins"]
             ],
         )

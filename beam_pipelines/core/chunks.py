@@ -57,9 +57,9 @@ class Chunk(NamedTuple):
       batch: the rows; only column types (``core/columns.py``).
       counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered`` and
         those ``filtered_first``, before the joins, and per join ``matched/<n>``,
-        ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from
-        0; ``merged`` (rows that became steps of another row's sequence); and ``undone`` (rows that
-        joins had added to rejected ones).
+        ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>``, ``null_keys/<n>`` with the join's number
+        in the recipe, from 0; ``merged`` (rows that became steps of another row's sequence);
+        and ``undone`` (rows that joins had added to rejected ones).
       rejected: the rejected rows, in order.
       crc32c: CRC-32C of the range's bytes, on the last part of a range; else ``None``.
       path: path of the range's file.

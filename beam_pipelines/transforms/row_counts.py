@@ -48,12 +48,14 @@ class JoinCounts:
       matched, unmatched: left rows with and without a match, which are kept.
       dropped: left rows without a match, which are not kept.
       added: rows that second and further matches add.
+      null_keys: left rows without a match because a key is null.
     """
 
     matched: int
     unmatched: int
     dropped: int
     added: int
+    null_keys: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +183,7 @@ def count_base(
         JoinCounts(
             *(
                 counts.get(f"{what}/{number}", 0)
-                for what in ("matched", "unmatched", "dropped", "added")
+                for what in ("matched", "unmatched", "dropped", "added", "null_keys")
             )
         )
         for number in range(joins)

@@ -149,6 +149,7 @@ def test_a_conversion_counts_the_rows_that_are_joined(tmp_path: pathlib.Path) ->
                 "unmatched": 0,
                 "dropped": len(left) - matched,
                 "added": sum(map(len, matches)) - matched,
+                "null_keys": sum(row[1] is None for row in left),
             }
         ]
         assert counts == found["csv"][0]["counts"]

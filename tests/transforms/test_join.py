@@ -143,6 +143,7 @@ def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
         "matched/0": matched,
         other: len(left) - matched,
         "added/0": len(expected) - kept,
+        "null_keys/0": sum(None in row[:-1] for row in left),
     }
 
 
@@ -272,7 +273,12 @@ def test_empty_sides():
             {"k0": key, "left": value, "right": None} for key, value in rows
         ]
         assert joined.schema == step.schema
-        assert counts == {"matched/0": 0, "unmatched/0": len(rows), "added/0": 0}
+        assert counts == {
+            "matched/0": 0,
+            "unmatched/0": len(rows),
+            "added/0": 0,
+            "null_keys/0": len(rows) // 2,
+        }
 
 
 @pytest.mark.parametrize(

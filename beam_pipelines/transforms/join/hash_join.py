@@ -29,6 +29,7 @@ from beam_pipelines.transforms.join.index import (
     build_index,
     count_matches,
     count_names,
+    count_null_keys,
     join_batch,
     summed_matches,
     table_batch,
@@ -232,7 +233,8 @@ def _joined_rows(
     )
     for batch, about in _rows_of(received, "left"):
         found = matches[about["range"], about["part"]]
-        counts = dict(zip(count_names(how, number), summed_matches(found), strict=True))
+        summed = (*summed_matches(found), count_null_keys(batch, step.left_on))
+        counts = dict(zip(count_names(how, number), summed, strict=True))
         joined, _ = join_batch(batch.filter(pa.array(found == 0)), none, step.left_on, how)
         yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
 

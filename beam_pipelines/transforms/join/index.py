@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.key_index import NO_KEY, KeyIndex, Rows, find_keys, index_keys
+from beam_pipelines.core.key_index import NO_KEY, KeyIndex, Rows, all_valid, find_keys, index_keys
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import JoinHow
 
@@ -56,16 +56,23 @@ def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, s
     return JoinIndex(index_keys([batch.column(name) for name in on]), columns)
 
 
-def count_names(how: JoinHow, number: int) -> tuple[str, str, str]:
+def count_names(how: JoinHow, number: int) -> tuple[str, str, str, str]:
     """Returns the names of the counts of join ``number``.
 
-    They count left rows with a match, left rows without, and added rows.
+    They count left rows with a match, left rows without, added rows, and left rows whose key is
+    null.
     """
     return (
         f"matched/{number}",
         f"{'unmatched' if how == 'left' else 'dropped'}/{number}",
         f"added/{number}",
+        f"null_keys/{number}",
     )
+
+
+def count_null_keys(batch: pa.RecordBatch, on: Sequence[str]) -> int:
+    """Returns the rows with a null in a key column."""
+    return batch.num_rows - int(np.count_nonzero(all_valid([batch.column(name) for name in on])))
 
 
 def join_batch(
@@ -91,7 +98,8 @@ def join_batch(
     joined = pa.RecordBatch.from_arrays(
         left.columns + right.columns, schema=joined_schema(left.schema, right.schema)
     )
-    return joined, dict(zip(count_names(how, number), summed_matches(matches), strict=True))
+    counts = (*summed_matches(matches), count_null_keys(batch, on))
+    return joined, dict(zip(count_names(how, number), counts, strict=True))
 
 
 def count_matches(batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str]) -> Rows:
