@@ -12,7 +12,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.core import python_process
 from beam_pipelines.reader.packing import PackedGroup, fill, pack
 from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, groups_ahead, read_groups
 
@@ -31,10 +31,8 @@ from beam_pipelines.reader.pipeline import MAX_THREADS, Group, Reading, groups_a
 # thread that waits for a block never waits for a group behind its own.
 BLOCKS = groups_ahead(MAX_THREADS) + 4
 _COMMAND = """
-import sys
-sys.path[:] = sys.argv[2:]
 from beam_pipelines.reader.process import serve
-serve([int(number) for number in sys.argv[1].split()])
+serve([int(number) for number in sys.argv[1:]])
 """
 
 
@@ -64,9 +62,9 @@ class ReadingProcess:
         self.blocks = [os.memfd_create("beam-pipelines-reader") for _ in range(BLOCKS)]
         with other:
             descriptors = [other.fileno(), *self.blocks]
-            numbers = " ".join(map(str, descriptors))
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-c", _COMMAND, numbers, *sys.path],
+            self._process = python_process.start(
+                _COMMAND,
+                [str(number) for number in descriptors],
                 stdin=subprocess.DEVNULL,
                 pass_fds=descriptors,
             )

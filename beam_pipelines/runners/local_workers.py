@@ -12,7 +12,6 @@ import functools
 import logging
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -32,11 +31,13 @@ from apache_beam.transforms.environments import Environment, python_sdk_capabili
 from apache_beam.typehints import typehints
 from google.protobuf import text_format
 
-from beam_pipelines.core import memory
+from beam_pipelines.core import memory, python_process
 from beam_pipelines.runners import fork_server
 
 _THREADS_URN = "beam_pipelines:env:threads:v1"
 _PROCESSES_URN = "beam_pipelines:env:processes:v1"
+
+_WORKER = "from apache_beam.runners.worker import sdk_worker_main as each; each.main(sys.argv)"
 
 # How long workers may take to hang up when a run ends; Beam allows 5 s.
 _SHUTDOWN_SECS = 1
@@ -191,12 +192,9 @@ class ProcessWorkerHandler(GrpcWorkerHandler):
         if fork_server.is_running():
             fork_server.run_worker(environment, stderr)
             return
-        subprocess.run(
-            [sys.executable, "-m", "apache_beam.runners.worker.sdk_worker_main"],
-            env={**environment, **memory.ENVIRONMENT},
-            stderr=stderr,
-            check=False,
-        )
+        python_process.start(
+            _WORKER, environment={**environment, **memory.ENVIRONMENT}, stderr=stderr
+        ).wait()
 
 
 def _as_text(descriptor: endpoints_pb2.ApiServiceDescriptor) -> str:

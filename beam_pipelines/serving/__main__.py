@@ -33,7 +33,7 @@ def main() -> int:
     gc.disable()
     load_tensorflow()
     try:
-        # Unpickling imports the modules of registered encodings; PYTHONPATH has the parent's paths.
+        # Unpickling imports the modules of registered encodings; ``sys.path`` is the parent's.
         job: GraphJob = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process
         raw, encoded = (
             schema_pb2.Schema.FromString(data) for data in (job.raw_schema, job.encoded_schema)
@@ -72,6 +72,3 @@ def load_tensorflow() -> None:
     finally:
         del sys.modules["keras"]
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,13 +9,14 @@ import contextlib
 import os
 import pickle
 import subprocess
-import sys
 import tempfile
 
+from beam_pipelines.core import python_process
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.serving.job import MARK, GraphJob
 from beam_pipelines.storage import files
 
+_CODE = "from beam_pipelines.serving.__main__ import main; sys.exit(main())"
 # CPU only, no start-up messages, and one thread per operation, so that sums have one order.
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -40,23 +41,13 @@ class GraphBuilder:
         self.folder = folder
         self._temporary = None if files.is_local(folder) else tempfile.TemporaryDirectory()
         self._local = folder if self._temporary is None else self._temporary.name
-        environment = {
-            **os.environ,
-            **_ENVIRONMENT,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        }
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [
-                sys.executable,
-                "-m",
-                "beam_pipelines.serving",
-                self._local,
-                str(os.getpid()),
-            ],
+        self._process = python_process.start(
+            _CODE,
+            [self._local, str(os.getpid())],
+            _ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=environment,
         )
 
     def __enter__(self) -> GraphBuilder:  # noqa: PYI034 - Python 3.10 has no Self

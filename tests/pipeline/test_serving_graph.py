@@ -73,7 +73,7 @@ def builders(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process(process.pid).children(recursive=True)
-        if "beam_pipelines.serving" in child.cmdline()
+        if any("beam_pipelines.serving" in each for each in child.cmdline())
     ]
 
 

@@ -6,7 +6,6 @@ asks for petabytes: the package then ends its process without an error.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import urllib.parse
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+
+from beam_pipelines.core import python_process
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.lakehouses.snapshots import Positions
@@ -27,7 +28,7 @@ _SCHEMA = pa.schema([("path", pa.string()), ("deleted", pa.large_list(pa.int64()
 # What the package takes: some times the flags, and what it reads at once.
 _LEAST_BYTES, _BYTES_PER_ROW = 4 << 30, 32
 # Runs this file without the rest of the package, which takes seconds to load.
-_RUN = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+_RUN = "import runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
 def read_vectors(path: str, version: int, rows: int | None) -> dict[str, Positions]:
@@ -44,25 +45,25 @@ def read_vectors(path: str, version: int, rows: int | None) -> dict[str, Positio
       ValueError: the vectors cannot be read.
     """
     memory = 0 if rows is None else _LEAST_BYTES + rows * _BYTES_PER_ROW
-    search = os.pathsep.join(each for each in sys.path if each)
-    done = subprocess.run(  # noqa: S603 - our own module
-        [sys.executable, "-c", _RUN, __file__, path, str(version), str(memory)],
+    with python_process.start(
+        _RUN,
+        [__file__, path, str(version), str(memory)],
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": search},
-        check=False,
-    )
-    if done.returncode < 0:
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        stdout, stderr = process.communicate()
+    if process.returncode < 0:
         raise ValueError(
             "the process that reads deletion vectors was ended by signal "
-            f"{-done.returncode}: a vector is damaged, or memory ran out"
+            f"{-process.returncode}: a vector is damaged, or memory ran out"
         )
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").split("\n")
+    if process.returncode:
+        lines = stderr.decode(errors="replace").split("\n")
         raise ValueError(next((line for line in reversed(lines) if line.strip()), "no reason"))
     return {
         batch["path"][0].as_py(): batch["deleted"].flatten().to_numpy(zero_copy_only=False)
-        for batch in pa.ipc.open_stream(done.stdout)
+        for batch in pa.ipc.open_stream(stdout)
     }
 
 
