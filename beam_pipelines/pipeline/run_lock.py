@@ -15,6 +15,7 @@ import platform
 import uuid
 from collections.abc import Iterator
 
+from beam_pipelines.core import file_locks
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.storage import files
 
@@ -43,7 +44,7 @@ def locked(output: str, temporary: str) -> Iterator[None]:
         yield
         return
     files.make_folder(output)
-    folder = os.open(output, os.O_RDONLY)
+    folder = file_locks.open_unshared(output, os.O_RDONLY)
     try:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,7 +57,7 @@ def locked(output: str, temporary: str) -> Iterator[None]:
             pass
         yield
     finally:
-        os.close(folder)
+        file_locks.close(folder)
 
 
 def leave_mark(temporary: str) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 
 from isal import isal_zlib
 
+from beam_pipelines.core import file_locks
 from beam_pipelines.core.errors import DataError
 
 # A folder of files that are written or waited for, in that of a dataset.
@@ -165,23 +166,23 @@ def _locked(path: str, waits: bool = True) -> Iterator[int | None]:
         yield file
     finally:
         if file is not None:
-            os.close(file)
+            file_locks.close(file)
 
 
 def _lock(path: str, waits: bool) -> int | None:
     while True:
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = file_locks.open_unshared(path, os.O_RDWR | os.O_CREAT)
         except OSError:
             return None
         try:
             fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(file)
+            file_locks.close(file)
             return None
         if _is_at(file, path):
             return file
-        os.close(file)  # the process before renamed or removed it
+        file_locks.close(file)  # the process before renamed or removed it
 
 
 def _is_at(file: int, path: str) -> bool:
