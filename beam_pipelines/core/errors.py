@@ -117,9 +117,8 @@ def out_of_memory(text: str) -> DataError | None:
         return None
     said = text.strip().splitlines()[-1].strip()
     return DataError(
-        f"memory ran out, or the limit that this process was started with (ulimit -v): {said}. Run "
-        "again with fewer workers "
-        "(--direct_num_workers), or with more memory."
+        f"memory ran out, or the limit that this process was started with (ulimit -v, ulimit -d): "
+        f"{said}. Run again with fewer workers (--direct_num_workers), or with more memory."
     )
 
 

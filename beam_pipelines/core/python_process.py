@@ -21,17 +21,19 @@ _FINDER = """
 def _limit(folder, known):
     import importlib.machinery, os
     class Finder:
-        @staticmethod
-        def find_spec(name, path=None, target=None):
-            if path is None and (name in known or is_of_folder()):
+        def __init__(self, is_wanted):
+            self.is_wanted = is_wanted
+        def find_spec(self, name, path=None, target=None):
+            if path is None and self.is_wanted(name):
                 return importlib.machinery.PathFinder.find_spec(name, [folder], target)
-    def is_of_folder():
+    def is_of_folder(name):
         frame = sys._getframe(2)
         while frame and frame.f_globals.get("__name__", "").startswith("importlib"):
             frame = frame.f_back
         file = frame and frame.f_globals.get("__file__")
         return bool(file) and os.path.abspath(file).startswith(os.path.join(folder, ""))
-    sys.meta_path.append(Finder)
+    sys.meta_path.insert(0, Finder(known.__contains__))
+    sys.meta_path.append(Finder(is_of_folder))
 _limit({folder!r}, {known!r})
 """
 

@@ -1,6 +1,6 @@
 """Patches of Beam's code for correctness, speed and memory.
 
-Three are for correctness, the others for speed and memory. ``BEAM_PIPELINES_UNPATCHED=1`` in the
+One is for correctness, the others for speed and memory. ``BEAM_PIPELINES_UNPATCHED=1`` in the
 environment switches off those for speed and memory. Their figures are from docs/decisions.md, or
 were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
 ``storage/object_stores.py``, as ``storage`` opens files. Workers and the coder of the local runner
@@ -9,6 +9,7 @@ are registered (``local_workers.py``), and so patch nothing.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import functools
 import importlib
@@ -20,6 +21,7 @@ import sys
 import types
 import weakref
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from beam_pipelines.core import memory
@@ -72,6 +74,24 @@ _DEFERRED = frozenset(
 )
 _SAMPLING_PERIOD_MS = 5
 
+# What a run of ours changes in Beam. A patch stays for the life of the process, and acts only in
+# the thread that builds and runs the job: runs in other threads, and other pipelines of the
+# program, are as without.
+_keeps_labels: ContextVar[bool] = ContextVar("_keeps_labels", default=False)
+_trusts_steps: ContextVar[bool] = ContextVar("_trusts_steps", default=False)
+_stores_pickles: ContextVar[bool] = ContextVar("_stores_pickles", default=False)
+_drops_processors: ContextVar[bool] = ContextVar("_drops_processors", default=False)
+_views: ContextVar[dict[tuple[int, type], Any] | None] = ContextVar("_views", default=None)
+
+
+@contextlib.contextmanager
+def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
 
 def is_unpatched() -> bool:
     """Whether the environment switches the patches for speed off."""
@@ -84,27 +104,6 @@ def names_runner(arguments: Sequence[str]) -> bool:
 
 
 @contextlib.contextmanager
-def size_based_flushes() -> Iterator[None]:
-    """Switches off the flush timer of the local runner's data streams (correctness).
-
-    With the timer and two workers or more, the runner loses elements silently: a flush waits for a
-    full queue while the sender goes on writing, and then the buffer is cleared. In 26 of 29 runs
-    780,000 to 999,687 of 1,000,000 elements arrived; without the timer all arrived, in 6 of 6.
-    Worker processes have no timer unless the user asks for one; this is the side of the runner.
-
-    Upstream: apache/beam#10246 introduced the timer; no upstream issue found.
-    """
-    from apache_beam.runners.portability.fn_api_runner import worker_handlers
-
-    before = worker_handlers.DATA_BUFFER_TIME_LIMIT_MS
-    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
-    try:
-        yield
-    finally:
-        worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = before
-
-
-@contextlib.contextmanager
 def plain_labels() -> Iterator[None]:
     """Keeps a notebook's cells out of the names of steps (correctness).
 
@@ -112,30 +111,19 @@ def plain_labels() -> Iterator[None]:
     data frames, which fails with pandas 3: ``DataFrame`` has no ``first``. So no pipeline could be
     built there.
     """
-    from apache_beam import pipeline
-
-    with _replaced(pipeline, "alter_label_if_ipython", _keep_label):
+    _patch_labels()
+    with _set(_keeps_labels, True):
         yield
 
 
-def _keep_label(transform: Any, pvalueish: Any) -> None:
-    """Leaves the label of a transform as it is."""
+@functools.cache
+def _patch_labels() -> None:
+    from apache_beam import pipeline
 
-
-@contextlib.contextmanager
-def silent_worker_threads() -> Iterator[None]:
-    """Keeps worker threads of this process from printing tracebacks (output).
-
-    The errors reach the user anyway, as those of the run. Silence is for good if the body fails or
-    is interrupted: threads go on for some moments, and fail when temporary files are removed.
-
-    Upstream: ``sdk_worker`` prints whatever the log level is; no upstream issue found.
-    """
-    from apache_beam.runners.worker import sdk_worker
-
-    sdk_worker.print = lambda *_, **__: None  # the module's calls find this before the builtin
-    yield
-    del sdk_worker.print
+    alter = pipeline.alter_label_if_ipython
+    pipeline.alter_label_if_ipython = lambda *arguments: (
+        None if _keeps_labels.get() else alter(*arguments)
+    )
 
 
 class _MissingPackages:
@@ -341,12 +329,25 @@ def drop_idle_bundle_processors() -> Iterator[None]:
     if is_unpatched():
         yield
         return
+    _patch_bundle_processors()
+    with _set(_drops_processors, True):
+        yield
+
+
+@functools.cache
+def _patch_bundle_processors() -> None:
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
-    release = BundleProcessorCache.release
+    make, release = BundleProcessorCache.__init__, BundleProcessorCache.release
+
+    def note_run(cache: Any, *arguments: Any, **named: Any) -> None:
+        make(cache, *arguments, **named)
+        cache.drops_processors = _drops_processors.get()
 
     def release_and_shut_down(cache: Any, instruction_id: str) -> None:
         release(cache, instruction_id)
+        if not cache.drops_processors:
+            return
         with cache._lock:  # noqa: SLF001 - only idle processors are cached
             idle = [
                 processor
@@ -358,11 +359,8 @@ def drop_idle_bundle_processors() -> Iterator[None]:
             processor.shutdown()
         memory.collect_garbage()  # steps refer to each other
 
+    BundleProcessorCache.__init__ = note_run
     BundleProcessorCache.release = release_and_shut_down
-    try:
-        yield
-    finally:
-        BundleProcessorCache.release = release
 
 
 @contextlib.contextmanager
@@ -379,28 +377,40 @@ def trust_steps() -> Iterator[None]:
     if is_unpatched():
         yield
         return
-    from apache_beam.internal import pickler
-    from apache_beam.transforms import core
-    from apache_beam.typehints import decorators
-
-    with (
-        _replaced(pickler, "roundtrip", lambda value: value),
-        _replaced(core, "_check_fn_use_yield_and_return", lambda _: False),
-        _replaced(decorators, "TRACEBACK_LIMIT", -2),
-    ):
+    _patch_checks_of_steps()
+    with _set(_trusts_steps, True):
         yield
 
 
-class _Stored:
-    """Stands for the module ``bz2`` and compresses nothing."""
+@functools.cache
+def _patch_checks_of_steps() -> None:
+    from apache_beam.internal import pickler
+    from apache_beam.transforms import core
+    from apache_beam.typehints.decorators import IOTypeHints
+
+    roundtrip, check = pickler.roundtrip, core._check_fn_use_yield_and_return  # noqa: SLF001
+    make_origin = IOTypeHints._make_origin.__func__  # noqa: SLF001
+
+    def make_shorter_origin(cls: Any, bases: Any, tb: bool = True, msg: Any = ()) -> Any:
+        return make_origin(cls, bases, tb and not _trusts_steps.get(), msg)
+
+    pickler.roundtrip = lambda value: value if _trusts_steps.get() else roundtrip(value)
+    core._check_fn_use_yield_and_return = lambda function: (  # noqa: SLF001
+        False if _trusts_steps.get() else check(function)
+    )
+    IOTypeHints._make_origin = classmethod(make_shorter_origin)  # noqa: SLF001
+
+
+class _Pickles:
+    """Stands for the module ``bz2``; leaves pickles as they are where a run of ours makes them."""
 
     @staticmethod
-    def compress(data: bytes, compresslevel: int) -> bytes:  # noqa: ARG004
-        return data
+    def compress(data: bytes, compresslevel: int = 9) -> bytes:
+        return data if _stores_pickles.get() else bz2.compress(data, compresslevel)
 
     @staticmethod
     def decompress(data: bytes) -> bytes:
-        return data
+        return bz2.decompress(data) if data.startswith(b"BZh") else data  # no pickle starts so
 
 
 @contextlib.contextmanager
@@ -418,18 +428,9 @@ def plain_pickles() -> Iterator[None]:
         return
     from apache_beam.internal import cloudpickle_pickler
 
-    with _replaced(cloudpickle_pickler, "bz2", _Stored):
+    cloudpickle_pickler.bz2 = _Pickles
+    with _set(_stores_pickles, True):
         yield
-
-
-@contextlib.contextmanager
-def _replaced(module: types.ModuleType, name: str, value: Any) -> Iterator[None]:
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
 
 
 @contextlib.contextmanager
@@ -440,24 +441,28 @@ def cache_option_views() -> Iterator[None]:
 
     Upstream: apache/beam#26034 asks for options that are parsed once.
     """
-    if is_unpatched():
+    if is_unpatched() or _views.get() is not None:
         yield
         return
+    _patch_option_views()
+    with _set(_views, {}):
+        yield
+
+
+@functools.cache
+def _patch_option_views() -> None:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     view_as = PipelineOptions.view_as
-    views: dict[tuple[int, type], Any] = {}
-    kept = []  # so that no identity is used again
 
     def view(options: Any, cls: type) -> Any:
-        key = (id(options._all_options), cls)  # noqa: SLF001 - shared by all views of the options
-        if key not in views:
-            kept.append(options)
-            views[key] = view_as(options, cls)
-        return views[key]
+        views = _views.get()
+        if views is None:
+            return view_as(options, cls)
+        shared = options._all_options  # noqa: SLF001 - shared by all views of the options
+        if (id(shared), cls) not in views:
+            # Kept with the view, so that no identity is used again.
+            views[id(shared), cls] = (view_as(options, cls), shared)
+        return views[id(shared), cls][0]
 
     PipelineOptions.view_as = view
-    try:
-        yield
-    finally:
-        PipelineOptions.view_as = view_as

@@ -32,13 +32,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.core import memory
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.signals import SIGNALS
 from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors, plain_pickles
 
 _LENGTH = struct.Struct("<I")
 # The address of a Unix socket has 108 bytes; the names of the temporary folder and the socket take
 # a good 30 of them.
-_LONGEST_FOLDER = 70
+LONGEST_FOLDER = 70
 # Prefix of the folders of commands, and the age from which an unlocked one is abandoned: a command
 # locks its folder just after making it.
 _FOLDER, _STALE_SECS = "beam-pipelines-run-", 60
@@ -83,7 +84,7 @@ def running() -> Iterator[None]:
     if (
         not _state.may_fork
         or sys.platform != "linux"
-        or len(tempfile.gettempdir()) > _LONGEST_FOLDER
+        or len(tempfile.gettempdir()) > LONGEST_FOLDER
     ):
         yield
         return
@@ -101,6 +102,21 @@ def running() -> Iterator[None]:
             _state.address, _state.end = "", None
             end()
             os.waitpid(server, 0)
+
+
+def socket_folder() -> str:
+    """Returns a folder whose path is short enough for a socket.
+
+    Raises:
+      DataError: there is none.
+    """
+    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - a private one in it
+        if len(os.fsencode(folder)) <= LONGEST_FOLDER and os.access(folder, os.W_OK):
+            return folder
+    raise DataError(
+        f"TMPDIR: found {tempfile.gettempdir()!r}, expected a path of at most "
+        f"{LONGEST_FOLDER} bytes: the sockets of worker processes are there."
+    )
 
 
 @contextlib.contextmanager
@@ -283,6 +299,7 @@ def _serve(listener: socket.socket, orphaned: int) -> None:
             workers = [*filter(_is_alive, workers), worker]
     for worker in filter(_is_alive, workers):
         os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)  # where process 1 waits for nobody's children, it would stay
 
 
 def _is_alive(worker: int) -> bool:

@@ -39,11 +39,9 @@ from beam_pipelines.runners.beam_patches import (
     drop_idle_bundle_processors,
     plain_labels,
     plain_pickles,
-    silent_worker_threads,
-    size_based_flushes,
     trust_steps,
 )
-from beam_pipelines.runners.local_workers import local_environment, shows_engine_logs
+from beam_pipelines.runners.local_workers import local_environment
 from beam_pipelines.transforms.preprocess import explain_failure
 
 # One thread is fastest below the first bound, then threads: they start at once, and Arrow, isal and
@@ -200,14 +198,12 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         memory.keep_freed_memory()
     has_own_workers = are_threads or (is_local(options) and fork_server.is_running())
     with (
-        size_based_flushes(),
         plain_labels(),
-        contextlib.nullcontext() if shows_engine_logs() else silent_worker_threads(),
-        _storage_options_for_processes(options),
+        _storage_options_for_processes(options) as options_file,
         _faster_local_run() if is_local(options) else contextlib.nullcontext(),
         plain_pickles() if has_own_workers else contextlib.nullcontext(),
     ):
-        pipeline = beam.Pipeline(_local_runner(options), options=options)
+        pipeline = beam.Pipeline(_local_runner(options, options_file), options=options)
         try:
             build(pipeline)
             return _run(pipeline, options)
@@ -264,21 +260,32 @@ def find_error(text: str) -> PipelineError | None:
     """
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
-        return explain_failure(text) or out_of_memory(text)
+        return explain_failure(text) or out_of_memory(text) or _lost_worker(text)
     return DataError(_message(text[matches[-1].end() :]))
+
+
+def _lost_worker(text: str) -> DataError | None:
+    """Returns the error of a worker whose connection broke under a limit of memory."""
+    if resource is None or "Channel closed prematurely" not in text:
+        return None
+    limits = (resource.getrlimit(each)[0] for each in (resource.RLIMIT_DATA, resource.RLIMIT_AS))
+    is_limited = any(limit != resource.RLIM_INFINITY for limit in limits)
+    return out_of_memory("MemoryError: a worker process is gone") if is_limited else None
 
 
 def _message(text: str) -> str:
     return _ERROR_END.split(text, maxsplit=1)[0].strip()
 
 
-def _local_runner(options: PipelineOptions) -> FnApiRunner | None:
+def _local_runner(options: PipelineOptions, options_file: str) -> FnApiRunner | None:
     """Returns the local runner with our workers, or ``None``.
 
     ``None`` leaves the choice to Beam.
     """
     direct = options.view_as(DirectOptions)
-    environment = local_environment(direct.direct_running_mode) if is_local(options) else None
+    if not is_local(options):
+        return None
+    environment = local_environment(direct.direct_running_mode, options_file)
     if environment is None:
         return None
     direct.direct_running_mode = None  # Beam would replace the environment, or warn
@@ -286,14 +293,14 @@ def _local_runner(options: PipelineOptions) -> FnApiRunner | None:
 
 
 @contextlib.contextmanager
-def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
-    """Passes S3 options to worker processes of this machine.
+def _storage_options_for_processes(options: PipelineOptions) -> Iterator[str]:
+    """Yields the path of a file with S3 options for worker processes, or "".
 
     Beam's local runner gives them no options. They are in a file that only this user can read, as
     keys may be among them.
     """
     if not is_local(options) or not _has_processes(options):
-        yield
+        yield ""
         return
     given = {
         name: value
@@ -301,13 +308,9 @@ def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
         if name.startswith("s3_")
     }
     if not given:
-        yield
+        yield ""
         return
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"options": given}, file)
         file.flush()
-        os.environ["PIPELINE_OPTIONS_FILE"] = file.name
-        try:
-            yield
-        finally:
-            del os.environ["PIPELINE_OPTIONS_FILE"]
+        yield file.name
