@@ -53,7 +53,7 @@ from beam_pipelines.cli.streams import NobodyReadsError, explain_output
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core import memory, signals
 from beam_pipelines.core.dataset_layout import MANIFEST
-from beam_pipelines.core.errors import mask
+from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.runners.fork_server import allow_forks, was_interrupted
 
@@ -88,6 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     signals.begin()
     _set_up_logging(is_verbose)
     try:
+        _check_text(arguments)
         status = cli.main(list(arguments), prog_name="beam-pipelines", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
@@ -100,6 +101,22 @@ def run(arguments: Sequence[str]) -> int:
         if not is_interrupted:
             return print_failure(error, is_verbose)
     return say_interrupted()
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Checks that arguments are text, as manifests and reports name them.
+
+    Raises:
+      RecipeError: one is not UTF-8.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise RecipeError(
+                f"found {os.fsencode(argument)!r}, expected UTF-8: a dataset names its files in "
+                "text. Rename the file or folder."
+            ) from None
 
 
 class _Masked(logging.Formatter):

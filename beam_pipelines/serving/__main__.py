@@ -71,4 +71,3 @@ def load_tensorflow() -> None:
         from tfx_bsl.tfxio import tensor_representation_util  # noqa: F401
     finally:
         del sys.modules["keras"]
-
