@@ -33,8 +33,7 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
     GrpcWorkerHandler,
     WorkerHandler,
 )
-from apache_beam.runners.worker import data_plane, sdk_worker, statesampler, worker_pool_main
-from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from apache_beam.runners.worker import data_plane, sdk_worker, statesampler
 from apache_beam.transforms.environments import Environment, python_sdk_capabilities
 from apache_beam.typehints import typehints
 from apache_beam.utils import thread_pool_executor
@@ -48,7 +47,7 @@ _PROCESSES_URN = "beam_pipelines:env:processes:v1"
 _URNS = (_THREADS_URN, _PROCESSES_URN)
 
 # As Beam's servers have them: messages of any size, and clients that ping.
-_OPTIONS = (
+GRPC_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.http2.max_pings_without_data", 0),
@@ -158,7 +157,7 @@ class LocalServer(GrpcServer):
 
     def _serve(self, name: str, servicer: Any, add: Callable[[Any, grpc.Server], None]) -> str:
         """Starts a server, and returns its address."""
-        server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=_OPTIONS)
+        server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=GRPC_OPTIONS)
         add(servicer, server)
         address = f"unix:{urllib.parse.quote(os.path.join(self._folder, name))}"
         server.add_insecure_port(address)
@@ -201,7 +200,7 @@ class _QuietHarness(sdk_worker.SdkHarness):
             self._responses.put(response)
 
 
-def _run_in_thread(
+def run_in_thread(
     control_address: str, worker_id: str, **options: Any
 ) -> tuple[sdk_worker.SdkHarness, threading.Thread]:
     """Starts a worker that is a thread of this process."""
@@ -210,42 +209,6 @@ def _run_in_thread(
     thread = threading.Thread(name="run_worker", target=worker.run, daemon=True)
     thread.start()
     return worker, thread
-
-
-class LoopbackPool(BeamFnExternalWorkerPoolServicer):
-    """Starts workers of an engine as threads of this process, and listens to this machine only."""
-
-    @classmethod
-    def start(
-        cls,
-        use_process: bool = False,
-        port: int = 0,
-        state_cache_size: int = 0,
-        data_buffer_time_limit_ms: int = -1,
-        container_executable: str | None = None,
-    ) -> tuple[str, grpc.Server]:
-        """Starts a pool; returns its address and server."""
-        pool = cls(use_process, container_executable, state_cache_size, data_buffer_time_limit_ms)
-        server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=_OPTIONS)
-        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
-        address = f"127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
-        server.start()
-        return address, server
-
-    def StartWorker(self, request: Any, context: Any) -> Any:  # noqa: N802 - Beam's name
-        """Starts a worker."""
-        if self._use_process:
-            return super().StartWorker(request, context)
-        self._worker_threads[request.worker_id], _ = _run_in_thread(
-            request.control_endpoint.url,
-            request.worker_id,
-            state_cache_size=self._state_cache_size,
-            data_buffer_time_limit_ms=self._data_buffer_time_limit_ms,
-        )
-        return beam_fn_api_pb2.StartWorkerResponse()
-
-
-worker_pool_main.BeamFnExternalWorkerPoolServicer = LoopbackPool
 
 
 class ControlConnection(worker_handlers.ControlConnection):
@@ -306,7 +269,7 @@ class ThreadWorkerHandler(EmbeddedGrpcWorkerHandler):
 
     def start_worker(self) -> None:
         """Starts the thread."""
-        self.worker, self.worker_thread = _run_in_thread(
+        self.worker, self.worker_thread = run_in_thread(
             self.control_address,
             self.worker_id,
             state_cache_size=self._state_cache_size,

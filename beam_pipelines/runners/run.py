@@ -193,6 +193,10 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     Raises:
       PipelineError: one of ours was raised, in any process.
     """
+    if not is_local(options):
+        from beam_pipelines.runners import loopback  # a local run does not need Beam's pool
+
+        loopback.use_own_pool()
     are_threads = is_local(options) and not _has_processes(options)
     if are_threads:
         memory.keep_freed_memory()
