@@ -28,8 +28,8 @@ from tests.integrations.tfx.support import (
 need_tfx()
 pytestmark = pytest.mark.tfx
 
-# How Beam starts a worker process.
-WORKER = ["-m", "apache_beam.runners.worker.sdk_worker_main"]
+# In the code of a worker process.
+WORKER = "apache_beam.runners.worker import sdk_worker_main"
 # The same pipeline with TFX's own components in front.
 OWN = """
 csv = tfx.components.CsvExampleGen(input_base="data")
@@ -275,7 +275,11 @@ def test_beam_options_reach_beam(tmp_path):
         while process.poll() is None:
             with contextlib.suppress(psutil.Error):
                 children = psutil.Process(process.pid).children(recursive=True)
-                seen.update(child.pid for child in children if child.cmdline()[1:3] == WORKER)
+                seen.update(
+                    child.pid
+                    for child in children
+                    if any(WORKER in each for each in child.cmdline())
+                )
             time.sleep(0.1)
     assert process.returncode == 0
     assert len(seen) == 2
