@@ -413,6 +413,23 @@ class _Pickles:
         return bz2.decompress(data) if data.startswith(b"BZh") else data  # no pickle starts so
 
 
+class _PicklerOfWorkers:
+    """Stands for Beam's pickler in workers, which pickle their steps for themselves, in threads."""
+
+    @staticmethod
+    def dumps(value: Any) -> Any:
+        from apache_beam.internal import pickler
+
+        with _set(_stores_pickles, True):
+            return pickler.dumps(value)
+
+    @staticmethod
+    def loads(data: bytes) -> Any:
+        from apache_beam.internal import pickler
+
+        return pickler.loads(data)
+
+
 @contextlib.contextmanager
 def plain_pickles() -> Iterator[None]:
     """Compresses no pickles of steps (speed).
@@ -426,11 +443,18 @@ def plain_pickles() -> Iterator[None]:
     if is_unpatched():
         yield
         return
-    from apache_beam.internal import cloudpickle_pickler
-
-    cloudpickle_pickler.bz2 = _Pickles
+    _patch_pickles()
     with _set(_stores_pickles, True):
         yield
+
+
+@functools.cache
+def _patch_pickles() -> None:
+    from apache_beam.internal import cloudpickle_pickler
+    from apache_beam.runners.worker import bundle_processor
+
+    cloudpickle_pickler.bz2 = _Pickles
+    bundle_processor.pickler = _PicklerOfWorkers
 
 
 @contextlib.contextmanager
