@@ -12,6 +12,7 @@ import decimal
 import functools
 import json
 import math
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from beam_pipelines.sql.expressions import (
     statement_of,
 )
 from beam_pipelines.sql.functions import is_aggregate
+from beam_pipelines.sql.sizes import size_of
 
 # Numbers of a chunk that an aggregate is merged of, in order; ``None`` is null.
 Piece = tuple[Any, ...]
@@ -92,13 +94,19 @@ class Condition(NamedTuple):
     rest: str
 
 
-def parse_condition(name: str, sql: str, empty: pa.RecordBatch) -> Condition:
+def parse_condition(
+    name: str,
+    sql: str,
+    empty: pa.RecordBatch,
+    sizes: Mapping[str, int] = types.MappingProxyType({}),
+) -> Condition:
     """Checks a condition of whole columns.
 
     Args:
       name: of the expectation.
       sql: one SQL condition of aggregates.
       empty: a batch without rows, of the columns that it may use.
+      sizes: name of a derived column in lower case -> its expression's size.
 
     Raises:
       ExpressionError: it cannot be parsed, has no aggregate, one that cannot be merged, or a column
@@ -106,7 +114,9 @@ def parse_condition(name: str, sql: str, empty: pa.RecordBatch) -> Condition:
     """
     statement = statement_of(_quoted_unique(sql))
     found: list[dict[str, Any]] = []
-    rest = _cut(statement["statements"][0]["node"]["select_list"][0], found)
+    tree = statement["statements"][0]["node"]["select_list"][0]
+    size_of(tree, sizes)
+    rest = _cut(tree, found)
     for node in walk(rest):
         if refused := refused_part(node):
             raise ExpressionError(f"found {refused}; expected a condition of aggregates")

@@ -7,6 +7,7 @@ the cut into batches), on the clock, on chance, or on files, by walking DuckDB's
 from __future__ import annotations
 
 import itertools
+import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from beam_pipelines.sql.database import (
     walk,
 )
 from beam_pipelines.sql.functions import is_decided, refused_call, refused_cast, refused_name
+from beam_pipelines.sql.sizes import size_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,15 +56,21 @@ class Expression(NamedTuple):
       name: of its column, or ``filter``.
       sql: its text.
       columns: the columns that it needs, under their own names.
+      size: how many times larger than a source's value its values may be.
     """
 
     name: str
     sql: str
     columns: tuple[str, ...]
+    size: int = 1
 
 
 def parse_expression(
-    name: str, sql: str, known: Sequence[str], are_structs: bool = False
+    name: str,
+    sql: str,
+    known: Sequence[str],
+    are_structs: bool = False,
+    sizes: Mapping[str, int] = types.MappingProxyType({}),
 ) -> Expression:
     """Checks an expression without evaluating it.
 
@@ -71,12 +79,14 @@ def parse_expression(
       sql: one SQL expression.
       known: the columns it may use.
       are_structs: whether these are structs, whose fields are named as ``column.field``.
+      sizes: name of a derived column in lower case -> its expression's size.
 
     Raises:
-      ExpressionError: it cannot be parsed, is not one expression of one row, or names an unknown
-        column.
+      ExpressionError: it cannot be parsed, is not one expression of one row, names an unknown
+        column, or may have a value that is too large.
     """
-    nodes = list(walk(tree_of(sql)))
+    tree = tree_of(sql)
+    nodes = list(walk(tree))
     for node in nodes:
         if refused := refused_part(node):
             raise ExpressionError(
@@ -100,7 +110,7 @@ def parse_expression(
             raise ExpressionError(
                 f"found '{first}' and '{second}', which SQL cannot tell apart; rename one of them"
             )
-    return Expression(name, sql, needed)
+    return Expression(name, sql, needed, size_of(tree, sizes))
 
 
 def evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,10 @@ from beam_pipelines.sql.expressions import Expression, evaluate, parse_expressio
 
 
 def plan_expectations(
-    rules: Sequence[Expectation], empty: pa.RecordBatch, problems: list[Problem]
+    rules: Sequence[Expectation],
+    empty: pa.RecordBatch,
+    problems: list[Problem],
+    sizes: Mapping[str, int] = types.MappingProxyType({}),
 ) -> tuple[Expected, ...]:
     """Checks the conditions of expectations on no rows; notes what is wrong.
 
@@ -36,15 +40,16 @@ def plan_expectations(
       rules: of the recipe.
       empty: a batch without rows, of all columns that selected rows have.
       problems: gets those found.
+      sizes: name of a derived column in lower case -> its expression's size.
     """
     planned: list[Expected] = []
     for index, rule in enumerate(rules):
         key = "column" if rule.row is None else "row"
         try:
             condition = (
-                parse_condition(rule.name, rule.sql, empty)
+                parse_condition(rule.name, rule.sql, empty, sizes)
                 if rule.row is None
-                else _row_condition(rule, empty)
+                else _row_condition(rule, empty, sizes)
             )
         except ExpressionError as error:
             problems.append(Problem(("expect", index, key), f"'{shorten(rule.sql)}': {error}"))
@@ -53,8 +58,10 @@ def plan_expectations(
     return tuple(planned)
 
 
-def _row_condition(rule: Expectation, empty: pa.RecordBatch) -> Expression:
-    expression = parse_expression(rule.name, rule.sql, empty.schema.names)
+def _row_condition(
+    rule: Expectation, empty: pa.RecordBatch, sizes: Mapping[str, int]
+) -> Expression:
+    expression = parse_expression(rule.name, rule.sql, empty.schema.names, sizes=sizes)
     found = evaluate(empty, expression).type
     if not pa.types.is_boolean(found):
         raise ExpressionError(f"found a value of type {found}, expected a condition")

@@ -32,6 +32,7 @@ from beam_pipelines.transforms.select import (
     DamagedImageError,
     SelectError,
     SelectPlan,
+    explained,
     select_chunk,
     select_rows,
 )
@@ -63,14 +64,14 @@ def select_good(chunk: Chunk, checks: Checks) -> tuple[Chunk, Mapping[int, Excep
     Returns:
       The chunk, whose counts have the bad rows as rejected; and row number -> error, ascending.
     """
-    try:
-        _try_rows(checks, chunk.batch)
-    except ValueError:
-        bad = _bad_rows(checks, chunk.batch)
-        if bad:
-            chunk = _without(chunk, bad)
-    else:
-        bad = {}
+    bad: dict[int, Exception] = {}
+    with explained(chunk.path):
+        try:
+            _try_rows(checks, chunk.batch)
+        except ValueError:
+            bad = _bad_rows(checks, chunk.batch)
+            if bad:
+                chunk = _without(chunk, bad)
     return select_chunk(chunk, checks.select), bad
 
 

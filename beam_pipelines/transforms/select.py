@@ -20,13 +20,20 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.expectations import Expected
 from beam_pipelines.analysis.personal.scan import scan_batch
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
+from beam_pipelines.core.errors import (
+    DataError,
+    PipelineError,
+    Problem,
+    RecipeProblems,
+    missing_column,
+)
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.limits import Limits
+from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import Protection
+from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, find_row, parse_expression
@@ -79,6 +86,20 @@ class ExpectError(SelectError):
     def where(self) -> str:
         """The expectation in words."""
         return f"expectation '{self.expression.name}'"
+
+
+class LargeValueError(PipelineError):
+    """A derived value is larger than ``limits.cell_bytes``; no bad row, it stops the run.
+
+    Attributes:
+      found: the expression and its rows.
+      row: of the value.
+    """
+
+    def __init__(self, found: SelectError, row: int) -> None:
+        super().__init__(str(found))
+        self.found = found
+        self.row = row
 
 
 class DamagedImageError(ValueError):
@@ -186,10 +207,10 @@ def plan_select(
     condition = None
     if recipe.filter is not None:
         condition = _plan_filter(recipe.filter, empty, problems)
-    derive, broken = [], set[str]()
+    derive, broken, sizes = [], set[str](), dict[str, int]()
     for name, sql in recipe.derive.items():
         before = len(problems)
-        expression, empty = _plan_derived(name, sql, empty, problems)
+        expression, empty = _plan_derived(name, sql, empty, problems, sizes)
         if expression is not None:
             derive.append(expression)
             continue
@@ -200,7 +221,7 @@ def plan_select(
         protected = protected_schema(recipe.protect, empty.schema, problems)
         empty = pa.RecordBatch.from_pylist([], schema=protected)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
-    expected = () if broken else plan_expectations(recipe.expect, empty, problems)
+    expected = () if broken else plan_expectations(recipe.expect, empty, problems, sizes)
     written = tuple(schema_after_split(recipe, kept).names)
     known = Known(empty.schema, broken, problems)
     equal = equal_columns(recipe, written, known)
@@ -253,9 +274,12 @@ def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Ex
 
 
 def _plan_derived(
-    name: str, sql: str, empty: pa.RecordBatch, problems: list[Problem]
+    name: str, sql: str, empty: pa.RecordBatch, problems: list[Problem], sizes: dict[str, int]
 ) -> tuple[Expression | None, pa.RecordBatch]:
-    """Returns the expression, and the empty batch with its column."""
+    """Returns the expression, and the empty batch with its column.
+
+    ``sizes`` gets the size of its values.
+    """
     path = ("derive", name)
     clashes = [column for column in empty.schema.names if column.lower() == name.lower()]
     if clashes:
@@ -266,11 +290,12 @@ def _plan_derived(
         problems.append(Problem(path, message))
         return None, empty
     try:
-        expression = parse_expression(name, sql, empty.schema.names)
+        expression = parse_expression(name, sql, empty.schema.names, sizes=sizes)
         array = evaluate(empty, expression)
     except ExpressionError as error:
         problems.append(Problem(path, f"'{shorten(sql)}': {error}"))
         return None, empty
+    sizes[name.lower()] = 1 if pa.types.is_primitive(array.type) else expression.size
     return expression, _append(empty, name, array)
 
 
@@ -353,23 +378,32 @@ def explained(path: str) -> Iterator[None]:
         yield
     except SelectError as error:
         expression = error.expression
-        columns = expression.columns
-        row = find_row(error.batch, expression) if columns else None
-        values = []
-        if row is not None:
-            values = [
-                f"{name}: {python_value(error.batch.column(name), row)!r}" for name in columns
-            ]
-        shown = ", ".join(value[:_SHOWN_CHARACTERS] for value in values)
-        place = f" in the row {{{shown}}}" if shown else ""
+        row = find_row(error.batch, expression) if expression.columns else None
         raise DataError(
-            f"{path}, {error.where} ({expression.sql}): found {error}{place}, "
+            f"{path}, {error.where} ({expression.sql}): found {error}{_place(error, row)}, "
             "expected a value. "
             "Use TRY_CAST or TRY, which "
             "give NULL instead, or filter such rows out."
         ) from error
+    except LargeValueError as error:
+        place = _place(error.found, error.row)
+        raise DataError(
+            f"{path}, {error.found.where} ({error.found.expression.sql}){place}: {error}"
+        ) from error
     except DamagedImageError as error:
         raise DataError(f"{path}, derived column '{error.column}': {error}") from error
+
+
+def _place(error: SelectError, row: int | None) -> str:
+    """Returns the values of a row that its expression sees, in words."""
+    if row is None:
+        return ""
+    values = (
+        f"{name}: {python_value(error.batch.column(name), row)!r}"
+        for name in error.expression.columns
+    )
+    shown = ", ".join(value[:_SHOWN_CHARACTERS] for value in values)
+    return f" in the row {{{shown}}}" if shown else ""
 
 
 def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -397,6 +431,9 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
         left = _append(left, SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
         left = _append(left, expression.name, _evaluate(left, expression))
+        if large := large_cell(left.select([expression.name]), plan.limits.cell_bytes):
+            found = exceeded(plan.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
+            raise LargeValueError(SelectError(found, expression, left), large.row)
     left = protect_batch(plan.protect, left) if plan.protect else left
     for column, found in first_damage(left, plan.images, plan.limits).values():
         raise DamagedImageError(found, column)
