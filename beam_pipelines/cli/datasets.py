@@ -85,6 +85,7 @@ def verify(path: str, images: bool, form: str) -> None:
         f"{path}: {show_count(found.shards, 'shard')} with {show_count(found.rows, 'row')} and "
         f"{show_bytes(found.bytes)}"
         + (f" in {found.generations:,} generations" if found.generations > 1 else "")
+        + (f", and {show_count(found.files, 'other file')}," if found.files else "")
         + " are as the manifest says"
         + (
             ", and every record parses by the schema."

@@ -40,6 +40,14 @@ class ManifestShard:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckedFile:
+    """Size and checksum of a file that is no shard."""
+
+    bytes: int
+    crc32c: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class AlsoFile:
     """A file with a shard's rows in another format."""
 
@@ -170,6 +178,8 @@ class _Records:
     encodings: str | None = None
     # Empty in manifests that are older than generations.
     generations: tuple[Generation, ...] = ()
+    # Empty in manifests that are older than these checksums.
+    files: Mapping[InnerPath, CheckedFile] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -282,7 +292,8 @@ def _read_mapping(kinds: tuple[Any, ...], value: Any, where: str, items: str) ->
     if not isinstance(value, dict) or (items and not value):
         raise _wrong(where, value, f"a mapping{items}")
     return {
-        _text(key, where): _read(kinds[1], item, f"{where}/{key}") for key, item in value.items()
+        _read(kinds[0], key, where): _read(kinds[1], item, f"{where}/{key}")
+        for key, item in value.items()
     }
 
 

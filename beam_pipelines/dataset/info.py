@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_pipelines.core import regular_files
+from beam_pipelines.core.checked_files import read_checked
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.manifest_reader import LoaderManifest, parse_manifest
@@ -73,6 +74,7 @@ class Info:
         them have.
       generations: numbers of the generations whose rows the splits have, in order.
       columns: column -> type, before encoding.
+      manifest: of the folder, for the checksums of its files.
     """
 
     folder: str
@@ -86,6 +88,7 @@ class Info:
     others: tuple[str, ...] = ()
     generations: tuple[int, ...] = (1,)
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    manifest: LoaderManifest | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def split(self, name: str | None = None) -> Split:
         """Returns a split; without a name, the first.
@@ -119,7 +122,7 @@ class Info:
         from tensorflow_metadata.proto.v0 import schema_pb2
 
         try:
-            return text_format.Parse(_read(self.schema_path).decode(), schema_pb2.Schema())
+            return text_format.Parse(self._read(self.schema_path).decode(), schema_pb2.Schema())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or "
@@ -176,14 +179,25 @@ class Info:
 
         folder = os.path.dirname(self.schema_path)
         asset_map = os.path.join(folder, "asset_map")
-        names = json.loads(_read(asset_map)) if tf.io.gfile.exists(asset_map) else {}
+        names = json.loads(self._read(asset_map)) if tf.io.gfile.exists(asset_map) else {}
         if feature not in names:
             return ()
         return tuple(
-            _read(os.path.join(folder, "..", "transform_fn", "assets", names[feature]))
+            self._read(
+                os.path.join(os.path.dirname(folder), "transform_fn", "assets", names[feature])
+            )
             .decode()
             .removesuffix("\n")
             .split("\n")
+        )
+
+    def _read(self, path: str) -> bytes:
+        """Returns a file of the folder, checked against the manifest."""
+        if self.manifest is None:
+            return _read(path)
+        inner = path.removeprefix(os.path.join(self.folder, ""))
+        return read_checked(
+            lambda name: _read(os.path.join(self.folder, name)), self.folder, self.manifest, inner
         )
 
 
@@ -288,6 +302,7 @@ def _info(folder: str, wanted: Generations) -> Info:
         manifest.encodings,
         generations=chosen,
         columns=manifest.columns,
+        manifest=manifest,
     )
 
 

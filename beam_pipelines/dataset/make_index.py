@@ -22,6 +22,7 @@ from beam_pipelines.core.dataset_layout import (
     index_path,
 )
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.scan import Scanned, scan_file
@@ -85,6 +86,7 @@ def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
 
 
 def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed]:
+    made = []
     for generation in range(1, max(1, count_generations(manifest)) + 1):
         for name, split in manifest["splits"].items():
             entries = shards_of(split["shards"], generation)
@@ -94,8 +96,10 @@ def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed
                 IndexedShard(entry["path"], entry["rows"], entry["bytes"], entry["crc32c"])
                 for entry in entries
             ]
-            path = files.within(folder, index_path(name, generation))
+            made.append(index_path(name, generation))
+            path = files.within(folder, made[-1])
             yield _write(path, manifest["compression"], shards, scanned)
+    add_files(folder, made)
 
 
 def _scan_shard(

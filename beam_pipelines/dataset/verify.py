@@ -18,6 +18,7 @@ from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
+from beam_pipelines.dataset.checked_files import changed_files
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.shard_records import read_manifest_blocks
@@ -41,6 +42,7 @@ class Verification:
 
     Attributes:
       shards, rows, bytes, generations: their numbers.
+      files: number of other files whose checksum was checked.
       is_parsed: whether records were parsed; raw ones are not.
       left_behind: files of an interrupted append, which the next one removes.
     """
@@ -50,6 +52,7 @@ class Verification:
     bytes: int
     is_parsed: bool
     generations: int = 1
+    files: int = 0
     left_behind: tuple[str, ...] = ()
 
 
@@ -59,7 +62,7 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
     Checks that the files of the manifest are there and no others, each file's size and CRC-32C,
     the CRCs of every record, the number of records, and that every record parses by the dataset's
     schema, with every required feature (raw records are not parsed). Each part is read again by its
-    index.
+    index. The other files of the manifest have its checksums.
 
     Args:
       folder: of the dataset.
@@ -70,15 +73,19 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
       DataError: lists everything that is wrong, by file.
     """
     manifest = read_manifest(folder)
+    changed = dict(changed_files(folder, manifest))
+    problems = [str(error) for error in changed.values()]
+    if changed.keys() & {manifest["schema"], RAW_SCHEMA}:
+        raise _error(folder, problems)
     schema = read_schema(files.within(folder, manifest["schema"]))
     if manifest["schema"] != RAW_SCHEMA:
         # 'validate' and the next run with a baseline read it.
         read_schema(files.within(folder, RAW_SCHEMA))
     pictures = image_features_of(folder, manifest, schema) if images else None
     behind = tuple(left_behind(folder, manifest))
-    problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
+    problems += [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
     parts: dict[str, ShardParts] = {}
-    for index, paths in indexes_of(folder, manifest):
+    for index, paths in indexes_of(folder, manifest, changed):
         if isinstance(index, DataError):
             problems.append(str(index))
         else:
@@ -96,12 +103,22 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
             problems += check_also(folder, shard, manifest, schema)
             size, count = size + shard["bytes"], count + 1
     if problems:
-        raise DataError(
-            f"{folder}: {len(problems)} problem(s) found:\n"
-            + "\n".join(f"  {line}" for line in problems)
-        )
+        raise _error(folder, problems)
     return Verification(
-        count, rows, size, manifest["record"] != "raw", count_generations(manifest), behind
+        count,
+        rows,
+        size,
+        manifest["record"] != "raw",
+        count_generations(manifest),
+        len(manifest.get("files", ())),
+        behind,
+    )
+
+
+def _error(folder: str, problems: Sequence[str]) -> DataError:
+    return DataError(
+        f"{folder}: {len(problems)} problem(s) found:\n"
+        + "\n".join(f"  {line}" for line in problems)
     )
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core.checked_files import changed_file
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest_reader import CheckedFile
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.dataset.shard_records import feature_list_names, read_blocks
 from beam_pipelines.storage import file_checksums, files
@@ -64,9 +66,7 @@ def check_file(path: str, entry: Mapping[str, Any]) -> None:
       DataError: they are not the manifest's.
     """
     size, crc = file_checksums.size_and_crc32c(path)
-    if (size, f"{crc:08x}") != (entry["bytes"], entry["crc32c"]):
-        raise DataError(
-            f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {entry['bytes']} bytes "
-            f"with {entry['crc32c']}. "
-            "The file was changed after the conversion."
-        )
+    found = CheckedFile(bytes=size, crc32c=f"{crc:08x}")
+    expected = CheckedFile(bytes=entry["bytes"], crc32c=entry["crc32c"])
+    if found != expected:
+        raise changed_file(path, found, expected)

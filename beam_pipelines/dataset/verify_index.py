@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -30,11 +30,11 @@ class ShardParts(NamedTuple):
 
 
 def indexes_of(
-    folder: str, manifest: Manifest
+    folder: str, manifest: Manifest, changed: Collection[str]
 ) -> Iterator[tuple[PartIndex | DataError, list[str]]]:
     """Yields each index of a dataset with its shards' paths.
 
-    If an index is wrong, its error takes its place. A dataset of an earlier version has none.
+    If an index is wrong, its error takes its place. Those that are changed are left out.
     """
     for generation in range(1, max(1, count_generations(manifest)) + 1):
         for name, split in manifest["splits"].items():
@@ -42,11 +42,10 @@ def indexes_of(
                 IndexedShard(shard["path"], shard["rows"], shard["bytes"], shard["crc32c"])
                 for shard in shards_of(split["shards"], generation)
             ]
-            path = files.within(folder, index_path(name, generation))
-            if files.exists(path):
+            inner = index_path(name, generation)
+            path = files.within(folder, inner)
+            if inner not in changed and files.exists(path):
                 yield _opened(path, manifest["compression"], shards), [s.name for s in shards]
-            elif _is_listed(manifest, generation, name):
-                yield _missing(path), []
 
 
 def _opened(
@@ -58,18 +57,6 @@ def _opened(
         return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, shards)
     except DataError as error:
         return error
-
-
-def _is_listed(manifest: Manifest, number: int, split: str) -> bool:
-    return any(
-        "index" in generation["splits"].get(split, ())
-        for generation in manifest.get("generations", ())
-        if generation["number"] == number
-    )
-
-
-def _missing(path: str) -> DataError:
-    return DataError(f"{path}: the index is missing, but the manifest lists it. {_CURE}")
 
 
 def check_parts(path: str, shard: ShardParts) -> None:

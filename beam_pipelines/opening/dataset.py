@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core import full_package
+from beam_pipelines.core.checked_files import read_checked
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT, statistics_path
 from beam_pipelines.core.errors import DataError, mask, nearest
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
@@ -100,7 +101,7 @@ class Dataset:
         from tensorflow_metadata.proto.v0 import schema_pb2
 
         path = self._files.join(self._fields.schema)
-        content = self._files.read(self._fields.schema)
+        content = self._read(self._fields.schema)
         try:
             return text_format.Parse(content.decode(), schema_pb2.Schema())
         except (text_format.ParseError, UnicodeDecodeError) as error:
@@ -127,11 +128,10 @@ class Dataset:
         from beam_pipelines.core.statistics_file import parse_statistics
 
         paths = {name: statistics_path(name) for name in self.splits}
-        found = {name: self._files.find(path) for name, path in paths.items()}
         return {
-            name: parse_statistics(content, self._files.join(paths[name]))
-            for name, content in found.items()
-            if content is not None
+            name: parse_statistics(self._read(path), self._files.join(path))
+            for name, path in paths.items()
+            if path in self._fields.files or self._files.find(path) is not None
         }
 
     @property
@@ -344,6 +344,10 @@ class Dataset:
             epochs,
         )
 
+    def _read(self, path: str) -> bytes:
+        """Returns a file, checked against the manifest."""
+        return read_checked(self._files.read, self.folder, self._fields, path)
+
     def _indexed(self, split: str, generations: Generations) -> Split:
         """Returns the shards of a split with the parts of their indexes."""
         shards = self._files.shards(self._content)
@@ -431,7 +435,7 @@ class Dataset:
     def _fitted(self, names: list[str]) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan
 
-        return read_plan(self._files.read, self.folder, self.manifest, names)
+        return read_plan(self._read, self.folder, self.manifest, names)
 
     def _need_examples(self, reader: str, remedy: str) -> None:
         """Raises ``DataError`` unless the records are tf.Examples."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from beam_pipelines.core.compression import PartCompression
+from beam_pipelines.core.checked_files import read_checked
 from beam_pipelines.core.dataset_layout import MANIFEST, index_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.manifest_reader import DatasetManifest
 from beam_pipelines.opening.folder import Folder
 from beam_pipelines.reader.parts import Indexed, ShardFile, Split, make_split
-from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
+from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index
 
 if TYPE_CHECKING:
     from beam_pipelines.reader.row_groups import RowGroups
@@ -84,7 +83,7 @@ def indexed_split(
         files = tuple(
             ShardFile(folder.join(shard.path), shard.rows, shard.bytes) for shard in shards
         )
-        found = _read_index(folder, index_path(name, number), manifest.compression, expected)
+        found = _read_index(folder, index_path(name, number), manifest, expected)
         indexed.append(Indexed(files, found, remote, row_groups, is_shuffled))
     if not indexed:
         raise DataError(
@@ -106,16 +105,19 @@ def _check_rows(folder: Folder, manifest: DatasetManifest, name: str) -> None:
 
 
 def _read_index(
-    folder: Folder, path: str, compression: PartCompression, shards: Sequence[IndexedShard]
+    folder: Folder, path: str, manifest: DatasetManifest, shards: Sequence[IndexedShard]
 ) -> PartIndex:
-    """Reads an index."""
+    """Reads an index whole: a file that is cut or overwritten must not change what was checked."""
     full = folder.join(path)
-    content = folder.find(path) if folder.is_remote else b""
-    if content is None or not (folder.is_remote or os.path.exists(full)):
-        raise DataError(
-            f"{full}: found no index of the shards' parts, which batches() reads by. Make it "
-            f"once: beam-pipelines index {folder.path}"
-        )
-    if folder.is_remote:
-        return parse_index(pa.py_buffer(content), full, compression, shards)
-    return read_index(full, compression, shards)
+
+    def read(path: str) -> bytes:
+        content = folder.find(path)
+        if content is None:
+            raise DataError(
+                f"{full}: found no index of the shards' parts, which batches() reads by. Make it "
+                f"once: beam-pipelines index {folder.path}"
+            )
+        return content
+
+    content = read_checked(read, folder.path, manifest, path)
+    return parse_index(pa.py_buffer(content), full, manifest.compression, shards)

@@ -81,6 +81,7 @@ def write_files(
     manifest_name: str,
     started: float,
     earlier: Earlier | None = None,
+    others: Sequence[str] = (),
 ) -> list[str]:
     """Writes all files except the shards, the manifest last.
 
@@ -89,6 +90,7 @@ def write_files(
       place: returns the target of a path within the dataset.
       manifest_name: path of the manifest within the dataset.
       earlier: the dataset that is appended to.
+      others: paths of files that are written already, for their checksums in the manifest.
 
     Returns:
       Paths within the dataset, in order.
@@ -128,6 +130,10 @@ def write_files(
         *find_alerts(statistics, plan.recipe.label),
     ]
     manifest["alerts"] = by_kind(alerts)
+    # No program reads what is rejected, or the report, whose times differ between runs.
+    checked = {path: place(path) for path in (*written, *others) if not path.startswith(REJECTED)}
+    entries = manifest.get("files", {}) | file_checksums.entries_of(checked)
+    manifest["files"] = dict(sorted(entries.items()))
     write(REPORT, render_report(_report(plan, result, manifest, statistics, alerts)))
     write(manifest_name, manifest_to_text(manifest))
     return written

@@ -30,7 +30,7 @@ from beam_pipelines.core.dataset_layout import (
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.generations import count_generations
-from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.dataset.manifest import manifest_to_text, read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
 from beam_pipelines.pipeline.duplicates import DUPLICATES, check_duplicates, write_pairs
 from beam_pipelines.pipeline.expectations import FAILING, check_expectations, write_failing
@@ -70,6 +70,8 @@ PARTS_OF_DESCRIPTION = tuple(
 # it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"
+# The manifest before an append, without the checksums of files that the append replaces.
+_UNCHECKED = "unchecked.json"
 _REPLACED = "replaced"
 _STAGES_WRITE = (*SHARD_FOLDERS, TRANSFORM_GRAPH)
 
@@ -127,14 +129,10 @@ def _write_staged(
     earlier = None if plan.append is None else _earlier(plan, folder)
     place = partial(_stage, temporary)
     indexes = write_indexes(plan, shards, temporary, place)
-    written = write_files(plan, result, shards, place, MANIFEST, started, earlier)
-    graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
-    moved = [
-        *(file.path for shard in shards for file in shard.files),
-        *(files.relative(file.path, temporary) for file in graph),
-        *indexes,
-        *written,
-    ]
+    listed = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    others = [*(files.relative(file.path, temporary) for file in listed), *indexes]
+    written = write_files(plan, result, shards, place, MANIFEST, started, earlier, others)
+    moved = [*(file.path for shard in shards for file in shard.files), *others, *written]
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
     own = {file.path for shard in shards for file in shard.files}
@@ -142,6 +140,12 @@ def _write_staged(
         for listed in files.list_files(files.join(temporary, part, "**")):
             if files.relative(listed.path, temporary) not in own:
                 file_changes.delete(listed.path)
+    if earlier and "files" in earlier.manifest:
+        kept = {
+            path: entry for path, entry in earlier.manifest["files"].items() if path not in written
+        }
+        with files.replace(files.join(temporary, STAGED, _UNCHECKED)) as file:
+            file.write(manifest_to_text(earlier.manifest | {"files": kept}).encode())
     with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
         file.write(json.dumps(paths).encode())
     return paths
@@ -192,8 +196,11 @@ def _set_aside(path: str, target: str) -> None:
 def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """Moves a generation into the dataset.
 
-    Moves its shards, other new files and files that replace others, and then the manifest.
+    Moves its shards, other new files and files that replace others, and then the manifest. Before,
+    the manifest loses the checksums of the files that are replaced.
     """
+    unchecked = files.join(temporary, STAGED, _UNCHECKED)
+    file_changes.rename([(unchecked, files.join(folder, MANIFEST))])
     file_changes.delete(files.join(folder, REJECTED, OFFENDERS_OF_STOPPED_RUN))
     for some in (paths[:-1], paths[-1:]):
         file_changes.rename(

@@ -10,11 +10,13 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
     RAW_SCHEMA,
+    RAW_SCHEMA_FOLDER,
     SAVED_MODEL,
     TEMPORARY,
     TRANSFORM_GRAPH,
 )
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.checked_files import add_files, check_files
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.opening.encoder import fitted_encodings, recipe_of
 from beam_pipelines.pipeline import run_lock
@@ -53,6 +55,7 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
         if files.exists(files.within(dataset, SAVED_MODEL)):
             return path
         manifest = read_manifest(dataset)
+        check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
         recipe = recipe_of(dataset, manifest)
         if recipe.preprocessing_fn is not None:
             raise DataError(
@@ -72,11 +75,13 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
         job = job_of(encode, raw, encoded, recipe.label)
         with tempfile.TemporaryDirectory(prefix="beam-pipelines-") as folder:
             build_in_subprocess(job, folder)
-            for name in sorted(_files_in(folder), key=SAVED_MODEL.endswith):
+            names = sorted(_files_in(folder), key=SAVED_MODEL.endswith)
+            for name in names:
                 with open(os.path.join(folder, *name.split("/")), "rb") as file:
                     content = file.read()
                 with files.replace(files.within(graph, name)) as target:
                     target.write(content)
+        add_files(dataset, [f"{TRANSFORM_GRAPH}/{name}" for name in names])
     return path
 
 

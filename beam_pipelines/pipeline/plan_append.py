@@ -16,8 +16,15 @@ from beam_pipelines.analysis.anomalies.policy import Override
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.analysis.statistics.view import proto_of
-from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_GRAPH
+from beam_pipelines.core.dataset_layout import (
+    ACCUMULATORS,
+    MANIFEST,
+    RAW_SCHEMA,
+    RAW_SCHEMA_FOLDER,
+    TRANSFORM_GRAPH,
+)
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.contract import read_contract
@@ -82,6 +89,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
       DataError: there is no dataset, or its files have changed.
     """
     manifest = read_manifest(dataset)
+    check_files(dataset, manifest, RAW_SCHEMA_FOLDER, ACCUMULATORS, TRANSFORM_GRAPH)
     if not count_generations(manifest):
         raise DataError(
             f"{files.join(dataset, MANIFEST)}: found no generations, expected a dataset of a "

@@ -11,9 +11,15 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_GRAPH
+from beam_pipelines.core.dataset_layout import (
+    MANIFEST,
+    RAW_SCHEMA,
+    RAW_SCHEMA_FOLDER,
+    TRANSFORM_GRAPH,
+)
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline.lacking import (
@@ -72,6 +78,7 @@ def plan_transform(
       RecipeError, RecipeProblems: the new data do not match its recipe.
     """
     manifest = read_manifest(dataset)
+    check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
     recipe = _with_settings(_recipe(dataset, manifest), settings)
     graph = files.join(dataset, TRANSFORM_GRAPH)
     if not files.list_files(files.join(graph, "**")):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import google_crc32c
 from apache_beam.io.filesystems import FileSystems
@@ -51,6 +52,17 @@ def size_and_crc32c(path: str) -> tuple[int, int]:
         while data := file.read(_READ_BYTES):
             size, crc = size + len(data), google_crc32c.extend(crc, data)
     return size, crc
+
+
+def entries_of(paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Returns name -> size and CRC-32C of files, as a manifest has them.
+
+    Args:
+      paths: name -> path.
+    """
+    with ThreadPoolExecutor(_CONNECTIONS) as executor:
+        found = dict(zip(paths, executor.map(size_and_crc32c, paths.values()), strict=True))
+    return {name: {"bytes": size, "crc32c": f"{crc:08x}"} for name, (size, crc) in found.items()}
 
 
 def folder_fingerprint(folder: str) -> str:

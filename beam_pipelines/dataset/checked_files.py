@@ -1,0 +1,59 @@
+"""Checks a dataset's small files against the manifest, and adds some to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_pipelines.core.checked_files import changed_file
+from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.manifest_reader import CheckedFile, read_form
+from beam_pipelines.dataset.manifest import Manifest, manifest_to_text, read_manifest
+from beam_pipelines.storage import file_checksums, files
+
+
+def changed_files(folder: str, manifest: Manifest, *parts: str) -> Iterator[tuple[str, DataError]]:
+    """Yields path and error of files that are not those of the manifest.
+
+    Args:
+      folder: of the dataset.
+      manifest: of the dataset. If it is of an earlier version, no file is checked.
+      parts: starts of the paths that are checked; default: all.
+    """
+    wanted = {
+        path: files.within(folder, path)
+        for path in manifest.get("files", ())
+        if not parts or path.startswith(parts)
+    }
+    there = {path: full for path, full in wanted.items() if files.exists(full)}
+    found = file_checksums.entries_of(there)
+    for path, full in wanted.items():
+        expected = read_form(CheckedFile, manifest["files"][path])
+        read = CheckedFile(**found[path]) if path in found else None
+        if read != expected:
+            yield path, changed_file(full, read, expected)
+
+
+def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
+    """Checks parts of a dataset; arguments are those of ``changed_files``.
+
+    Raises:
+      DataError: the first file that is not that of the manifest.
+    """
+    for _, error in changed_files(folder, manifest, *parts):
+        raise error
+
+
+def add_files(folder: str, paths: Iterable[str]) -> None:
+    """Gives the manifest of a dataset the checksums of files that were written after it.
+
+    Args:
+      folder: of the dataset.
+      paths: of the files, within the dataset.
+    """
+    manifest = read_manifest(folder)
+    entries = file_checksums.entries_of({path: files.within(folder, path) for path in paths})
+    total = dict(sorted({**manifest.get("files", {}), **entries}.items()))
+    if total != manifest.get("files"):
+        with files.replace(files.join(folder, MANIFEST)) as file:
+            file.write(manifest_to_text(manifest | {"files": total}).encode())
