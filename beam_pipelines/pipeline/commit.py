@@ -129,8 +129,8 @@ def _write_staged(
     earlier = None if plan.append is None else _earlier(plan, folder)
     place = partial(_stage, temporary)
     indexes = write_indexes(plan, shards, temporary, place)
-    listed = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
-    others = [*(files.relative(file.path, temporary) for file in listed), *indexes]
+    graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
     written = write_files(plan, result, shards, place, MANIFEST, started, earlier, others)
     moved = [*(file.path for shard in shards for file in shard.files), *others, *written]
     paths = list(dict.fromkeys(moved))
