@@ -282,8 +282,8 @@ def with_encodings(text: str, path: str, proposals: Sequence[Proposal]) -> str:
     end = next((number for number in after if _KEY.match(lines[number])), len(lines))
     inside = [number for number in after if number < end and lines[number][:1] in (" ", "\t")]
     last = max(inside, default=place) + 1
-    indents = [re.match(" *", lines[number])[0] for number in inside if lines[number].strip()]
-    indent = min(indents, key=len, default="  ")
+    filled = [lines[number] for number in inside if lines[number].strip()]
+    indent = min((line[: -len(line.lstrip(" "))] for line in filled), key=len, default="  ")
     added = [f"{indent}{line}" for line in _entry_lines(proposals)]
     return "\n".join([*lines[:last], *added, *_note_lines(proposals), *lines[last:], ""])
 

@@ -85,8 +85,8 @@ def _preparation() -> str:
 def _place(module: object) -> str:
     """Returns the path of a module's file, or of a package's folder."""
     folders = list(getattr(module, "__path__", None) or ())
-    file = getattr(module, "__file__", None)
-    return os.path.realpath(folders[0] if folders else file) if folders or file else ""
+    file: str = folders[0] if folders else getattr(module, "__file__", None) or ""
+    return os.path.realpath(file) if file else ""
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -160,7 +160,8 @@ def _labels(path: str, manifest: Manifest) -> Mapping[str, Sequence[str]]:
     try:
         return texts_of_ids(lambda name: files.read_bytes(files.within(path, name)), path, manifest)
     except DataError:  # the examples can be shown without what the encodings say
-        return manifest.get("labels", {})
+        labels: Mapping[str, Sequence[str]] = manifest.get("labels", {})
+        return labels
 
 
 def _show_shards(
@@ -458,7 +459,7 @@ def _image_feature(
 
 def _captions(batch: pa.RecordBatch, found: Found) -> list[str]:
     """Returns the captions: the label's text, the label, or the file's name."""
-    label, labels = found.manifest.get("label"), found.labels
+    label, labels = found.manifest.get("label") or "", found.labels
     candidates = [
         *([label] if label in labels else []),
         _CAPTION_FEATURES[0],

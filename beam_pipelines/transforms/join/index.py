@@ -72,7 +72,9 @@ def count_names(how: JoinHow, number: int) -> tuple[str, str, str, str]:
 
 def count_null_keys(batch: pa.RecordBatch, on: Sequence[str]) -> int:
     """Returns the rows with a null in a key column."""
-    return batch.num_rows - int(np.count_nonzero(all_valid([batch.column(name) for name in on])))
+    valid = int(np.count_nonzero(all_valid([batch.column(name) for name in on])))
+    rows: int = batch.num_rows
+    return rows - valid
 
 
 def join_batch(
