@@ -283,8 +283,8 @@ def _is_read(name: str, names: Sequence[str]) -> bool:
     )
 
 
-def _runs(data: bytes) -> tuple[list[pa.Table] | None, int]:
-    """Parses lines, and infers nested types.
+def _runs(data: bytes, schema: pa.Schema | None = None) -> tuple[list[pa.Table] | None, int]:
+    """Parses lines, and infers nested types, but for those in the schema.
 
     Returns:
       One table if all lines agree, else a table for each run of lines that do, in order; ``None``
@@ -292,13 +292,13 @@ def _runs(data: bytes) -> tuple[list[pa.Table] | None, int]:
         reading reports them. And the number of objects that contradict themselves.
     """
     with contextlib.suppress(*bad_rows.ERRORS):
-        return [_parse(data, None, "infer")], 0
+        return [_parse(data, schema, "infer")], 0
     starts, ends = blocks.filled_lines(data)
     runs: list[pa.Table] = []
     contradictory = 0
     for number, found in enumerate(
         bad_rows.sift(
-            lambda start, end: _parse(data[starts[start] : ends[end - 1]], None, "infer"),
+            lambda start, end: _parse(data[starts[start] : ends[end - 1]], schema, "infer"),
             0,
             len(starts),
         )
@@ -323,9 +323,9 @@ def _with_times(data: bytes, run: pa.Table) -> pa.Schema:
 
     if not any(_may_be_times(field.type) for field in nested.flatten_fields(run.schema)):
         return run.schema
-    texts = _parse(data, pa.schema(nested.map_leaves(run.schema, as_text)), "infer")
+    runs, _ = _runs(data, pa.schema(nested.map_leaves(run.schema, as_text)))
     times: dict[str, pa.DataType] = {}
-    for batch in texts.combine_chunks().to_batches():
+    for batch in [batch for texts in runs or () for batch in texts.combine_chunks().to_batches()]:
         for name, column in nested.flat_arrays(batch).items():
             array = pc.list_flatten(column, recursive=True) if is_list(column.type) else column
             if pa.types.is_string(array.type) and (type_ := inference.time_type(array)):
