@@ -95,15 +95,18 @@ def _declared(key: Key, type_: str) -> Key | None:
 def near_miss(left: Key, right: Key) -> str | None:
     """Tells how keys that do not match would, and what to do; ``None``: they would not.
 
-    Blanks, case and leading zeros of texts, and times of days. The sample is that of
-    ``try_types``.
+    Blanks, case and leading zeros of texts, and times of days. The sample of the left source is
+    that of ``try_types``; the right one is read whole, and is not tried if it has several ranges:
+    a key may have its equal further on.
     """
     if (kind := _kind(left.type)) is None or kind != _kind(right.type):
         return None
-    if left.plan.source.url is not None or right.plan.source.url is not None:
+    if not _is_tried_for_misses(left) or not _is_tried_for_misses(right):
+        return None
+    if len(right.plan.ranges) > 1:
         return None
     try:
-        keys, others = _sample(left, reject=True), _sample(right, reject=True)
+        keys, others = _sample(left, reject=True), _all_keys(right)
     except DataError:
         return None
     exact = _matches(keys, others)
@@ -120,6 +123,12 @@ def near_miss(left: Key, right: Key) -> str | None:
         f"'{right.column}' of source '{right.plan.source.name}' would match {name}. "
         f"{_answer(left, right, 'date' if name == _DAYS else 'int64', exact + gained)}"
     )
+
+
+def _is_tried_for_misses(key: Key) -> bool:
+    """Whether a source is cheap to look into: neither a database nor a folder of files as rows."""
+    reader = key.plan.reader
+    return key.plan.source.url is None and reader is not None and not reader.is_file_a_row
 
 
 def _kind(type_: pa.DataType) -> str | None:
@@ -179,3 +188,9 @@ def _sample(key: Key, reject: bool = False) -> pa.Array:
         if chunk.batch.num_rows:
             return chunk.batch.column(key.column).unique().drop_null()
     return pa.array([], key.type)
+
+
+def _all_keys(key: Key) -> pa.Array:
+    """Returns the distinct keys of a source."""
+    chunks = [chunk.batch.column(key.column) for chunk in read.read_chunks(key.plan, reject=True)]
+    return pa.chunked_array(chunks, key.type).unique().drop_null()
