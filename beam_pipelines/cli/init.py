@@ -100,7 +100,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> l
 
 
 def _encoded(path: str, folder: str) -> str:
-    """Returns the text of a recipe with encodings for the columns of its joined rows."""
+    """Returns the text of a recipe with encodings of its joined columns."""
     if os.path.normpath(os.path.dirname(path)) != os.path.normpath(folder):
         raise RecipeError(
             f"{path}: found the --output in another folder, expected it in the folder of the "
@@ -166,7 +166,10 @@ def _tables(data: Sequence[str], questions: dict[str, list[str]], images: str) -
 
 
 def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
-    """Declares types of keys that match in no other way, such as ``007`` and 7."""
+    """Declares types of keys that match in no other way.
+
+    Such as ``007`` and 7.
+    """
     found = list(plans)
     for left, right in itertools.permutations(range(len(found)), 2):
         for a, b in related_columns(found[left], found[right]):
@@ -187,7 +190,10 @@ def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
 
 
 def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
-    """Returns paths, those of files of one series and the same columns together."""
+    """Returns paths.
+
+    Those of files of one series and the same columns together.
+    """
     series: dict[str, list[str]] = {}
     for path in paths:
         is_one = os.path.isfile(path) and not SHARD_NUMBER.search(path)
@@ -208,7 +214,10 @@ def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
 
 
 def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
-    """Returns the paths of each table of a folder, and what is left out."""
+    """Returns the paths of each table of a folder.
+
+    What is left out.
+    """
     if has_table_log(folder):
         return [folder], []
     paths, left_out = files_of(folder)
@@ -228,7 +237,10 @@ def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]
 
 
 def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tuple[str, ...]:
-    """Returns the path of a folder inside, if a table has all its files; or their pattern."""
+    """Returns the path of a folder inside.
+
+    If a table has all its files; or their pattern.
+    """
     below = os.path.dirname(own[0])
     inside = {path for path in paths if path.startswith(f"{below}/")}
     if len(own) > 1 and below != folder.rstrip("/") and inside == {*own}:
@@ -237,7 +249,10 @@ def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tupl
 
 
 def _named(tables: Sequence[str | tuple[str, ...]]) -> list[Source]:
-    """Returns a source for each table, those of a series among the files as one."""
+    """Returns a source for each table.
+
+    Those of a series among the files as one.
+    """
     alone = [path for path in tables if isinstance(path, str)]
     sources = name_sources(alone)
     several = [paths for paths in tables if not isinstance(paths, str)]

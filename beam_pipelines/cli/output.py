@@ -62,7 +62,10 @@ def is_quiet() -> bool:
 
 @contextlib.contextmanager
 def output_unless_quiet() -> Iterator[None]:
-    """Drops the text on standard output, if the command that runs is quiet; JSON stays."""
+    """Drops the text on standard output.
+
+    If the command that runs is quiet; JSON stays.
+    """
     if not is_quiet() or click.get_current_context().params.get("form") == "json":
         yield
         return

@@ -14,7 +14,10 @@ _opened: set[int] = set()
 
 
 def open_unshared(path: str, flags: int) -> int:
-    """Opens a file and returns its descriptor, which forks close; ``close`` closes it."""
+    """Opens a file and returns its descriptor, which forks close.
+
+    ``close`` closes it.
+    """
     with _lock:  # no fork comes between
         descriptor = os.open(path, flags, 0o666)
         _opened.add(descriptor)
@@ -22,7 +25,10 @@ def open_unshared(path: str, flags: int) -> int:
 
 
 def close(descriptor: int) -> None:
-    """Closes a descriptor of ``open_unshared``, unless this process is a fork, which has."""
+    """Closes a descriptor of ``open_unshared``, unless this process is a fork.
+
+    Which has.
+    """
     with _lock:
         if descriptor in _opened:
             _opened.remove(descriptor)

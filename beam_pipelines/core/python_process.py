@@ -90,7 +90,10 @@ def _place(module: object) -> str:
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of a process; processes that it starts are as safe."""
+    """Returns the environment of a process.
+
+    Processes that it starts are as safe.
+    """
     given = variables.get("PYTHONPATH", "").split(os.pathsep)
     return {
         **variables,

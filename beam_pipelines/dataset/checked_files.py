@@ -1,4 +1,7 @@
-"""Checks a dataset's small files against the manifest, and adds some to it."""
+"""Checks a dataset's small files against the manifest.
+
+Adds some to it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from beam_pipelines.storage import file_checksums, files
 
 
 def changed_files(folder: str, manifest: Manifest, *parts: str) -> Iterator[tuple[str, DataError]]:
-    """Yields path and error of files that are not those of the manifest.
+    """Yields path and error of files that the manifest does not have.
 
     Args:
       folder: of the dataset.
@@ -45,7 +48,7 @@ def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
 
 
 def add_files(folder: str, paths: Iterable[str]) -> None:
-    """Gives the manifest of a dataset the checksums of files that were written after it.
+    """Adds checksums of later files to the manifest of a dataset.
 
     Args:
       folder: of the dataset.

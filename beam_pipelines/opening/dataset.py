@@ -112,7 +112,7 @@ class Dataset:
 
     @functools.cached_property
     def features(self) -> Mapping[str, FeatureInfo]:
-        """Name -> ``FeatureInfo``, in the order of the schema; of raw records there are none.
+        """Name -> ``FeatureInfo``, in the order of the schema.
 
         Reads the fitted encodings, for the vocabularies. Sizes come from the schema.
         """

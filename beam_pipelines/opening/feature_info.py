@@ -58,7 +58,9 @@ class FeatureInfo:
 def describe_features(
     read: _Read, folder: str, manifest: Mapping[str, Any], schema: schema_pb2.Schema
 ) -> dict[str, FeatureInfo]:
-    """Returns the features of a dataset by name, in the order of the schema.
+    """Returns the features of a dataset by name.
+
+    In the order of the schema.
 
     Args:
       read: reads a file of the dataset by its path in it.

@@ -89,7 +89,10 @@ def _from_values(values: Sequence[Any], field: pa.Field) -> pa.Array:
 
 
 def _is_missing(value: Any, field: pa.Field) -> bool:
-    """Whether a value is pandas' NA or NaT, or a NaN where no number has one."""
+    """Whether a value is pandas' NA or NaT.
+
+    A NaN where no number has one.
+    """
     if type(value).__name__ in ("NAType", "NaTType"):
         return True
     is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - only NaN differs

@@ -107,7 +107,7 @@ def _check_rows(folder: Folder, manifest: DatasetManifest, name: str) -> None:
 def _read_index(
     folder: Folder, path: str, manifest: DatasetManifest, shards: Sequence[IndexedShard]
 ) -> PartIndex:
-    """Reads an index whole: a file that is cut or overwritten must not change what was checked."""
+    """Reads an index whole."""
     full = folder.join(path)
 
     def read(path: str) -> bytes:

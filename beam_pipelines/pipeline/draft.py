@@ -129,7 +129,10 @@ def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
 
 
 def related_columns(left: SourcePlan, right: SourcePlan) -> Iterator[tuple[str, str]]:
-    """Yields columns whose names say that they are keys of a join, but have other types."""
+    """Yields columns whose names say that they are keys of a join.
+
+    Have other types.
+    """
     for a, b in itertools.product(left.schema, right.schema):
         if a.type != b.type and are_related(a.name, b.name, right.source.name):
             yield a.name, b.name
@@ -177,7 +180,7 @@ def encode_settings(plan: Plan) -> list[Setting]:
 
 
 def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
-    """Returns encodings for the columns of a recipe's joined rows that have none.
+    """Returns encodings for joined columns of a recipe that have none.
 
     Private columns stay as they are: a reason or a scale would show their values.
 

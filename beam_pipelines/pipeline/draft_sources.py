@@ -1,4 +1,7 @@
-"""Finds the tables of a folder for a first recipe, and says what is left out."""
+"""Finds the tables of a folder for a first recipe.
+
+Says what is left out.
+"""
 
 from __future__ import annotations
 
@@ -76,12 +79,18 @@ def split_of_name(path: str) -> str:
 
 
 def series_of(path: str) -> str:
-    """Returns what files of one series share: their path without numbers and months."""
+    """Returns what files of one series share.
+
+    Their path without numbers and months.
+    """
     return re.sub(r"[-_. ()]*#[)]?", "", _NUMBER.sub("#", path.lower()))
 
 
 def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
-    """Returns the files of a folder that may be tables, and what is left out."""
+    """Returns the files of a folder that may be tables.
+
+    What is left out.
+    """
     found: list[str] = []
     left_out: list[LeftOut] = []
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
@@ -110,7 +119,10 @@ def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
 
 
 def _together(folder: str, others: Sequence[LeftOut]) -> Iterator[LeftOut]:
-    """Yields a folder in place of its files, none of which is a table."""
+    """Yields a folder in place of its files.
+
+    Where no file is a table.
+    """
     reasons = sorted({one.reason for one in others})
     if others:
         yield LeftOut(folder, f"{len(others):,} files: {'; '.join(reasons)}")
@@ -176,7 +188,7 @@ def grouped(
 
 
 def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
-    """Returns one pattern for files of a series, if it matches no other file."""
+    """Returns a pattern for files of a series, or nothing."""
     common = os.path.commonprefix
     prefix = re.sub("[0-9]+$", "", common(list(paths)))
     suffix = re.sub("^[0-9]+", "", common([path[len(prefix) :][::-1] for path in paths])[::-1])
@@ -195,7 +207,7 @@ def choose_base(
     joins_of: Callable[[Sequence[Side]], int],
     label_of: Callable[[Side], bool],
 ) -> FoundTables:
-    """Puts the source first that others join to and that has the label and the most rows.
+    """Puts the base first: the source with the label and most rows.
 
     A test file is not one, nor the form of a submission: these are left out.
     """
@@ -254,7 +266,10 @@ def choose_base(
 
 
 def _split_of(plan: SourcePlan) -> str:
-    """Returns the split of a source by the names of its files; several are none."""
+    """Returns the split of a source by the names of its files.
+
+    Several are none.
+    """
     names = {split_of_name(file.path) for file in plan.files}
     if "train" in names:
         return "train"
@@ -262,7 +277,7 @@ def _split_of(plan: SourcePlan) -> str:
 
 
 def _lacking(train: SourcePlan, test: SourcePlan, forms: Sequence[SourcePlan]) -> Candidate | None:
-    """Returns the column of the rows to learn from that those to predict lack."""
+    """Returns the column that only the rows to learn from have."""
     names = [name for name in train.schema.names if name not in test.schema.names]
     asked = [name for name in names if any(name in form.schema.names for form in forms)]
     found = asked or names
@@ -274,7 +289,10 @@ def _lacking(train: SourcePlan, test: SourcePlan, forms: Sequence[SourcePlan]) -
 
 
 def _splits(plan: SourcePlan) -> tuple[tuple[str, str], ...]:
-    """Returns split -> pattern, if the files of a source are those of splits."""
+    """Returns split -> pattern.
+
+    If the files of a source are those of splits.
+    """
     found: dict[str, list[str]] = {}
     for file in plan.files:
         found.setdefault(split_of_name(file.path), []).append(os.path.basename(file.path))

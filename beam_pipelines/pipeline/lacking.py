@@ -1,4 +1,4 @@
-"""What new data lack of a dataset's columns, and what may be left out for it.
+"""Finds the columns that new data lack, and leaves out what needs them.
 
 A column that new data lack is null. Features must not be made from it, but for the label, which is
 then not written. Conditions that need it are left out.
@@ -73,7 +73,7 @@ def _add(names: set[str], made: str, of: Collection[str], combine: object) -> No
 
 
 def check_features(plan: Plan, lacking: Lacking, dataset: str) -> None:
-    """Raises ``RecipeError`` if a feature other than the label needs a column that files lack."""
+    """Raises ``RecipeError`` if a feature needs a column that files lack."""
     label = None if plan.preprocessing else plan.recipe.label
     wrong = sorted(lacking.features - {label})
     if not wrong:
@@ -90,7 +90,7 @@ def check_features(plan: Plan, lacking: Lacking, dataset: str) -> None:
 
 
 def without_lacking(recipe: Recipe, lacking: Lacking, columns: Iterable[str]) -> Recipe:
-    """Returns the recipe without the label, conditions and weights that cannot be had.
+    """Returns the recipe without what cannot be had.
 
     Args:
       recipe: of the dataset.

@@ -154,7 +154,7 @@ def _without(
     input_roots: Sequence[str],
     planned: dict[str, SourcePlan],
 ) -> Plan:
-    """Returns the plan without the label and the conditions that new data cannot have."""
+    """Returns the plan without what new data cannot have."""
     label, why = recipe.label, "its columns are not in the new data"
     if label is not None and label not in lacking.features and plan.preprocessing is None:
         empty = find_lacking(plan, with_null_columns=True)

@@ -128,7 +128,10 @@ def _with_value(tree: Tree | None, setting: Setting, depth: int, problems: list[
 
 
 def _place(tree: Scalar | list[Tree]) -> Tree:
-    """Returns the mapping of a source that is a path, with the sheet or group after ``#``."""
+    """Returns the mapping of a source that is a path.
+
+    With the sheet or group after ``#``.
+    """
     if isinstance(tree, list) or is_database(tree.text):
         return {"path": tree}
     try:

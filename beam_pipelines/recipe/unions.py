@@ -31,7 +31,7 @@ class Union:
 
 
 def unused_sources(recipe: Any) -> tuple[str, ...]:
-    """Returns the sources that a recipe neither reads as its base nor joins."""
+    """Returns the sources that a recipe does not use."""
     used = {recipe.base, *(join.source for join in recipe.join)}
     for name in tuple(used):
         union = recipe.sources[name].union if name in recipe.sources else None

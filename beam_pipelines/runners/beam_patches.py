@@ -402,7 +402,10 @@ def _patch_checks_of_steps() -> None:
 
 
 class _Pickles:
-    """Stands for the module ``bz2``; leaves pickles as they are where a run of ours makes them."""
+    """Stands for the module ``bz2``.
+
+    Leaves pickles as they are where a run of ours makes them.
+    """
 
     @staticmethod
     def compress(data: bytes, compresslevel: int = 9) -> bytes:
@@ -414,7 +417,7 @@ class _Pickles:
 
 
 class _PicklerOfWorkers:
-    """Stands for Beam's pickler in workers, which pickle their steps for themselves, in threads."""
+    """Stands for Beam's pickler in workers."""
 
     @staticmethod
     def dumps(value: Any) -> Any:

@@ -299,7 +299,7 @@ def _serve(listener: socket.socket, orphaned: int) -> None:
             workers = [*filter(_is_alive, workers), worker]
     for worker in filter(_is_alive, workers):
         os.kill(worker, signal.SIGKILL)
-        os.waitpid(worker, 0)  # where process 1 waits for nobody's children, it would stay
+        os.waitpid(worker, 0)  # it would stay where process 1 waits for no children
 
 
 def _is_alive(worker: int) -> bool:

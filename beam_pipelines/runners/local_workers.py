@@ -4,7 +4,7 @@ Beam's own workers make a run wait forever in two cases (2.77): when a worker pr
 a worker connects after the runner has closed its connection. Its processes also start through a
 shell, with all imports; ours are forks of one that has imported everything (``fork_server.py``), or
 else interpreters. Handlers and environments are registered by URN. Beam's servers
-listen on all interfaces to whoever connects; ours are Unix sockets in a folder of this user.
+listen on all interfaces; ours are Unix sockets in a folder of this user.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ for _urn in _URNS:
 
 
 class LocalServer(GrpcServer):
-    """The servers of a run's workers, on Unix sockets in a folder of this user alone.
+    """The servers of a run's workers.
+
+    On Unix sockets in a folder of this user alone.
 
     No flush timer empties their data streams: with it and two workers or more, Beam loses elements
     silently. A flush waits for a full queue while the sender goes on writing, and then the buffer
@@ -174,7 +176,10 @@ class LocalServer(GrpcServer):
 
 
 def _server(state: Any, provision_info: Any, manager: Any) -> GrpcServer:
-    """Returns the server of a run: ours for our workers, and else Beam's."""
+    """Returns the server of a run: ours for our workers.
+
+    Else Beam's.
+    """
     is_ours = any(each.urn in _URNS for each in manager._environments.values())  # noqa: SLF001
     return (LocalServer if is_ours else GrpcServer)(state, provision_info, manager)
 

@@ -51,5 +51,5 @@ class LoopbackPool(BeamFnExternalWorkerPoolServicer):
 
 
 def use_own_pool() -> None:
-    """Makes Beam start workers of engines by our pool; has no parameter for it."""
+    """Makes Beam start workers of engines by our pool."""
     worker_pool_main.BeamFnExternalWorkerPoolServicer = LoopbackPool

@@ -269,7 +269,7 @@ def find_error(text: str) -> PipelineError | None:
 
 
 def _lost_worker(text: str) -> DataError | None:
-    """Returns the error of a worker whose connection broke under a limit of memory."""
+    """Returns the error of a worker that ran out of memory."""
     if resource is None or "Channel closed prematurely" not in text:
         return None
     limits = (resource.getrlimit(each)[0] for each in (resource.RLIMIT_DATA, resource.RLIMIT_AS))
@@ -298,7 +298,9 @@ def _local_runner(options: PipelineOptions, options_file: str) -> FnApiRunner | 
 
 @contextlib.contextmanager
 def _storage_options_for_processes(options: PipelineOptions) -> Iterator[str]:
-    """Yields the path of a file with S3 options for worker processes, or "".
+    """Yields the path of a file with S3 options for worker processes.
+
+    "".
 
     Beam's local runner gives them no options. They are in a file that only this user can read, as
     keys may be among them.

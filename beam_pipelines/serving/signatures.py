@@ -153,7 +153,9 @@ def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
 
 
 def _lengths(splits: Mapping[str, tf.Tensor], taken: Collection[str]) -> dict[str, tf.Tensor]:
-    """Returns the lengths of rows from their row splits, under names that are not taken.
+    """Returns the lengths of rows from their row splits.
+
+    Under names that are not taken.
 
     Lengths are int64 [batch], and row splits are [batch + 1].
     """

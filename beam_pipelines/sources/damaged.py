@@ -43,7 +43,10 @@ def explained(path: str, title: str, expected: str = "a whole file") -> Iterator
 
 
 def each(items: Iterable[T], path: str, title: str, expected: str = "a whole file") -> Iterator[T]:
-    """Yields items; errors in making them are explained, those of the caller are not."""
+    """Yields items; errors in making them are explained.
+
+    Those of the caller are not.
+    """
     iterator = iter(items)
     while True:
         with explained(path, title, expected):

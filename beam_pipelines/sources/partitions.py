@@ -270,7 +270,7 @@ class WithNulls(Partitioned):
 
 
 def with_nulls(format_: Format, contents: Contents, source: Source) -> tuple[Format, Contents]:
-    """Returns the format and contents of files with the columns that they may lack."""
+    """Returns format and contents with the columns that may lack."""
     inner = contents.source or source
     lacking = {
         name: columns.parse_type(type_)

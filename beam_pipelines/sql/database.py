@@ -142,14 +142,19 @@ def walk(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def arguments_of(node: Mapping[str, Any]) -> list[Any]:
-    """Returns the arguments of a call in a parse tree, for DuckDB 1 or 2."""
+    """Returns the arguments of a call in a parse tree.
+
+    For DuckDB 1 or 2.
+    """
     if "arguments" in node:
         return [argument["expression"] for argument in node["arguments"]]
     return list(node["children"])
 
 
 def constant_of(node: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns kind and text of a constant in a parse tree, for DuckDB 1 or 2.
+    """Returns kind and text of a constant in a parse tree.
+
+    For DuckDB 1 or 2.
 
     Returns:
       ``STRING``, ``INTEGER`` or ``NUMERIC`` and the text; another kind for any other node.
@@ -169,7 +174,7 @@ def constant_of(node: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def cast_target(node: Mapping[str, Any]) -> str:
-    """Returns the name of the type of a cast in a parse tree, in lower case."""
+    """Returns the type of a cast in a parse tree, in lower case."""
     if "type_expr" in node:
         return str(node["type_expr"].get("type_name", "")).lower()
     return str(node["cast_type"]["id"]).lower()

@@ -219,7 +219,10 @@ def refused_call(node: Mapping[str, Any]) -> str | None:
 
 
 def _refused_names(name: str, named: str | None) -> str | None:
-    """Returns why an aggregate of a list, or a structure of JSON, is refused."""
+    """Returns why an aggregate of a list, or a structure of JSON.
+
+    Is refused.
+    """
     if named is None:
         return "whose second argument has to be a text in 'quotes'"
     if name in _AGGREGATING and named.lower() not in _LIST_AGGREGATES.split():

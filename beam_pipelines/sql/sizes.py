@@ -76,7 +76,7 @@ Parameters = Mapping[str, tuple[int, int]]
 
 
 def size_of(tree: Mapping[str, Any], columns: Mapping[str, int]) -> int:
-    """Returns how many times larger than a source's value an expression's may be.
+    """Returns how many times larger than its input a value may be.
 
     Args:
       tree: of the expression.
@@ -149,7 +149,7 @@ class _Sizes:
         return _RULES.get(name, _joined)(name, arguments, sizes)
 
     def _path(self, arguments: Sequence[Any], known: Parameters) -> int:
-        """Returns the size of parts of a value at constant or computed paths."""
+        """Returns the size of a value's parts at given paths."""
         known = _largest(known)
         sizes = [self.of(each, known) for each in arguments]
         computed = [

@@ -55,7 +55,9 @@ def size_and_crc32c(path: str) -> tuple[int, int]:
 
 
 def entries_of(paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Returns name -> size and CRC-32C of files, as a manifest has them.
+    """Returns name -> size and CRC-32C of files.
+
+    As a manifest has them.
 
     Args:
       paths: name -> path.

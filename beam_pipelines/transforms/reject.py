@@ -28,14 +28,8 @@ from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, failing_rows, failures
 from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import (
-    DamagedImageError,
-    SelectError,
-    SelectPlan,
-    explained,
-    select_chunk,
-    select_rows,
-)
+from beam_pipelines.transforms.select import SelectPlan, select_chunk, select_rows
+from beam_pipelines.transforms.select_errors import DamagedImageError, SelectError, explained
 
 Numbers = npt.NDArray[np.int64]
 

@@ -134,4 +134,4 @@ def test_errors_are_json(
     assert message in error
     assert message in found.err
     assert run([*command.split(), "--format", "json", "-q"]) != 0
-    assert capsys.readouterr().out == ""
+    assert list(json.loads(capsys.readouterr().out).values()) == [error]

@@ -90,7 +90,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "statistics merge out out -o merged",
         "transform out t.csv -o transformed",
         "validate out",
-        "validate t.csv --format json",
         "verify out",
     ],
 )

@@ -49,7 +49,7 @@ def test_a_fork_does_not_keep_a_lock(tmp_path: Path) -> None:
 
 
 def test_a_fork_during_a_fetch_holds_up_nobody(tmp_path: Path) -> None:
-    """An extent that is fetched while the process forks is there for others at once."""
+    """An extent fetched during a fork is there for others at once."""
     cache, other = (Cache(str(tmp_path), 1 << 20, "dataset") for _ in range(2))
     forks: list[tuple[int, int]] = []
 
@@ -76,7 +76,7 @@ def test_a_fork_during_a_fetch_holds_up_nobody(tmp_path: Path) -> None:
 
 
 def test_a_fork_closes_nothing_twice(tmp_path: Path) -> None:
-    """The fork that leaves a body with a lock closes no file of its own."""
+    """A fork that leaves a lock closes no file of its own."""
     held = file_locks.open_unshared(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
     process = os.fork()
     if not process:

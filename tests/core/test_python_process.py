@@ -27,7 +27,10 @@ print(process.communicate()[0].decode(), process.returncode)
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder with modules that leave a file, and one of the user's."""
+    """A folder with modules that leave a file.
+
+    One of the user's.
+    """
     for name in ("logging", "json", "numpy", "apache_beam", "runpy", "missing"):
         (tmp_path / f"{name}.py").write_text(f"open('RAN', 'a').write({name!r})\n")
     (tmp_path / "of_the_user.py").write_text(

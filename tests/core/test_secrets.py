@@ -371,7 +371,10 @@ def test_a_recipe_keeps_what_is_no_path() -> None:
     ],
 )
 def test_values_of_queries(text: str, shown: str) -> None:
-    """Names of a query's parameters are shown, and no value of any name."""
+    """Names of a query's parameters are shown.
+
+    No value of any name.
+    """
     assert mask(text) == shown
     assert mask(shown) == shown
 

@@ -1,4 +1,7 @@
-"""Files of a dataset have checksums: a changed bit is found or harmless."""
+"""Files of a dataset have checksums.
+
+A changed bit is found or harmless.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ def test_each_bit_of_the_files(copy: Path) -> None:
 
 
 def test_bits_of_the_manifest(copy: Path) -> None:
-    """A flipped bit of the manifest is found, or rows and features stay."""
+    """A flipped bit of the manifest is found.
+
+    Rows and features stay.
+    """
     good, rows = (copy / "dataset.json").read_bytes(), rows_of(copy)
     for place in range(0, len(good), 11):
         bad = bytearray(good)
@@ -121,7 +127,7 @@ def test_bits_of_the_manifest(copy: Path) -> None:
 
 
 def test_the_loader_of_tensorflow_reads_checked_files(copy: Path) -> None:
-    """A feature that is renamed in the schema is no feature of the loader."""
+    """A feature renamed in the schema is no feature."""
     assert "opt" in info(copy).feature_spec()
     path = copy / ENCODED
     path.write_bytes(path.read_bytes().replace(b'"opt"', b'"opp"'))
@@ -150,7 +156,10 @@ def test_an_index_that_is_made_again_gets_its_checksum(copy: Path) -> None:
 
 
 def test_a_manifest_without_checksums(copy: Path) -> None:
-    """A dataset of an earlier version is read, and an index adds its own."""
+    """A dataset of an earlier version is read.
+
+    An index adds its own.
+    """
     path, rows = copy / "dataset.json", rows_of(copy)
     manifest = json.loads(path.read_text())
     del manifest["files"]

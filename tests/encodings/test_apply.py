@@ -111,7 +111,10 @@ def test_no_number_is_an_exact_one(column: pa.Array) -> None:
 
 
 def test_a_rounded_float_is_cast_to_no_integer() -> None:
-    """Different ids beyond 2**24 would become one; the error names the type that reads them."""
+    """Different ids beyond 2**24 would become one.
+
+    The error names the type that reads them.
+    """
     for chain in (cast("int64"), (*cast("int64"), ("vocabulary", {}))):
         plan = plan_encode(recipe(encode={"user": chain}), pa.schema([("user", pa.float64())]))
         batch = pa.RecordBatch.from_pydict({"user": [16777216.0, 100000001.0, None]})

@@ -1,4 +1,4 @@
-"""Runs the fuzzed readers while Python reports what they start, connect to, import and open.
+"""Runs the fuzzed readers under an audit hook.
 
 A hook cannot be removed, so this is a process of its own: ``python -m tests.fuzz.audit TARGET…``
 prints each act that is not allowed. Libraries in C open files without Python's knowledge; what they
@@ -109,7 +109,7 @@ def main(names: list[str]) -> None:
         kept = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
         for data in [*target.seeds(), *kept]:
             inputs += 1
-            # What is read wrong is for test_corpus.py to find.
+            # test_corpus.py finds values that are read wrong.
             with contextlib.suppress(Finding, Exception):
                 target.run(data)
     wrong = [*found, *foreign_modules(start)]

@@ -124,7 +124,9 @@ MISSING = (None, float("nan"), pd.NaT, pd.NA)
 
 
 def test_columns_without_a_value_have_the_declared_type(folder, encoder):
-    """A batch without a value is one of nulls, whatever type its writer gave it.
+    """A batch without a value is one of nulls.
+
+    Whatever type its writer gave it.
 
     In a column of floats of dictionaries NaN is a value, as in the shards.
     """

@@ -84,7 +84,7 @@ def test_batches_are_as_described(folder):
 
 
 def test_rows_of_a_model_are_those_of_the_vocabulary(folder):
-    """The text of an id is the text that the encoder takes for it."""
+    """The encoder takes the text of an id."""
     dataset = bp.open(folder)
     encode = dataset.encoder(["m_id"])
     for number, text in enumerate(dataset.features["m_id"].vocabulary):

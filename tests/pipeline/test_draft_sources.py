@@ -1,4 +1,7 @@
-"""Tables of ordinary folders: the base, the label, and what is left out."""
+"""Tables of ordinary folders: the base, the label.
+
+What is left out.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ FOLDERS = {
 def test_first_recipes_of_folders(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each file is in a source or in a comment; a second run finds no other."""
+    """Each file is in a source or a comment."""
     contents, (base, label, sources, left_out) = FOLDERS[name]
     for path, text in contents.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -175,7 +178,7 @@ def test_splits_in_names() -> None:
 def test_types_by_which_keys_match(
     key: str, users: str, orders: str, types: dict[str, dict[str, str]], tmp_path: pathlib.Path
 ) -> None:
-    """A join is proposed with the type that matches, and only then a type."""
+    """A join is proposed with the type that matches."""
     ids = range(1, 60)
     lines = [f"{users.format(row)},{row % 9}" for row in ids]
     (tmp_path / "users.csv").write_text("\n".join([f"{key},age", *lines, ""]))
@@ -193,7 +196,10 @@ def test_types_by_which_keys_match(
 def test_a_folder_called_metadata(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It makes no lakehouse of a folder; an unreadable file is told of."""
+    """It makes no lakehouse of a folder.
+
+    An unreadable file is told of.
+    """
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "users.csv").write_text(USERS)
     (tmp_path / "clicks.csv").write_text(CLICKS)
@@ -205,7 +211,10 @@ def test_a_folder_called_metadata(
 
 
 def test_a_comma_in_braces(tmp_path: pathlib.Path) -> None:
-    """The error of a text that YAML cut says to quote it, which helps."""
+    """The error of a text that YAML cut says to quote it.
+
+    Which helps.
+    """
     (tmp_path / "clicks.csv").write_text(CLICKS)
     recipe = tmp_path / "r.yaml"
     text = "name: r\nsources: {c: clicks.csv}\nfrom: c\nderive: {x: coalesce(late > 1, false)}\n"
@@ -274,7 +283,10 @@ def test_a_recipe_without_rows(
     ],
 )
 def test_encodings_go_behind(before: str, after: str, tmp_path: pathlib.Path) -> None:
-    """Encodings of a recipe are followed by new ones, in its own indent."""
+    """Encodings of a recipe are followed by new ones.
+
+    In its own indent.
+    """
     text = f"name: d\n{before}{after}"
     made = with_encodings(
         text, "r.yaml", [Proposal("c", "drop", "none"), Proposal("d", "", "bytes")]

@@ -66,7 +66,10 @@ def test_added_rows_are_a_warning(folder: Path) -> None:
 def test_a_join_without_a_match_comes_before_what_follows(
     folder: Path, expected: str, message: str
 ) -> None:
-    """The error of the join, not that of the empty column, stops the run."""
+    """The error of the join, not that of the empty column.
+
+    Stops the run.
+    """
     (folder / "events.csv").write_text("user,n\nzz,0\n" + "".join(f"u{i},1\n" for i in range(19)))
     (folder / "users.csv").write_text("id,age\n" + "".join(f"U{i},{i}\n" for i in range(19)))
     text = RECIPE.format(how="left", expected=expected) + "encode: {age: {fill: median}}\n"

@@ -214,7 +214,9 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_new_data_need_the_columns_of_features_only(
     labelled: Path, name: str, content: str, label: str | None
 ) -> None:
-    """Without the columns of the label it is not written, and the plan says so.
+    """Without the columns of the label it is not written.
+
+    The plan says so.
 
     Conditions that need such a column are left out; dropped columns are not asked for.
     """
@@ -228,7 +230,10 @@ def test_new_data_need_the_columns_of_features_only(
 
 
 def test_rows_without_the_label_have_the_other_features(labelled: Path) -> None:
-    """A dataset of such rows has no label, parses by its schema, and encodes alike."""
+    """A dataset of such rows has no label, parses by its schema.
+
+    Encodes alike.
+    """
     (labelled / "new.csv").write_text("shop,x,id\na,1,7\nb,2,8\n")
     out = labelled / "new"
     assert (
@@ -246,7 +251,10 @@ def test_rows_without_the_label_have_the_other_features(labelled: Path) -> None:
 
 
 def test_columns_of_features_are_asked_for(labelled: Path) -> None:
-    """A column that a feature is made from, and a key of its join, must be there."""
+    """A column that a feature is made from.
+
+    A key of its join, must be there.
+    """
     for content, missing in (("id,shop\n7,a\n", "'x'"), ("id,x\n7,1\n", "'shop_size'")):
         (labelled / "wrong.csv").write_text(content)
         with pytest.raises(RecipeError, match=f"columns that the features {missing}"):

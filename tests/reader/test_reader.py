@@ -274,7 +274,10 @@ def test_wrong_states(folder, change, message):
 
 
 def test_a_state_belongs_to_its_data(tmp_path):
-    """A state is refused by other rows of the same sizes, and taken by equal ones."""
+    """A state is refused by other rows of the same sizes.
+
+    Taken by equal ones.
+    """
     records = [example({"id": ("int64", [100 + number])}) for number in range(40)]
     schema = (
         'feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }'
@@ -302,7 +305,10 @@ def test_a_state_belongs_to_its_data(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", bytes(64)])
 def test_an_index_that_is_cut_or_zeroed_in_place(folder, tmp_path, content):
-    """An open reader goes on with what it checked; the next one names the file."""
+    """An open reader goes on with what it checked.
+
+    The next one names the file.
+    """
     own = tmp_path / "own"
     shutil.copytree(folder, own)
     expected = [batch["id"].tolist() for batch in batches(str(own))]
@@ -475,7 +481,10 @@ def test_a_manifest_that_lost_a_shard(tmp_path):
 
 
 def test_a_damaged_key_of_the_manifest(tmp_path):
-    """A manifest with a key of another name opens, or the error names the file."""
+    """A manifest with a key of another name opens.
+
+    The error names the file.
+    """
     folder = finish(write_dataset(tmp_path, [5]))
     path, found = tmp_path / "dataset.json", {}
     manifest = json.loads(path.read_text())

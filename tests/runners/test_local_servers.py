@@ -20,7 +20,10 @@ pytestmark = [
 
 
 def _note_sockets(path: str) -> None:
-    """Notes the addresses that a run's processes listen on, and the modes of their folders."""
+    """Notes the addresses that a run's processes listen on.
+
+    The modes of their folders.
+    """
     inodes = set()
     for process in {os.getpid(), os.getppid()}:
         for descriptor in Path(f"/proc/{process}/fd").iterdir():
@@ -44,7 +47,9 @@ def _note_sockets(path: str) -> None:
 def test_workers_are_reached_by_sockets_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """No port is open, and only the user may enter the folder of the sockets.
+    """No port is open.
+
+    Only the user may enter the folder of the sockets.
 
     Its name may hold anything.
     """

@@ -382,7 +382,7 @@ def test_failure_is_one_line(tmp_path: Path) -> None:
 @given(st.lists(st.text() | st.sampled_from(["a b", "a_b", "a_b_2", "class", "日本", ""])))
 @example(["a b", "a_b", "class", "1x", "a.b", "x", "Größe", "é", "_", ""])
 def test_argument_names_are_valid_and_distinct(columns: list[str]) -> None:
-    """Any names of columns become names that a signature can have, each once."""
+    """Names of columns become distinct names of a signature."""
     names = argument_names(columns)
     assert len(set(names)) == len(names) == len(columns)
     for column, name in zip(columns, names, strict=True):

@@ -112,7 +112,10 @@ def test_an_integer_may_have_a_plus_sign(
 def test_digits_with_a_zero_fraction_are_integers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool
 ) -> None:
-    """``5.00`` is an integer where one is declared, by its digits and not as a float."""
+    """``5.00`` is an integer where one is declared.
+
+    By its digits and not as a float.
+    """
     monkeypatch.setattr(_native, "KERNELS_AVAILABLE", has_kernels)
     cells = ["17031000001.0", "5.00", "-3.0", "+7.0", " 8.0 ", "9223372036854775807.0", "", "6"]
     path = write(tmp_path / "a.csv", "k,x\n" + "".join(f"k,{cell}\n" for cell in cells))

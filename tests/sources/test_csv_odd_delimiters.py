@@ -81,7 +81,10 @@ def test_columns_of_texts(tmp_path: Path, lines: list[str]) -> None:
 
 @pytest.mark.parametrize("mark", ["::", "||"])
 def test_delimiters_of_two_characters_are_asked_about(tmp_path: Path, mark: str) -> None:
-    """The remedies read the file, with bars and commas in its cells, too."""
+    """The remedies read the file, with bars and commas in its cells.
+
+    Too.
+    """
     rows = [(str(n), f"a{', b|c' * (n % 2)} {n}", str(n * 2)) for n in range(5)]
     path = write(tmp_path / "a.csv", "".join(mark.join(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=f'found 3 cells between "{re.escape(mark)}"') as caught:

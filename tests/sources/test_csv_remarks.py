@@ -180,7 +180,10 @@ def test_a_declared_column_needs_no_word(tmp_path: Path) -> None:
     "cells", [["12E10", "13E11"], ["4758331096E100"], ["007.5", "13.5"], ["00E5", "1E5"]]
 )
 def test_codes_that_parse_as_numbers_are_texts(tmp_path: Path, cells: list[str]) -> None:
-    """Exponents without a point in all cells, and leading zeros, keep their form."""
+    """Exponents without a point in all cells, and leading zeros.
+
+    Keep their form.
+    """
     path = put(tmp_path, cells)
     (finding,) = plan_of(path).decisions
     assert finding.startswith(f"types: {{a: text}}  # codes, such as {cells[0]!r}")

@@ -617,7 +617,10 @@ def test_a_stored_list_of_files_is_the_list(tmp_path):
 
 
 def test_changes_of_pictures_are_said(tmp_path: Path) -> None:
-    """Rotation tags and values of 16 bits are findings, with numbers and the remedy."""
+    """Rotation tags and values of 16 bits are findings.
+
+    With numbers and the remedy.
+    """
     exif = Image.Exif()
     exif[0x0112] = 6
     for number, options in enumerate([{"exif": exif.tobytes()}, {}, {}]):

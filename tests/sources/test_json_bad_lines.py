@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.sources.json import format as format_module
+from beam_pipelines.sources.json import sift as sift_module
 from beam_pipelines.sources.json.bad_lines import BadLines
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, write
@@ -133,8 +134,8 @@ def test_judged_lines_are_rejected_as_if_parsed_alone(
         patch.setattr(BadLines, "judge", lambda *_: None)
         table, expected = rejected(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(format_module, "_MANY", many)
-        patch.setattr(format_module, "_JUDGED", 4)
+        patch.setattr(sift_module, "_MANY", many)
+        patch.setattr(sift_module, "_JUDGED", 4)
         judged, found = rejected(path)
     assert found == expected
     assert judged.equals(table) or repr(judged.to_pylist()) == repr(table.to_pylist())

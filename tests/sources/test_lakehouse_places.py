@@ -1,4 +1,4 @@
-"""What the logs and catalogs of lakehouses may start, and which places they may name."""
+"""Logs and catalogs of lakehouses start nothing and lead nowhere else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ CODE = "import pathlib\npathlib.Path('RAN').touch()\nclass Impl:\n    pass\n"
 
 @pytest.fixture(autouse=True)
 def _module_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A module that data could name; the test fails if it is imported."""
+    """A module that data could name.
+
+    The test fails if it is imported.
+    """
     (tmp_path / "evil_module.py").write_text(CODE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -110,7 +113,7 @@ def test_metadata_lead_nowhere_else(tmp_path: Path, is_there: bool, scheme: str)
 
 
 def test_manifests_and_files_outside(tmp_path: Path) -> None:
-    """A table whose files are elsewhere is refused at the first of them."""
+    """A table whose files are elsewhere is refused."""
     root = tmp_path / "root"
     root.mkdir()
     path = table_of(tmp_path)
@@ -130,7 +133,10 @@ def test_manifests_and_files_outside(tmp_path: Path) -> None:
 def server(
     table: Path, config: dict[str, Any], own: dict[str, str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """A REST catalog of one table; yields its address and what it was asked."""
+    """A REST catalog of one table.
+
+    Yields its address and what it was asked.
+    """
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -274,7 +280,7 @@ def test_delta_logs_lead_nowhere_else(tmp_path: Path, vector: str, place: str) -
 
 
 def test_links_of_a_delta_log(tmp_path: Path) -> None:
-    """A link in the log that leads out of the root is not opened."""
+    """A link that leads out of the root is not opened."""
     root = tmp_path / "root"
     delta.write(root, {"n": [1, 2]})
     (root / "_delta_log" / f"{1:020d}.json").symlink_to(tmp_path / "evil_module.py")

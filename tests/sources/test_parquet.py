@@ -242,7 +242,10 @@ def test_a_name_that_occurs_twice_can_be_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["finding-histogram", "finding-lost-row-group"])
 def test_a_damaged_footer_is_an_error(tmp_path: Path, name: str) -> None:
-    """A footer that ended the process, or lost rows, is an error with the file."""
+    """A footer that ended the process, or lost rows.
+
+    Is an error with the file.
+    """
     corpus = Path(__file__).parents[1] / "fuzz" / "corpus" / "parquet_files"
     path = tmp_path / "a.parquet"
     path.write_bytes((corpus / name).read_bytes())

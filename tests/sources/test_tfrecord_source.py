@@ -141,7 +141,7 @@ def test_damage_and_problems(tmp_path: Path, schema: str) -> None:
 @pytest.mark.parametrize("real", ["none", "gzip", "zlib"])
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
 def test_a_name_that_does_not_fit_the_compression(tmp_path: Path, real: str, name: str) -> None:
-    """A whole file is read, or the error has the key that reads it."""
+    """A file is read, or the error has the key."""
     compress = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress}[real]
     path = write(tmp_path / name, compress(record(example(a=[7]))))
     if real == ("gzip" if name.endswith(".gz") else "none"):

@@ -171,7 +171,7 @@ def test_what_depends_on_the_row_alone_is_allowed(sql: str, expected: object) ->
 
 
 def calls() -> Iterator[str]:
-    """Yields a call of each overload of each allowed function that has samples."""
+    """Yields a call of each overload of each allowed function."""
     rows = connection().execute(
         "SELECT DISTINCT lower(function_name), parameter_types FROM duckdb_functions() "
         "WHERE function_type IN ('scalar', 'macro') ORDER BY ALL"
@@ -183,7 +183,10 @@ def calls() -> Iterator[str]:
 
 
 def values() -> dict[str, str]:
-    """Returns call -> its value as a text; calls without one are left out."""
+    """Returns call -> its value as a text.
+
+    Calls without one are left out.
+    """
     found = {}
     for sql in calls():
         try:

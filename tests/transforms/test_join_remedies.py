@@ -65,7 +65,7 @@ def put(folder: Path, name: str, keys: Any) -> Source:
 def test_a_remedy_joins_as_it_is_written(
     tmp_path: Path, left: Any, right: Any, matches: int
 ) -> None:
-    """The line of the message, applied to its source, gives the matches that it names."""
+    """The line of the message gives the matches that it names."""
     sources = {"a": put(tmp_path, "a", left), "b": put(tmp_path, "b", right)}
     plans = {name: plan_source(source, "") for name, source in sources.items()}
     joins = (Join("b", (("k", "k"),)),)
@@ -125,7 +125,7 @@ NEAR: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("left", "right", "said"), NEAR)
 def test_keys_that_nearly_match(tmp_path: Path, left: Any, right: Any, said: str) -> None:
-    """The plan tells them, and types that it names match as many keys."""
+    """The types that a plan names match as many keys."""
     type_ = pa.timestamp("us") if isinstance(right[0], datetime.datetime) else pa.string()
     sources = {
         "a": put(tmp_path, "a", pa.array(left, type_)),

@@ -18,7 +18,8 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql import expressions
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.reject import Checks, select_good
-from beam_pipelines.transforms.select import SelectError, plan_select, select_rows
+from beam_pipelines.transforms.select import plan_select, select_rows
+from beam_pipelines.transforms.select_errors import SelectError
 from tests.sources.support import plan_of, write
 from tests.support.cost import least_cpu_seconds
 

@@ -113,7 +113,7 @@ def _ages(columns: Iterable[ColumnProfile]) -> dict[str, str]:
 
 
 def _of_split_time(found: Proposal) -> Proposal:
-    """Returns the parts of a time that recur after the moment of the split."""
+    """Returns the parts of a time that recur after the split."""
     parts = [part for part in ("weekday", "hour") if re.search(rf"\b{part}\b", found.encoding)]
     if not found.encoding.startswith("{date_parts"):
         return found

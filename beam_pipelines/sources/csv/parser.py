@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import functools
@@ -21,7 +20,6 @@ from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv import native
@@ -31,6 +29,7 @@ from beam_pipelines.sources.csv.bad_cells import (
     other_number,
     plain_integers,
 )
+from beam_pipelines.sources.csv.cures import cure, float_cure, wrong_format
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.exact_cast import INFINITY
 from beam_pipelines.sources.text import quotes
@@ -350,10 +349,10 @@ class CsvParser:
     def _describe_cell(self, field: pa.Field, found: str) -> str:
         expected = whole_numbers.why_text_refused(found) if field.name in self.exact else ""
         if expected:
-            return f"found {shorten(found, 100)!r}, expected {expected}. {_float_cure(field.name)}"
+            return f"found {shorten(found, 100)!r}, expected {expected}. {float_cure(field.name)}"
         if field.name in self.formats:
-            return _wrong_format(found, field, self.formats[field.name])
-        return bad_rows.wrong_value(found, field.type, _cure(field, found))
+            return wrong_format(found, field, self.formats[field.name])
+        return bad_rows.wrong_value(found, field.type, cure(field, found))
 
 
 def _may_be_odd(data: bytes) -> bool:
@@ -382,47 +381,6 @@ def _with_odd_integers(
 
 def _as_texts(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     return pa.schema([pa.field(f.name, pa.string()) if f.name in names else f for f in schema])
-
-
-def _wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
-    """Returns the message for a cell of another format."""
-    plain = to_plain(pa.array([found]), format_)[0].as_py()
-    if plain is not None and pa.types.is_integer(field.type):
-        return bad_rows.wrong_value(found, field.type, _float_cure(field.name))
-    key = yaml_text(field.name)
-    if plain is not None:
-        cure = f"Declare 'types: {{{key}: text}}', or no type, as it is written as '{format_}'."
-        return bad_rows.wrong_value(found, field.type, cure)
-    return (
-        f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. Add {found!r} to "
-        f"'nulls' of the source, declare 'types: {{{key}: text}}', or set 'formats' of the source."
-    )
-
-
-def _float_cure(name: str) -> str:
-    return f"Declare 'types: {{{name}: text}}' or 'types: {{{name}: float64}}'."
-
-
-def _cure(field: pa.Field, found: str) -> str:
-    if pa.types.is_string(field.type):
-        return (
-            "Set 'encoding' of the source, such as cp1252, or declare "
-            f"'types: {{{field.name}: bytes}}'."
-        )
-    if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
-        return _float_cure(field.name)
-    if other := _other_zone(field.type, found):
-        return f"Declare 'types: {{{field.name}: {other}}}', or 'types: {{{field.name}: text}}'."
-    return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."
-
-
-def _other_zone(type_: pa.DataType, found: str) -> str:
-    """Returns the type of a time that has a zone though its column has none, or the reverse."""
-    for name in ("timestamp", "timestamptz") if pa.types.is_timestamp(type_) else ():
-        with contextlib.suppress(pa.ArrowInvalid):
-            pa.scalar(found).cast(columns.parse_type(name))
-            return name
-    return ""
 
 
 def dialect_of(source: Source, delimiter: str) -> Dialect:

@@ -123,7 +123,7 @@ def _compact_days(name: str, evidence: Evidence) -> list[str]:
 
 
 def _codes(name: str, cells: Sequence[str]) -> list[str]:
-    """Returns the finding of codes that could be numbers with an exponent or leading zeros."""
+    """Returns the finding of codes that could be numbers."""
     if not cells or not all(map(_NUMBER_LIKE.fullmatch, cells)):
         return []
     key = yaml_text(name)

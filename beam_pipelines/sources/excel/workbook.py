@@ -203,7 +203,10 @@ def _names(
 
 
 def _remedy(filled: list[tuple[int, list[Any]]], used: list[int]) -> str:
-    """Returns what to do about a first row without names: it may be a title."""
+    """Returns what to do about a first row without names.
+
+    It may be a title.
+    """
     for number, cells in filled[1:_TITLE_ROWS]:
         if all(isinstance(cells[place], str) and cells[place].strip() for place in used):
             return f"The names are in row {number + 1}: set 'skip_lines: {number}'."

@@ -225,7 +225,10 @@ def _left_out(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def _changes(source: Source, images: Sequence[FileInfo]) -> Iterator[str]:
-    """Yields findings on what storing the images changes or ignores, from a few of them."""
+    """Yields findings on what storing the images changes or ignores.
+
+    From a few of them.
+    """
     from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
 
     step = max(1, len(images) // _LOOKED_AT)

@@ -24,6 +24,7 @@ from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
 from beam_pipelines.sources.bad_values import declare_arrays, null_cure
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
+from beam_pipelines.sources.json.parser_errors import plain
 from beam_pipelines.sources.plan import SourcePlan
 
 # Lines whose errors Python's values do not show: escapes (of half a character), numbers beyond
@@ -39,7 +40,6 @@ _KIND_FOR_TYPE = {
     dict: "object",
 }
 _SCALAR_KINDS = {"string", "boolean", "number"}
-_TWO_KINDS = re.compile(r"Column\(/(?P<path>.*)\) changed from (?P<old>\w+) to (?P<new>\w+)")
 _UNCERTAIN = object()
 _LARGEST = {pa.float32(): 3.4e38, pa.float64(): sys.float_info.max}
 _UNKNOWN = (
@@ -50,6 +50,8 @@ _UNKNOWN = (
 
 # The bad column, or "", and the error.
 Explanation = tuple[str, str]
+# Reads lines with a plan.
+ReadLines = Callable[[bytes, SourcePlan], pa.RecordBatch]
 
 
 class _Written(float):
@@ -67,9 +69,7 @@ def _written(found: str) -> _Written:
 class BadLines:
     """Explains bad lines of one source."""
 
-    def __init__(
-        self, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]
-    ) -> None:
+    def __init__(self, plan: SourcePlan, read_lines: ReadLines) -> None:
         """Takes a function that reads lines with a plan.
 
         It is called with a plan of all columns or of one, and raises one of ``bad_rows.ERRORS`` if
@@ -365,18 +365,6 @@ def _as_written(found: float) -> str:
     return found.written if isinstance(found, _Written) else str(found)
 
 
-def plain(error: Exception) -> str:
-    """Returns the parser's message without its row number, which misleads."""
-    words = re.sub(
-        r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()
-    ).rstrip(". ")
-    return re.sub(
-        r"Column\(/?(.*?)\)",
-        lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'",
-        words,
-    )
-
-
 def values_of(value: Any, name: str) -> Iterator[Any]:
     """Yields a parsed line's values in a flat column."""
     if isinstance(value, list):
@@ -390,26 +378,6 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
         for key, item in value.items():
             if name == key or name.startswith(f"{key}."):
                 yield from values_of(item, name[len(key) + 1 :])
-
-
-def cure_of_kinds(error: Exception) -> str:
-    """Returns the remedy for a field with two kinds of values."""
-    if (found := text_for_kinds(error)) is None:
-        return "Mend the line."
-    name, type_ = found
-    return (
-        f"Mend the line, declare 'types: {{{yaml_text(name)}: {type_}}}' of the source, which "
-        "keeps objects and lists as the text of their JSON, or leave the field out with 'columns'."
-    )
-
-
-def text_for_kinds(error: Exception) -> tuple[str, str] | None:
-    """Returns the column with two kinds of values, and the type that takes both."""
-    if (match := _TWO_KINDS.search(str(error))) is None:
-        return None
-    parts = match["path"].split("/")
-    name = ".".join(part for part in parts if part != "[]")
-    return name, "list<text>" if "[]" in parts and parts[-2:] != ["[]", "[]"] else "text"
 
 
 def _declare_text(field: pa.Field) -> str:

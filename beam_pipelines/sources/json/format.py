@@ -6,8 +6,7 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,20 +24,20 @@ from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.format import Contents, combine
-from beam_pipelines.sources.json.bad_lines import BadLines, cure_of_kinds, plain, text_for_kinds
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.nearly import Tallies, mixed_columns
 from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
+from beam_pipelines.sources.json.parser_errors import cure_of_kinds, plain, text_for_kinds
 from beam_pipelines.sources.json.parser_types import parsed_schema
 from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
+from beam_pipelines.sources.json.sift import sift
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
 from beam_pipelines.sources.text.encodings import start_of_text
 from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.other_content import check_is_text
-from beam_pipelines.sources.text.quotes import Positions
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
 # It ends a line, as in a CSV file, although pyarrow takes it for a blank within an object: else
@@ -54,16 +53,10 @@ _NULL_LINES = (
 # Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
 # kinds.
 _MAX_RUNS = 1_000
-# Lines are judged one by one, ``_JUDGED`` at a time, after ``_MANY`` bad ones if at least one in
-# ``_FEW`` is bad.
-_FEW, _MANY, _JUDGED = 100, 20, 2_000
 _OPENS, _CLOSES = b"{}"
 
 # Bytes of a document that show what it is.
 _HEAD_BYTES = 1 << 20
-
-# A bad line: where it begins, the line, its column and error.
-BadLine = tuple[int, bytes, tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +110,7 @@ class JsonLines(TextFormat):
         lines = blocks.LineNumbers(plan.source, file, body)
         good: list[pa.RecordBatch] = []
         rejected: list[Rejected] = []
-        for found in _sift(body.data, plan):
+        for found in sift(body.data, plan, _read_lines):
             if isinstance(found, pa.RecordBatch):
                 good.append(found)
                 continue
@@ -277,7 +270,7 @@ class JsonTypes:
 
 
 def _is_read(name: str, names: Sequence[str]) -> bool:
-    """Whether a field is one of flat columns, or has or is within one."""
+    """Whether a field has, is, or is within one of the columns."""
     return any(
         f"{name}.".startswith(f"{one}.") or f"{one}.".startswith(f"{name}.") for one in names
     )
@@ -478,70 +471,6 @@ def _check_json(lines: Iterable[bytes]) -> None:
             json.loads(line)
         except ValueError as error:
             raise pa.ArrowInvalid(f"JSON parse error: {error}") from error
-
-
-def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | BadLine]:
-    """Yields batches of good lines, and the bad ones, both in order.
-
-    Where many are bad, each is judged before any is parsed.
-    """
-    starts, ends = blocks.filled_lines(data)
-    bad_lines = BadLines(plan, _read_lines)
-    place, are_many = 0, False
-    while place < len(starts):
-        stop = min(place + _JUDGED, len(starts)) if are_many else len(starts)
-        try_lines = _judge if are_many else _try
-        rows = bad = 0  # since many were bad
-        for found in try_lines(data, starts[place:stop], ends[place:stop], plan, bad_lines):
-            yield found
-            lines = found.num_rows if isinstance(found, pa.RecordBatch) else 1
-            place += lines
-            rows += lines
-            bad += not isinstance(found, pa.RecordBatch)
-            if bad >= _MANY and not are_many:
-                if bad * _FEW > rows:
-                    break
-                rows = bad = 0
-        are_many = bad * _FEW > rows
-
-
-def _try(
-    data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
-) -> Iterator[pa.RecordBatch | BadLine]:
-    """Parses neighbouring lines."""
-    for found in bad_rows.sift(
-        lambda start, end: _read_lines(data[starts[start] : ends[end - 1]], plan), 0, len(starts)
-    ):
-        if isinstance(found, BadRow):
-            start = int(starts[found.number])
-            line = data[start : ends[found.number]].strip()
-            yield start, line, bad_lines.explain(line, found.error)
-        else:
-            yield found
-
-
-def _judge(
-    data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
-) -> Iterator[pa.RecordBatch | BadLine]:
-    """Judges lines, and parses those that are not certainly bad."""
-    lines = [
-        data[start:end].strip() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-    verdicts = [bad_lines.judge(line) for line in lines]
-    found = [
-        (start, line, verdict)
-        for start, line, verdict in zip(starts.tolist(), lines, verdicts, strict=True)
-        if verdict is not None
-    ]
-    left = np.array([verdict is None for verdict in verdicts])
-    kept, lengths = starts[left], (ends - starts)[left]
-    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    for part in _try(blocks.joined(data, kept, ends[left]), edges[:-1], edges[1:], plan, bad_lines):
-        if isinstance(part, pa.RecordBatch):
-            yield part
-        else:
-            found.append((int(kept[np.searchsorted(edges, part[0])]), *part[1:]))
-    yield from sorted(found, key=itemgetter(0))
 
 
 def _head(source: Source, file: FileInfo) -> bytes:

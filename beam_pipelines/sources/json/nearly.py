@@ -188,7 +188,7 @@ def _question(name: str, word: str, bad: int, tally: Tally) -> str:
 
 
 def _fraction(name: str, example: str) -> str:
-    """Returns the finding of times that stay texts: no type has all of them."""
+    """Returns the finding of times that stay texts."""
     key = yaml_text(name)
     cure = "some have an offset; a CAST to TIMESTAMPTZ in 'derive' takes the others for UTC"
     if re.search(_BELOW_MICROS, example):

@@ -41,7 +41,7 @@ _ENDS, _BEGINS = _table(b",}] \t\r\n"), _table(b"-0123456789tf")
 
 
 def text_columns(source: Source, found: pa.Schema | None = None) -> dict[str, int]:
-    """Returns the columns that a recipe declares text -> levels of lists around the texts.
+    """Returns columns declared text -> levels of lists around the texts.
 
     Args:
       source: of the recipe.
@@ -155,7 +155,10 @@ class _Lines:
         return np.asarray(sums - np.repeat(before, counts))
 
     def values(self, name: str) -> Positions:
-        """Returns where the values of a column begin, and the items of lists."""
+        """Returns where the values of a column begin.
+
+        The items of lists.
+        """
         found = [np.empty(0, np.int64)]
         for key, above in _last_keys(name):
             strings = self._strings(key)
@@ -168,7 +171,7 @@ class _Lines:
         return np.concatenate(found)
 
     def wholes(self, begins: Positions, levels: int) -> tuple[Positions, Positions]:
-        """Returns where objects and lists begin and end that have so many lists around them."""
+        """Returns where objects and lists at a level begin and end."""
         begins = begins[(self.text[begins] == _OBJECT) | (self.text[begins] == _LIST)]
         numbers = np.searchsorted(self._places, begins)
         is_deep = self._lists_around[numbers] >= levels

@@ -61,7 +61,10 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _places(path: str, table: str, sidecars: str) -> Iterator[tuple[str, str]]:
-    """Yields what a file of the log names, and the folder where it starts."""
+    """Yields what a file of the log names.
+
+    The folder where it starts.
+    """
     for action in _actions(path):
         for kind in ("add", "remove"):
             vector = (action.get(kind) or {}).get("deletionVector") or {}
@@ -76,7 +79,10 @@ def _places(path: str, table: str, sidecars: str) -> Iterator[tuple[str, str]]:
 
 
 def _actions(path: str) -> Iterator[dict[str, Any]]:
-    """Yields the actions of a commit or a checkpoint; what is damaged has none."""
+    """Yields the actions of a commit or a checkpoint.
+
+    What is damaged has none.
+    """
     if path.endswith(".json"):
         for line in files.read_bytes(path).splitlines():
             try:

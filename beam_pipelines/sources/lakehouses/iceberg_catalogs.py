@@ -1,4 +1,4 @@
-"""Opens Iceberg tables, so that their metadata and catalogs start and open nothing else.
+"""Opens Iceberg tables, whose metadata start and open nothing else.
 
 The package ``pyiceberg`` imports and calls classes that properties name, and opens any path.
 Metadata and the answers of a catalog's server are data: only the properties listed here are taken
@@ -70,7 +70,7 @@ class _TableFile(InputFile):
 
 
 def table_at(path: str) -> Table:
-    """Opens the table of a metadata file, or of a folder with a ``version-hint.text``."""
+    """Opens the table of a metadata file or a table's folder."""
     path = local_path(path)
     if not path.endswith(".metadata.json"):
         folder = files.join(path, "metadata")
@@ -174,7 +174,10 @@ def _opened(catalog: Catalog, where: tuple[str, ...]) -> catalogs.Catalog:
 
 
 def _properties(catalog: Catalog) -> dict[str, Any]:
-    """Returns the properties of a catalog: those of the user's configuration, and ours."""
+    """Returns the properties of a catalog: those of the user's configuration.
+
+    Ours.
+    """
     _check_configuration()
     configured = catalogs._ENV_CONFIG.get_catalog_config(catalog.name) or {}  # noqa: SLF001
     own = {"init_catalog_tables": "false", "py-io-impl": f"{__name__}.{TableFiles.__name__}"}

@@ -1,4 +1,4 @@
-"""Footers of Parquet files, checked before pyarrow is asked for columns of row groups.
+"""Checks footers of Parquet files before pyarrow reads them.
 
 ``metadata.row_group(…).column(…)`` ends the process with an exception of C++ where the sizes or
 histograms of a damaged column contradict each other. A reader raises for the same column. So one

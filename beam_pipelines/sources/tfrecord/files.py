@@ -138,7 +138,10 @@ def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[Record
 
 
 def _other_compression(path: str, compression: Compression) -> str:
-    """Returns the error of a file that has another compression than expected, or ``""``."""
+    """Returns the error of a file that has another compression than expected.
+
+    ``""``.
+    """
     with files.open_read(path) as file:
         head = file.read(HEADER_BYTES)
     found = name_of_start(head)

@@ -244,7 +244,10 @@ def _type_problems(
 
 
 def _remedy(left: Key, right: Key) -> str:
-    """Returns what makes two key columns match, as far as it was tried."""
+    """Returns what makes two key columns match.
+
+    As far as it was tried.
+    """
     if {columns.type_name(key.type) for key in (left, right)} == {"timestamp", "timestamptz"}:
         return (
             "A time without a zone equals none with one. Write both with an offset, as in "

@@ -1,4 +1,7 @@
-"""Finds what makes two key columns match, by trying it on a sample."""
+"""Finds what makes two key columns match.
+
+By trying it on a sample.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ def try_types(left: Key, right: Key) -> list[Trial]:
 
 
 def _declared(key: Key, type_: str) -> Key | None:
-    """Returns the key with a declared type; ``None`` of sources that are no files."""
+    """Returns the key with a declared type.
+
+    ``None`` of sources that are no files.
+    """
     source = key.plan.source
     if not key.is_tried:
         return None
@@ -93,7 +99,7 @@ def _declared(key: Key, type_: str) -> Key | None:
 
 
 def near_miss(left: Key, right: Key) -> str | None:
-    """Tells how keys that do not match would, and what to do; ``None``: they would not.
+    """Tells how keys would match that do not.
 
     Blanks, case and leading zeros of texts, and times of days. The sample of the left source is
     that of ``try_types``; the right one is read whole, and is not tried if it has several ranges:
@@ -126,7 +132,7 @@ def near_miss(left: Key, right: Key) -> str | None:
 
 
 def _is_tried_for_misses(key: Key) -> bool:
-    """Whether a source is cheap to look into: neither a database nor a folder of files as rows."""
+    """Whether a source is cheap to look into."""
     reader = key.plan.reader
     return key.plan.source.url is None and reader is not None and not reader.is_file_a_row
 
@@ -166,7 +172,10 @@ def _matches(keys: pa.Array, others: pa.Array) -> int:
 
 
 def _answer(left: Key, right: Key, type_: str, matched: int) -> str:
-    """Returns the types that match as many keys, if they can be read."""
+    """Returns the types that match as many keys.
+
+    If they can be read.
+    """
     try:
         sides = [_declared(key, type_) for key in (left, right)]
         both = [side for side in sides if side is not None]

@@ -1,0 +1,57 @@
+"""Says what to do about a cell that its column refuses."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pyarrow as pa
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.cell_formats import CellFormat
+from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sources import bad_rows
+from beam_pipelines.sources.csv.formats import to_plain
+
+
+def wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
+    """Returns the message for a cell of another format."""
+    plain = to_plain(pa.array([found]), format_)[0].as_py()
+    if plain is not None and pa.types.is_integer(field.type):
+        return bad_rows.wrong_value(found, field.type, float_cure(field.name))
+    key = yaml_text(field.name)
+    if plain is not None:
+        remedy = f"Declare 'types: {{{key}: text}}', or no type, as it is written as '{format_}'."
+        return bad_rows.wrong_value(found, field.type, remedy)
+    return (
+        f"found {shorten(found, 100)!r}, expected it written as {str(format_)!r}. Add {found!r} to "
+        f"'nulls' of the source, declare 'types: {{{key}: text}}', or set 'formats' of the source."
+    )
+
+
+def float_cure(name: str) -> str:
+    """Returns what to do about a column of integers with other numbers."""
+    return f"Declare 'types: {{{name}: text}}' or 'types: {{{name}: float64}}'."
+
+
+def cure(field: pa.Field, found: str) -> str:
+    """Returns what to do about a cell that its column's type refuses."""
+    if pa.types.is_string(field.type):
+        return (
+            "Set 'encoding' of the source, such as cp1252, or declare "
+            f"'types: {{{field.name}: bytes}}'."
+        )
+    if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
+        return float_cure(field.name)
+    if other := _other_zone(field.type, found):
+        return f"Declare 'types: {{{field.name}: {other}}}', or 'types: {{{field.name}: text}}'."
+    return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."
+
+
+def _other_zone(type_: pa.DataType, found: str) -> str:
+    """Returns the type of a time whose zone differs from its column's."""
+    for name in ("timestamp", "timestamptz") if pa.types.is_timestamp(type_) else ():
+        with contextlib.suppress(pa.ArrowInvalid):
+            pa.scalar(found).cast(columns.parse_type(name))
+            return name
+    return ""

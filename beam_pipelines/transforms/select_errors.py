@@ -1,0 +1,110 @@
+"""Errors of a selection, and their messages with the row."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from beam_pipelines.core.errors import DataError, PipelineError
+from beam_pipelines.core.python_values import python_value
+from beam_pipelines.sql.expressions import Expression, find_row
+
+_SHOWN_CHARACTERS = 100
+
+
+class SelectError(ValueError):
+    """An expression has no value for a row; the message shows why.
+
+    Attributes:
+      expression: the first one that failed.
+      batch: the rows that it failed on.
+    """
+
+    def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
+        super().__init__(found)
+        self.expression = expression
+        self.batch = batch
+
+    @property
+    def where(self) -> str:
+        """The expression in words."""
+        name = self.expression.name
+        return "filter" if name == "filter" else f"derived column '{name}'"
+
+
+class ExpectError(SelectError):
+    """A condition of an expectation has no value for a row."""
+
+    @property
+    def where(self) -> str:
+        """The expectation in words."""
+        return f"expectation '{self.expression.name}'"
+
+
+class LargeValueError(PipelineError):
+    """A derived value is larger than ``limits.cell_bytes``; no bad row.
+
+    It stops the run.
+
+    Attributes:
+      found: the expression and its rows.
+      row: of the value.
+    """
+
+    def __init__(self, found: SelectError, row: int) -> None:
+        super().__init__(str(found))
+        self.found = found
+        self.row = row
+
+
+class DamagedImageError(ValueError):
+    """A derived image is not whole; the message shows why.
+
+    Attributes:
+      column: its name.
+    """
+
+    def __init__(self, found: str, column: str) -> None:
+        super().__init__(found)
+        self.column = column
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Raises ``DataError`` for the errors of a selection in the body.
+
+    Args:
+      path: file of the rows.
+    """
+    try:
+        yield
+    except SelectError as error:
+        expression = error.expression
+        row = find_row(error.batch, expression) if expression.columns else None
+        raise DataError(
+            f"{path}, {error.where} ({expression.sql}): found {error}{_place(error, row)}, "
+            "expected a value. "
+            "Use TRY_CAST or TRY, which "
+            "give NULL instead, or filter such rows out."
+        ) from error
+    except LargeValueError as error:
+        place = _place(error.found, error.row)
+        raise DataError(
+            f"{path}, {error.found.where} ({error.found.expression.sql}){place}: {error}"
+        ) from error
+    except DamagedImageError as error:
+        raise DataError(f"{path}, derived column '{error.column}': {error}") from error
+
+
+def _place(error: SelectError, row: int | None) -> str:
+    """Returns the values of a row that its expression sees, in words."""
+    if row is None:
+        return ""
+    values = (
+        f"{name}: {python_value(error.batch.column(name), row)!r}"
+        for name in error.expression.columns
+    )
+    shown = ", ".join(value[:_SHOWN_CHARACTERS] for value in values)
+    return f" in the row {{{shown}}}" if shown else ""
