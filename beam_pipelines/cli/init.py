@@ -216,7 +216,7 @@ def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
 def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
     """Returns the paths of each table of a folder.
 
-    What is left out.
+    Returns also those that are left out.
     """
     if has_table_log(folder):
         return [folder], []

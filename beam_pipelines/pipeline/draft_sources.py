@@ -89,7 +89,7 @@ def series_of(path: str) -> str:
 def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
     """Returns the files of a folder that may be tables.
 
-    What is left out.
+    Returns also those that are left out.
     """
     found: list[str] = []
     left_out: list[LeftOut] = []

@@ -1,4 +1,4 @@
-"""Finds the columns that new data lack, and leaves out what needs them.
+"""Finds columns that new data lack, and leaves out what needs them.
 
 A column that new data lack is null. Features must not be made from it, but for the label, which is
 then not written. Conditions that need it are left out.

@@ -174,7 +174,7 @@ def constant_of(node: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def cast_target(node: Mapping[str, Any]) -> str:
-    """Returns the type of a cast in a parse tree, in lower case."""
+    """Returns the type of a cast, in lower case."""
     if "type_expr" in node:
         return str(node["type_expr"].get("type_name", "")).lower()
     return str(node["cast_type"]["id"]).lower()

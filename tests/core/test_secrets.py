@@ -389,7 +389,7 @@ def test_public_objects_of_a_url(tmp_path: Path) -> None:
     rows = [example({"a": ("int64", [number])}) for number in range(8)]
     dataset = bp.open(write_records(folder, schema, rows, name="t"))
     rows_of = Rows(dataset)
-    # What is shown, and whether it takes the URL from the folder's reader.
+    # Text that is shown, and whether it takes the URL from the folder's reader.
     texts: dict[str, tuple[Callable[[], str], bool]] = {
         "dataset": (lambda: repr(dataset), False),
         "html": (lambda: str(dataset._repr_html_()), False),

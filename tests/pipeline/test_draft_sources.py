@@ -1,6 +1,6 @@
 """Tables of ordinary folders: the base, the label.
 
-What is left out.
+Returns also those that are left out.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _places(path: str, table: str, sidecars: str) -> Iterator[tuple[str, str]]:
 def _actions(path: str) -> Iterator[dict[str, Any]]:
     """Yields the actions of a commit or a checkpoint.
 
-    What is damaged has none.
+    Damaged ones have none.
     """
     if path.endswith(".json"):
         for line in files.read_bytes(path).splitlines():
