@@ -126,7 +126,7 @@ def _cells(found: FirstRows, row: ShownRow) -> Iterator[tuple[str, str, str, str
 
 
 def _with_label(value: Any, labels: tuple[str, ...]) -> str:
-    from beam_pipelines.dataset.inspect import labels_behind
+    from beam_pipelines.encodings.labels import labels_behind
 
     return _shown(value) + labels_behind(value if isinstance(value, list) else [value], labels)
 

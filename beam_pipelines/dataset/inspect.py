@@ -24,13 +24,12 @@ from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
+from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, label_texts, labels_behind
 from beam_pipelines.opening.feature_info import texts_of_ids
 from beam_pipelines.reader.features import names_of_lists_of_lists
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.storage import files
 
-LONGEST_TEXT = 61
-LONGEST_LIST = 8
 HEX_BYTES = 8
 MISSING = "(missing)"
 MOST_PICTURES = 1024
@@ -277,23 +276,6 @@ def show_examples(
             *(f"  {name:<{width}}  {texts[row]}" for name, texts in shown.items()),
         ]
         yield "\n".join(lines) + "\n"
-
-
-def labels_behind(values: Sequence[Any] | None, names: Sequence[str]) -> str:
-    """Returns the labels of a feature's values in brackets, or nothing."""
-    found = label_texts(values or (), names)[:LONGEST_LIST] if names else []
-    return f" ({', '.join(shorten(text, LONGEST_TEXT) for text in found)})" if found else ""
-
-
-def label_texts(values: Sequence[Any], names: Sequence[str]) -> list[str]:
-    """Returns the labels of a feature's values, where there are any.
-
-    Values are ids, which are integers, or a vector of floats with ones at the places of ids.
-    """
-    ids = [value for value in values if isinstance(value, int)]
-    if not ids and all(value in (0, 1) for value in values):
-        ids = [place for place, value in enumerate(values) if value]
-    return [names[number] for number in ids if 0 <= number < len(names)]
 
 
 def show_sparse(parts: Sequence[list[Any] | None]) -> str:

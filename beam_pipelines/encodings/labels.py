@@ -5,15 +5,19 @@ Labels come from the source or from vocabularies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from beam_pipelines.core.dataset_layout import LABELS, LABELS_FOLDER
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.encodings.kinds.fill import Missing
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.plan import EncodePlan
 
+# How much of a text, and of a list, is shown.
+LONGEST_TEXT, LONGEST_LIST = 61, 8
 # A vocabulary of more tokens is no list of classes; its tokens stay in the vocabulary's own file.
 MAX_LABELS = 100_000
 # Encodings that keep ids, as a number or as the place of the one in a vector.
@@ -65,3 +69,20 @@ def label_files(labels: Labels, label: str | None) -> dict[str, str]:
             path, number = f"{LABELS_FOLDER}/{plain}-{number}.txt", number + 1
         found[path] = "".join(f"{number}:{text}\n" for number, text in enumerate(texts))
     return found
+
+
+def labels_behind(values: Sequence[Any] | None, names: Sequence[str]) -> str:
+    """Returns the labels of a feature's values in brackets, or nothing."""
+    found = label_texts(values or (), names)[:LONGEST_LIST] if names else []
+    return f" ({', '.join(shorten(text, LONGEST_TEXT) for text in found)})" if found else ""
+
+
+def label_texts(values: Sequence[Any], names: Sequence[str]) -> list[str]:
+    """Returns the labels of a feature's values, where there are any.
+
+    Values are ids, which are integers, or a vector of floats with ones at the places of ids.
+    """
+    ids = [value for value in values if isinstance(value, int)]
+    if not ids and all(value in (0, 1) for value in values):
+        ids = [place for place, value in enumerate(values) if value]
+    return [names[number] for number in ids if 0 <= number < len(names)]

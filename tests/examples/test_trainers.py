@@ -78,7 +78,7 @@ def take_away(what: str, dataset: Path) -> None:
     """
     manifest = json.loads((dataset / "dataset.json").read_text())
     if what == "label":
-        manifest["label"] = None
+        manifest |= {"label": None, "files": {}}
         for schema in dataset.rglob("schema.pbtxt"):
             schema.write_text(schema.read_text().replace('"image/class/label"', '"class"'))
     elif what == "eval":
