@@ -409,6 +409,11 @@ def stage(after: Path, before: Path | None, output: Path) -> tuple[str, list[str
         target = Path(commit._stage(temporary, path))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(after / path, target)
+    if before is not None:
+        manifest = read_manifest(str(before))
+        kept = {path: sums for path, sums in manifest["files"].items() if path not in changed}
+        unchecked = Path(commit._stage(temporary, commit._UNCHECKED))
+        unchecked.write_text(json.dumps({**manifest, "files": kept}))
     return temporary, [*changed, "dataset.json"]
 
 
