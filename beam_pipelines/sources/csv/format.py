@@ -40,7 +40,6 @@ from beam_pipelines.storage import files
 
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
 # its spelling.
-_NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
 
 
 @dataclasses.dataclass(frozen=True)
