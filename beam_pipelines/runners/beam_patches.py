@@ -4,7 +4,7 @@ One is for correctness, the others for speed and memory. ``BEAM_PIPELINES_UNPATC
 environment switches off those for speed and memory. Their figures are from docs/decisions.md, or
 were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
 ``storage/object_stores.py``, as ``storage`` opens files. Workers and the coder of the local runner
-are registered (``local_workers.py``), and so patch nothing.
+are registered (``local_workers.py``), which also replaces Beam's servers of our workers.
 """
 
 from __future__ import annotations

@@ -38,9 +38,6 @@ from beam_pipelines.sources.text.quotes import (
 )
 from beam_pipelines.storage import files
 
-# An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
-# its spelling.
-
 
 @dataclasses.dataclass(frozen=True)
 class Csv(TextFormat):
