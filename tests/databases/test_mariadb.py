@@ -75,7 +75,7 @@ EXPECTED = {
     "d": datetime.date(2024, 2, 29),
     "dt": datetime.datetime(1000, 1, 1),  # noqa: DTZ001 - chunks have no zones
     "dt6": datetime.datetime(9999, 12, 31, 23, 59, 59, 123456),  # noqa: DTZ001
-    "ts": datetime.datetime(2024, 6, 1, 10, 0, 0, 500_000),  # noqa: DTZ001
+    "ts": datetime.datetime(2024, 6, 1, 10, 0, 0, 500_000, datetime.timezone.utc),
     "ti": datetime.time(23, 59, 59, 999_999),
     "y": 1999,
     "bits": 5,

@@ -48,7 +48,7 @@ VISIT = pa.struct([("page", pa.string()), ("n", pa.int64())])
 STAMP = datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
 KINDS += [
     ("dt", "DATETIME", pa.timestamp("us"), STAMP.replace(tzinfo=None), STAMP.replace(tzinfo=None)),
-    ("ts", "TIMESTAMP", pa.timestamp("us", "UTC"), STAMP, STAMP.replace(tzinfo=None)),
+    ("ts", "TIMESTAMP", pa.timestamp("us", "UTC"), STAMP, STAMP),
 ]
 
 
