@@ -241,6 +241,7 @@ def write_dataset(folder: Path, columns: dict[str, pa.Array], schema: str = "", 
         "image/encoded": "BYTES",
         "image/class/text": "BYTES",
         "image/filename": "BYTES",
+        "one_hot": "FLOAT",
     }
     described = "\n".join(
         f'feature {{ name: "{name}" type: {types.get(name, "INT")} }}' for name in columns
@@ -305,8 +306,8 @@ def drawn(monkeypatch):
             ["x", "y", "ü"],
         ),
         (
-            {"id": pa.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])},
-            {"label": "id", "labels": {"id": ["cat", "dog", "eel"]}},
+            {"one_hot": pa.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]], pa.list_(pa.float32()))},
+            {"label": "one_hot", "labels": {"one_hot": ["cat", "dog", "eel"]}},
             ["eel", "cat", "dog"],
         ),
     ],
