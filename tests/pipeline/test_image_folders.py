@@ -197,7 +197,7 @@ def test_what_init_says_of_images(tmp_path: Path) -> None:
     edited = text.replace(
         "format: images", "format: images\n    image: {resize: [8, 8], format: png}"
     )
-    edited = edited.replace("# on_error: {reject: 0.1%}", "on_error: {reject: 5%}")
+    edited = edited.replace("# on_error: {reject: 4}", "on_error: {reject: 4}")
     (tmp_path / "r.yaml").write_text(edited)
     assert sum(api.convert(tmp_path / "r.yaml", tmp_path / "out").splits.values()) == 63
 

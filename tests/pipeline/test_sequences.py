@@ -32,6 +32,7 @@ from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_acc
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.dataset import loader
+from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
@@ -542,6 +543,7 @@ def test_damaged_steps_are_found(grouped: Path, tmp_path: Path) -> None:
             if child.name == "price":
                 child.value_counts.value_count[1].min = child.value_counts.value_count[1].max = 1
     path.write_text(text_format.MessageToString(schema))
+    add_files(str(tmp_path / "out"), ["schema/schema.pbtxt"])
     with pytest.raises(DataError, match="feature list 'price' has steps without one value"):
         verify_dataset(str(tmp_path / "out"))
 
