@@ -108,7 +108,14 @@ def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | Non
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark and shows_line else ""
         what = " ".join(part for part in (error.context, error.problem) if part)
-        wrong = RecipeError(f"{origin}{line}: not valid YAML: {what}.")
+        at = text.splitlines()[mark.line] if mark and text else ""
+        begun = _BEGUN_BY_QUOTE.search(at)
+        hint = (
+            " Put the whole text in quotes: '{}'.".format(begun[1].replace("'", "''"))
+            if begun
+            else ""
+        )
+        wrong = RecipeError(f"{origin}{line}: not valid YAML: {what}.{hint}")
         if line and mark:
             span = Span(mark.line + 1, mark.column + 1, mark.column + 2)
             wrong.excerpts = (show_span(text.splitlines(), span),)
@@ -119,6 +126,10 @@ def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | Non
         raise RecipeError(
             f"{origin}: found values nested too deeply, expected at most {MAX_DEPTH} levels."
         ) from error
+
+
+# A value such as "order" > 1, which YAML ends with the second quote.
+_BEGUN_BY_QUOTE = re.compile(r"""(?:^|: +|- +)((["']).*\2 *[^\s,#'"].*)$""")
 
 
 class _Loader(yaml.SafeLoader):

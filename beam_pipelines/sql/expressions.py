@@ -7,6 +7,7 @@ the cut into batches), on the clock, on chance, or on files, by walking DuckDB's
 from __future__ import annotations
 
 import itertools
+import re
 import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +49,8 @@ BETWEEN CASE COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT LAMBDA LAMBDA_RE
 # DuckDB exports these types to Arrow with other values: a time without zone, packed bits.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
 
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+
 
 class Expression(NamedTuple):
     """A checked expression.
@@ -85,6 +88,25 @@ def parse_expression(
       ExpressionError: it cannot be parsed, is not one expression of one row, names an unknown
         column, or may have a value that is too large.
     """
+    try:
+        return _parse(name, sql, known, are_structs, sizes)
+    except ExpressionError as error:
+        hint = _unquoted(sql, known, str(error))
+        raise ExpressionError(f"{error}. {hint}" if hint else str(error)) from error
+
+
+def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
+    """Returns a hint on a column whose name has to be in quotes."""
+    for name in known:
+        is_bare = re.search(rf'(?<![\w"]){re.escape(name)}(?![\w"])', sql)
+        if is_bare and (f'near "{name}"' in error or not _PLAIN_NAME.fullmatch(name)):
+            return f'Write the column as "{name}", in double quotes'
+    return ""
+
+
+def _parse(
+    name: str, sql: str, known: Sequence[str], are_structs: bool, sizes: Mapping[str, int]
+) -> Expression:
     tree = tree_of(sql)
     nodes = list(walk(tree))
     for node in nodes:

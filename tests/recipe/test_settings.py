@@ -93,6 +93,15 @@ def test_wrong_settings(text: str, message: str) -> None:
     assert str(caught.value).split("\n")[0].startswith(message)
 
 
+@pytest.mark.parametrize("value", ['"a" > 1', """'a' || b""", """"it's" <> 'x'"""])
+def test_a_text_that_begins_with_a_quoted_name(value: str) -> None:
+    """The error has the text in quotes, which is a setting."""
+    with pytest.raises(RecipeError, match="not valid YAML") as caught:
+        with_settings(f"filter={value}")
+    quoted = str(caught.value).rpartition("Put the whole text in quotes: ")[2][:-1]
+    assert with_settings(f"filter={quoted}").filter == value
+
+
 def test_short_forms() -> None:
     """``--label`` and ``--split`` set their keys; ``by`` of the recipe stays."""
     settings = [label_setting("no"), split_setting("train=80%,eval=0.2")]

@@ -182,6 +182,21 @@ def calls() -> Iterator[str]:
             yield f'"{name}"({given})'
 
 
+@pytest.mark.parametrize(
+    ("sql", "column"),
+    [("order > 1", "order"), ("group + 1", "group"), ("x-y > 1", "x-y"), ("prix € + 1", "prix €")],
+)
+def test_names_that_need_quotes_are_shown_with_them(sql: str, column: str) -> None:
+    """An error says how such a column is written; that is an expression."""
+    known = ["order", "group", "x-y", "prix €", "n"]
+    with pytest.raises(ExpressionError, match=f'Write the column as "{column}"'):
+        parse_expression("x", sql, known)
+    quoted = sql.replace(column, f'"{column}"')
+    assert parse_expression("x", quoted, known).columns == (column,)
+    with pytest.raises(ExpressionError, match=r"^[^W]*$"):
+        parse_expression("x", "n >", known)
+
+
 def values() -> dict[str, str]:
     """Returns call -> its value as a text.
 
