@@ -14,6 +14,7 @@ from beam_pipelines.analysis.profile import Candidate, Side
 from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
 from beam_pipelines.core.errors import PipelineError
 from beam_pipelines.sources import FORMATS, format_of_path
+from beam_pipelines.sources.listing import is_document
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 
@@ -34,10 +35,6 @@ _SPLITS = {
     **dict.fromkeys(("test", "testing", "holdout", "unlabeled", "scoring"), "test"),
     **dict.fromkeys(("submission", "submissions"), "submission"),
 }
-_DOCUMENT = re.compile(
-    r"(?:readme|license|licence|changelog|notes?|requirements|citation|authors)\b|.*readme",
-    re.IGNORECASE,
-)
 
 
 class LeftOut(NamedTuple):
@@ -134,7 +131,7 @@ def _reason(path: str, name: str, entry: os.DirEntry[str]) -> str:
     reasons = (
         (name.startswith((".", "_")), "hidden"),
         (name.lower().endswith((".yaml", ".yml")), "a recipe or settings"),
-        (name == REPORT or bool(_DOCUMENT.match(name)), "a document"),
+        (name == REPORT or is_document(path), "a document"),
         (not os.path.exists(path) or not entry.stat().st_size, "empty"),
         (format_ is None, "its suffix is of no format"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -30,6 +31,12 @@ _TABLES = {
     ".hoodie/*": ("Hudi", "Export its rows, for example to Parquet, and read these."),
 }
 
+_DOCUMENT = re.compile(
+    r"(?:.*readme|license|licence|changelog|notes?|requirements|citation|authors)\b[^.]*"
+    r"(?:\.(?:txt|md|rst|html?|pdf|docx?|bib|cff))?",
+    re.IGNORECASE,
+)
+
 
 class Listing(NamedTuple):
     """The files of a source.
@@ -38,12 +45,14 @@ class Listing(NamedTuple):
       files: in the order of the patterns, then by path.
       folders: those among the paths whose files are read by suffix, without ``/`` at the end.
       archives: zip archives that have files.
+      documents: names of files in folders and archives that are left out, as they are about data.
       problems: of paths.
     """
 
     files: tuple[FileInfo, ...]
     folders: tuple[str, ...]
     archives: tuple[str, ...]
+    documents: tuple[str, ...]
     problems: list[Problem]
 
 
@@ -72,7 +81,13 @@ def list_files(
             lister.complain(str(error))
     found = tuple(lister.found.values())
     archives = dict.fromkeys(file.archive for file in found if file.archive)
-    return Listing(found, tuple(lister.folders), tuple(archives), lister.problems)
+    documents = tuple(dict.fromkeys(lister.documents))
+    return Listing(found, tuple(lister.folders), tuple(archives), documents, lister.problems)
+
+
+def is_document(path: str) -> bool:
+    """Whether a file's name says that it is about data, such as ``README.txt``."""
+    return bool(_DOCUMENT.fullmatch(files.name_of(path)))
 
 
 class _Lister:
@@ -80,7 +95,7 @@ class _Lister:
 
     Attributes:
       found: path -> file.
-      folders, problems: as in ``Listing``.
+      folders, documents, problems: as in ``Listing``.
     """
 
     def __init__(
@@ -94,6 +109,7 @@ class _Lister:
         self._reads_archives = format_ is not None and format_.reads_archives
         self.found: dict[str, FileInfo] = {}
         self.folders: list[str] = []
+        self.documents: list[str] = []
         self.problems: list[Problem] = []
 
     def complain(self, message: str) -> None:
@@ -155,6 +171,10 @@ class _Lister:
         """
         if self._source.format is None:
             _check_zarr(folder, listed)
+            documents = [file for file in listed if is_document(file.path)]
+            if len(documents) < len(listed):
+                listed = [file for file in listed if file not in documents]
+                self.documents += (files.name_of(file.path) for file in documents)
         of_format: dict[str, list[files.Listed]] = collections.defaultdict(list)
         for file in listed:
             of_format[self._format_of_path(file.path) or ""].append(file)

@@ -55,7 +55,9 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     """Plans a source of files."""
     source = dataclasses.replace(source, path=tuple(map(as_file, source.path)))
     named = FORMATS.get(source.format or "")
-    found, folders, archives, problems = list_files(source, directory, named, format_of_path)
+    found, folders, archives, documents, problems = list_files(
+        source, directory, named, format_of_path
+    )
     name = source.format or (format_of_path(found[0].path) if found else None)
     if source.compression is None and not (name in FORMATS and FORMATS[name].is_file_a_row):
         for file in found:
@@ -100,7 +102,8 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     source = contents.source or source
     name = source.format or name
     number = f"{len(found):,} file{'' if len(found) == 1 else 's'}"
-    decisions = [f"{number} of {name} in {folder}" for folder in (*folders, *archives)[:1]]
+    without = f", without {', '.join(documents)}" if documents else ""
+    decisions = [f"{number} of {name} in {folder}{without}" for folder in (*folders, *archives)[:1]]
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found

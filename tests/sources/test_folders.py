@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -19,7 +20,9 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.plan_transform import as_in_dataset
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import partitions
+from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of, write
 
@@ -185,6 +188,28 @@ def test_a_folder_of_several_formats_is_asked_about(tmp_path: Path) -> None:
     assert "1 of csv, 4 of parquet" in message
     [format_] = re.findall(r"'format: (.*?)'", message)
     assert len(read_rows(tmp_path / "e", format=format_)) == 12
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
+    """Texts about the data are left out, which is said; tables of such names are read."""
+    texts = dict.fromkeys(("README.txt", "data/LICENSE", "notes.md", "Citation.bib"), "a\nb\n")
+    tables = dict.fromkeys(("data/authors.csv", "notes-2024.csv", "x.csv"), "k,v\n1,2\n")
+    folder = tmp_path / "d"
+    for name, text in (texts | tables).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    path = shutil.make_archive(str(tmp_path / "z"), "zip", folder) if is_zip else str(folder)
+    plan = plan_source(Source("s", (path,)), "")
+    assert sorted(file.path for file in plan.files) == sorted(f"{path}/{name}" for name in tables)
+    (note,) = plan.decisions
+    assert note.startswith(f"3 files of csv in {path}, without ")
+    assert {name.rpartition("/")[2] for name in texts} == set(
+        note.partition("without ")[2].split(", ")
+    )
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "notes.txt").write_text("k,v\n1,2\n")
+    assert len(plan_source(Source("s", (str(tmp_path / "only"),)), "").files) == 1
 
 
 def test_folders_without_data(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_rows_are_those_of_the_files_in_it(tmp_path: Path, suffix: str, method: 
     assert [byte_range.file.path for byte_range in plan.ranges] == [
         f"{path}/d/{n}.{suffix}" for n in range(3)
     ]
-    assert plan.decisions[0] == f"3 files of {plan.format} in {path}"
+    assert plan.decisions[0] == f"3 files of {plan.format} in {path}, without LICENSE"
     assert read_rows(f"{path}/d/1.{suffix}") == parts[1]
     assert read_rows(f"{path}/d/[12].{suffix}") == parts[1] + parts[2]
 
