@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +37,10 @@ _DOCUMENT = re.compile(
     r"(?:\.(?:txt|md|rst|html?|pdf|docx?|bib|cff))?",
     re.IGNORECASE,
 )
+
+# What Git LFS leaves in place of a file that it has not got, in fewer bytes.
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+_POINTERS_LOOKED_AT = 8
 
 
 class Listing(NamedTuple):
@@ -80,9 +85,24 @@ def list_files(
         except ValueError as error:
             lister.complain(str(error))
     found = tuple(lister.found.values())
+    _check_pointers(found)
     archives = dict.fromkeys(file.archive for file in found if file.archive)
     documents = tuple(dict.fromkeys(lister.documents))
     return Listing(found, tuple(lister.folders), tuple(archives), documents, lister.problems)
+
+
+def _check_pointers(found: Sequence[FileInfo]) -> None:
+    """Checks that the first small files are no pointers of Git LFS.
+
+    Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md, the pointer.
+    """
+    small = (file.path for file in found if file.size_bytes < _POINTER_BYTES and not file.archive)
+    for path in itertools.islice(small, _POINTERS_LOOKED_AT):
+        if files.read_bytes(path).startswith(_POINTER):
+            raise DataError(
+                f"{path}: found a pointer of Git LFS, expected the data that it stands for. Get "
+                "them: 'git lfs pull' in their repository."
+            )
 
 
 def is_document(path: str) -> bool:

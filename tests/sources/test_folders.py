@@ -212,6 +212,18 @@ def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
     assert len(plan_source(Source("s", (str(tmp_path / "only"),)), "").files) == 1
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "c/a.jpg", "a.avro"])
+def test_pointers_of_git_lfs_are_no_data(tmp_path: Path, name: str) -> None:
+    """A pointer in place of a file of any format is an error that says how to get it."""
+    path = tmp_path / "d" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 123\n")
+    is_image = name.endswith(".jpg")
+    one = Source("s", (str(tmp_path / "d"),), format="images" if is_image else None)
+    with pytest.raises(DataError, match=r"pointer of Git LFS.*'git lfs pull'"):
+        plan_source(one, "")
+
+
 def test_folders_without_data(tmp_path: Path) -> None:
     """Nothing, and files of other suffixes, are problems."""
     (tmp_path / "e").mkdir()
