@@ -13,18 +13,11 @@ from typing import IO, Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis import (
-    alerts,
-    class_shares,
-    duplicates,
-    expectations,
-    leaks,
-    sampled_classes,
-)
+from beam_pipelines.analysis import alerts, class_shares, sampled_classes
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
-from beam_pipelines.analysis.personal import findings
+from beam_pipelines.checks.known import kinds_among
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text
 from beam_pipelines.core import _native
@@ -195,9 +188,11 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
-    checks = (expectations, duplicates, leaks, findings)
+    checked = (
+        line for kind in kinds_among(manifest) for line in kind.warnings_of(manifest[kind.name])
+    )
     unused = unused_lines(manifest.get("unused_sources", ()))
-    return [*unused, *joins, *(line for check in checks for line in check.warnings_of(manifest))]
+    return [*unused, *joins, *checked]
 
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:

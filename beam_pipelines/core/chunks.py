@@ -10,6 +10,8 @@ import pyarrow as pa
 # A column with a row's number in its range, where rows may still be rejected. No source column can
 # have this name.
 ROW = "\0row"
+# A row's number in the selected chunk, where others have been left out since.
+PLACE = "\0selected"
 # A column with what decides a row's split, between the stage that knows it and the split.
 SPLIT_KEY = "\0split"
 # A column with the number of a row's split, where the counts of all rows decide it.
@@ -65,8 +67,7 @@ class Chunk(NamedTuple):
       path: path of the range's file.
       split: name of the split; empty before SplitChunks.
       start: number of its first row in the chunk that it was cut from; 0 for a whole chunk.
-      pieces: for each expectation of the recipe, what was found in the rows; JSON data.
-      personal: what was seen of personal data; JSON data.
+      pieces: for each check of the recipe, what was found in the rows; JSON data.
     """
 
     range_number: int
@@ -79,7 +80,6 @@ class Chunk(NamedTuple):
     split: str = ""
     start: int = 0
     pieces: tuple[Any, ...] = ()
-    personal: tuple[Any, ...] = ()
 
 
 class ChunkCounts(NamedTuple):
@@ -93,7 +93,7 @@ class ChunkCounts(NamedTuple):
       rows: split name -> rows of the chunk in that split.
       rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are
         none.
-      crc32c, path, pieces, personal: as in ``Chunk``.
+      crc32c, path, pieces: as in ``Chunk``.
     """
 
     range_number: int
@@ -104,7 +104,6 @@ class ChunkCounts(NamedTuple):
     crc32c: int | None = None
     path: str = ""
     pieces: tuple[Any, ...] = ()
-    personal: tuple[Any, ...] = ()
 
 
 def add_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.analysis.sampled_classes import merge_entries
+from beam_pipelines.checks.known import kinds_among
 from beam_pipelines.core.dataset_layout import ACCUMULATORS, INDEX, INPUTS, REJECTED
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -30,7 +31,8 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
       added: of the generation, as if it were the whole dataset.
     """
     latest: tuple[str, ...] = ("recipe", "recipe_hash", "directory", "versions", "timings")
-    checks = ("expectations", "personal")
+    kinds = kinds_among({*manifest, *added})
+    checks = tuple(kind.name for kind in kinds if kind.is_latest)
     latest += tuple(key for key in checks if key in added)
     return (
         {key: value for key, value in manifest.items() if key not in checks}

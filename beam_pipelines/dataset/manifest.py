@@ -10,15 +10,12 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from beam_pipelines.analysis.class_shares import ClassShares
-from beam_pipelines.analysis.duplicates import FoundDuplicates
-from beam_pipelines.analysis.expectations import Judged
-from beam_pipelines.analysis.leaks import Leak
-from beam_pipelines.analysis.personal.findings import Personal
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
@@ -71,10 +68,7 @@ def make_manifest(
     generation: int = 1,
     contract: bytes | None = None,
     take: Take | None = None,
-    judged: Sequence[Judged] = (),
-    duplicates: FoundDuplicates | None = None,
-    leaks: Sequence[Leak] | None = None,
-    personal: Sequence[Personal] | None = None,
+    findings: Mapping[str, Any] = MappingProxyType({}),
     shares: ClassShares | None = None,
     sampled: Mapping[str, Any] | None = None,
 ) -> Manifest:
@@ -93,8 +87,7 @@ def make_manifest(
       generation: number of the generation.
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
-      judged: the expectations.
-      duplicates, leaks, personal: those found; ``None``: the recipe does not ask for them.
+      findings: check -> its entry.
       shares: of classes; ``None``: they are not divided.
       sampled: the entry of sampled classes; ``None``: rows are not sampled.
     """
@@ -137,7 +130,7 @@ def make_manifest(
             **({} if take is None else {"left_out": row_counts.left_out}),
             **(
                 {"duplicates": row_counts.duplicates}
-                if duplicates is not None and duplicates.rule.drops
+                if findings.get("duplicates", {}).get("action") == "drop"
                 else {}
             ),
             **(
@@ -162,18 +155,11 @@ def make_manifest(
             "sample": take.share,
             "unread_bytes": take.unread_bytes,
         }
-    if duplicates is not None:
-        manifest["duplicates"] = duplicates.to_json()
-    if leaks is not None:
-        manifest["leaks"] = [leak.to_json() for leak in leaks]
+    manifest |= findings
     if shares is not None:
         manifest["class_shares"] = shares.to_json()
     if sampled is not None:
         manifest["sample"] = dict(sampled)
-    if personal is not None:
-        manifest["personal"] = [each.to_json() for each in personal]
-    if judged:
-        manifest["expectations"] = [each.to_json() for each in judged]
     return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}
 
 

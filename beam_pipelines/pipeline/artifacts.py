@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis import duplicates, leaks
 from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_repeats
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
-from beam_pipelines.analysis.expectations import found_of, show_condition
 from beam_pipelines.analysis.joins import joins_of
-from beam_pipelines.analysis.personal import findings
 from beam_pipelines.analysis.report import (
     ExpectationSummary,
     JoinSummary,
@@ -31,6 +28,8 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
+from beam_pipelines.checks.expect import found_of, show_condition
+from beam_pipelines.checks.known import kinds_among
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
@@ -54,6 +53,7 @@ from beam_pipelines.dataset.manifest import (
 )
 from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
+from beam_pipelines.pipeline.checks import entries_of
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
@@ -225,10 +225,7 @@ def _manifest(
         plan.generation,
         plan.contract,
         plan.take,
-        result.judged,
-        result.duplicates,
-        result.leaks,
-        result.personal,
+        entries_of(plan, result.findings),
         result.shares,
         result.sampled_classes,
     )
@@ -324,24 +321,23 @@ def _report(
         schema=_schema_name(plan),
         expectations=[
             ExpectationSummary(
-                each.rule.name,
-                show_condition(each.to_json()),
-                found_of(each.to_json()),
-                each.holds,
-                each.rule.severity,
-                each.first,
+                each["name"],
+                show_condition(each),
+                found_of(each),
+                each["holds"],
+                each["severity"],
+                each["first"],
             )
-            for each in result.judged
+            for each in manifest.get("expectations", ())
         ],
         duplicates=manifest["counts"].get("duplicates", 0),
         sampled_out=manifest["counts"].get("sampled_out", 0),
         repeated=manifest["counts"].get("repeated", 0),
         alerts=[
-            *(Alert("rows", "duplicates", line) for line in duplicates.warnings_of(manifest)),
-            *(Alert("splits", "leaks", line) for line in leaks.warnings_of(manifest)),
             *(
-                Alert(entry["column"], "personal data", findings.show_personal(entry))
-                for entry in manifest.get("personal", ())
+                Alert(*alert)
+                for kind in kinds_among(manifest)
+                for alert in kind.alerts_of(manifest[kind.name])
             ),
             *(
                 Alert(f"join with {join.source}", "join", warning)

@@ -32,11 +32,8 @@ from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import manifest_to_text, read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
-from beam_pipelines.pipeline.duplicates import DUPLICATES, check_duplicates, write_pairs
-from beam_pipelines.pipeline.expectations import FAILING, check_expectations, write_failing
+from beam_pipelines.pipeline.checks import check_findings, write_listed
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
-from beam_pipelines.pipeline.leaks import LEAKS, check_leaks, write_leaks
-from beam_pipelines.pipeline.personal import check_personal
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
@@ -249,15 +246,9 @@ def write_description(
     if stops:
         check_joins_of(plan, result.row_counts.joins)
     write_files(plan, result, (), partial(files.within, folder), DESCRIPTION, started)
-    rows_path = write_failing(plan, result.judged, folder, FAILING)
+    paths = write_listed(result.findings, folder)
     if stops:
-        check_expectations(result.judged, "the data do not pass", rows_path if stays else "")
-    leaks_path = write_leaks(plan, result.leaks, folder, LEAKS)
-    pairs_path = write_pairs(plan, result.duplicates, folder, DUPLICATES)
-    if stops:
-        check_duplicates(result.duplicates, "the data do not pass", pairs_path if stays else "")
-        check_leaks(result.leaks, "the data do not pass", leaks_path if stays else "")
-        check_personal(result.personal, "the data do not pass")
+        check_findings(plan, result.findings, "the data do not pass", paths if stays else {})
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"

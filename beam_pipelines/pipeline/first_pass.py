@@ -144,8 +144,7 @@ class FirstPass(beam.PTransform):
             | "SpillEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
-        repeats = beam.pvalue.AsList(splits["repeats"]) if "repeats" in splits else ()
-        leaks = beam.pvalue.AsList(splits["leaks"]) if "leaks" in splits else ()
+        found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
         limits = beam.pvalue.AsList(splits["limits"]) if "limits" in splits else ()
         waits = [beam.pvalue.AsList(each) for each in checked]
@@ -159,33 +158,29 @@ class FirstPass(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, counts, raw, encoded, rights, repeats, leaks, *paths: (
-                    make_result(
-                        plan,
-                        merge_splits(
-                            statistics,
-                            plan.recipe.split.names,
-                            plan.split.schema,
-                            plan.statistics,
-                            statistics_folder,
-                        ),
-                        counts,
-                        [load_chunk(chunk) for chunk in raw],
-                        [load_chunk(chunk) for chunk in encoded],
-                        counts_by_source(rights),
-                        FittedFolders(encoder.fitted, encoder.analyzed),
-                        repeats,
-                        leaks,
-                        *(next(iter(path), "") for path in paths[:2]),
-                    )
+                lambda _, statistics, counts, raw, encoded, rights, found, *paths: make_result(
+                    plan,
+                    merge_splits(
+                        statistics,
+                        plan.recipe.split.names,
+                        plan.split.schema,
+                        plan.statistics,
+                        statistics_folder,
+                    ),
+                    counts,
+                    [load_chunk(chunk) for chunk in raw],
+                    [load_chunk(chunk) for chunk in encoded],
+                    counts_by_source(rights),
+                    FittedFolders(encoder.fitted, encoder.analyzed),
+                    found,
+                    *(next(iter(path), "") for path in paths[:2]),
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
                 beam.pvalue.AsList(samples),
                 beam.pvalue.AsList(encoded),
                 rights,
-                repeats,
-                leaks,
+                found,
                 shares,
                 limits,
                 *waits,

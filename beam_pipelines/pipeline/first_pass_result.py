@@ -10,11 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.analysis.class_shares import ClassShares
-from beam_pipelines.analysis.duplicates import FoundDuplicates
-from beam_pipelines.analysis.expectations import Judged
 from beam_pipelines.analysis.joins import JoinMatches, check_joins
-from beam_pipelines.analysis.leaks import Leak
-from beam_pipelines.analysis.personal.findings import Personal
 from beam_pipelines.analysis.report import (
     ImageSample,
     SampledRows,
@@ -30,6 +26,7 @@ from beam_pipelines.analysis.schema import (
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.checks.check import Facts
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
@@ -38,10 +35,7 @@ from beam_pipelines.core.tensor_representations import add_representations, drop
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
-from beam_pipelines.pipeline.duplicates import locate_duplicates, stop_on_duplicates
-from beam_pipelines.pipeline.expectations import judge_rows, stop_on_expectations
-from beam_pipelines.pipeline.leaks import locate_leaks, stop_on_leaks
-from beam_pipelines.pipeline.personal import check_personal, locate_personal
+from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.private import without_private
 from beam_pipelines.pipeline.sampled_classes import describe_sampled
@@ -55,8 +49,7 @@ from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
-from beam_pipelines.transforms.equal_rows import Found, merge_found
-from beam_pipelines.transforms.leaks import FoundLeaks
+from beam_pipelines.transforms.meet import Met, OfSplits
 from beam_pipelines.transforms.row_counts import (
     JoinCounts,
     RowCounts,
@@ -66,7 +59,6 @@ from beam_pipelines.transforms.row_counts import (
 )
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
-from beam_pipelines.transforms.split_times import SplitTimes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +74,8 @@ class FirstPassResult:
       fitted, analyzed: as in ``FittedFolders``.
       shards: the shard plan.
       images: sampled images, if rows are images.
-      judged: the expectations of the recipe.
+      findings: of the checks of the recipe.
       sampled: a description of sampled rows.
-      duplicates: those found, if the recipe asks for them.
-      leaks: those found, if the recipe asks for them.
-      personal: personal data found, if the recipe asks for them.
       shares: of classes, if the recipe divides them.
       sampled_classes: the manifest's entry, if the recipe samples rows.
     """
@@ -100,11 +89,8 @@ class FirstPassResult:
     analyzed: str
     shards: ShardPlan
     images: tuple[ImageSample, ...] = ()
-    judged: tuple[Judged, ...] = ()
+    findings: Findings = dataclasses.field(default_factory=dict)
     sampled: SampledRows = dataclasses.field(default_factory=SampledRows)
-    duplicates: FoundDuplicates | None = None
-    leaks: tuple[Leak, ...] | None = None
-    personal: tuple[Personal, ...] | None = None
     shares: ClassShares | None = None
     sampled_classes: Mapping[str, Any] | None = None
 
@@ -129,8 +115,7 @@ def make_result(
     encoded: Sequence[Chunk],
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
-    repeats: Iterable[Found] = (),
-    leaks: Iterable[FoundLeaks | SplitTimes] = (),
+    found: Iterable[Met | OfSplits] = (),
     shares: str = "",
     limits: str = "",
 ) -> FirstPassResult:
@@ -144,8 +129,7 @@ def make_result(
       encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
       fitting: folders of the fitted encodings.
-      repeats: of the values that are compared.
-      leaks: of rows between splits.
+      found: rows that met, and what chunks with splits add to checks.
       shares: file of the rows of classes; empty: they are not divided.
       limits: file of the limits of classes; empty: there are none.
 
@@ -177,11 +161,17 @@ def make_result(
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
     selected = sum(row_counts.divided.values()) + row_counts.merged + row_counts.duplicates
-    merged = merge_found(repeats, len(plan.select.unique) + 1)
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     sampled = _described(plan, fitting, samples, encoded)
     give_back_memory()
     encoded_schema = _encoded_schema(plan, schema, fitting)
+    facts = Facts(
+        selected,
+        {name: row_counts.divided[name] for name in names},
+        {},
+        sampled=sampled,
+        encode=None if plan.transform_graph else plan.encode,
+    )
     shards = plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes)
     return FirstPassResult(
         row_counts=row_counts,
@@ -196,10 +186,7 @@ def make_result(
         shards=dataclasses.replace(shards, columns=written_columns(plan, encoded_schema or schema)),
         images=_images(samples, plan),
         sampled=sampled,
-        judged=judge_rows(plan, chunk_counts, selected, merged),
-        duplicates=locate_duplicates(plan, selected, merged[-1]),
-        leaks=locate_leaks(plan, row_counts.divided, leaks, sampled),
-        personal=locate_personal(plan, chunk_counts, selected),
+        findings=judge_checks(plan, chunk_counts, found, facts),
         shares=load_shares(plan.split, shares) if shares else None,
         sampled_classes=describe_sampled(plan, row_counts, limits),
     )
@@ -296,10 +283,7 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
       DataError: an anomaly is not accepted, an expectation fails, there are duplicates, leaks or
         personal data, or a row has no label or no record.
     """
-    stop_on_expectations(plan, result.judged, folder)
-    stop_on_duplicates(plan, result.duplicates, folder)
-    stop_on_leaks(plan, result.leaks, folder)
-    check_personal(result.personal, "nothing was written")
+    stop_on_findings(plan, result.findings, folder)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label

@@ -20,14 +20,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
-from beam_pipelines.analysis.duplicates import Pair
-from beam_pipelines.analysis.expectations import Place
+from beam_pipelines.checks.expect import show_value
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.core.dataset_layout import REJECTED
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.places import Pair, Place
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
@@ -46,7 +45,6 @@ from beam_pipelines.transforms.row_positions import RowPositions
 # Rows listed for each anomaly, and bytes read to find them, which takes some seconds.
 ROWS_PER_ANOMALY = 10
 MAX_READ_BYTES = 1024 * MIB
-_SHOWN_VALUE = 100
 
 
 class AnomalyKey(NamedTuple):
@@ -144,11 +142,6 @@ class FoundRow(NamedTuple):
         return ", ".join(filter(None, (files.name_of(self.position.file), self.position.place)))
 
 
-def show_found(value: Any) -> str:
-    """Returns a value of an offending row, for messages."""
-    return "null" if value is None else shorten(repr(value), _SHOWN_VALUE)
-
-
 def write_rows(entries: Iterable[Mapping[str, Any]], folder: str, name: str) -> str:
     """Writes rows to ``folder/rejected/``, one JSON object a line.
 
@@ -180,6 +173,7 @@ class RangeReader:
     def __init__(self, plan: Plan) -> None:
         self.read_bytes = 0
         self._reject = plan.recipe.rejects
+        self.source, self.private = plan.recipe.base, plan.recipe.private
         row = pa.field(ROW, pa.int64())
         self._plan = dataclasses.replace(
             plan,
@@ -293,7 +287,7 @@ class RangeReader:
                         value, row = python_value(column, int(place)), int(rows[place])
                         expected = "a value" if value is None else reasons[key].expected
                         is_private = key.feature in self._plan.recipe.private
-                        shown = HIDDEN if is_private else show_found(value)
+                        shown = HIDDEN if is_private else show_value(value)
                         hit = _Hit(key, row, f"found {shown}, expected {expected}")
                         # A join may have made several rows of one.
                         if all(other.row != row for other in found[key]):

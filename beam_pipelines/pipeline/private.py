@@ -13,11 +13,7 @@ from beam_pipelines.encodings.plan import Chain, EncodePlan, needs_fit
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.sql.aggregates import Condition
 from beam_pipelines.transforms.select import SelectPlan
-
-# Aggregates whose result is a value of a row.
-_VALUES = ("min", "max")
 
 
 @contextlib.contextmanager
@@ -93,8 +89,9 @@ def check_private(recipe: Recipe, select: SelectPlan, encode: EncodePlan) -> Non
       RecipeProblems: an encoding is fitted on them, or the manifest would have their values, as
         classes, times, or the least or largest in an expectation.
     """
-    problems = [*_fitted(recipe, encode), *_extremes(recipe, select)]
     allowed = set(recipe.pii.allow if recipe.pii else ())
+    problems = [*_fitted(recipe, encode)]
+    problems += (found for check in select.checks for found in check.revealing(allowed))
     for path, names in _shown_columns(recipe).items():
         for name in allowed.intersection(names):
             message = f"found '{name}', whose values 'pii: {{allow: …}}' hides. 'protect' them"
@@ -114,21 +111,6 @@ def _fitted(recipe: Recipe, encode: EncodePlan) -> Iterator[Problem]:
                     "would be stored with the encodings. Take 'hash_bucket', or 'protect' them"
                 )
                 yield Problem(("encode", chain.name), message)
-
-
-def _extremes(recipe: Recipe, select: SelectPlan) -> Iterator[Problem]:
-    """Yields the expectations whose result is a value of a private column."""
-    allowed = set(recipe.pii.allow if recipe.pii else ())
-    for index, expected in enumerate(select.expected):
-        condition = expected.condition
-        if isinstance(condition, Condition) and allowed & set(condition.columns):
-            for call in condition.calls:
-                if call.name in _VALUES:
-                    message = (
-                        f"found {call.name} with a column that 'pii: {{allow: …}}' names: its "
-                        "value would be shown. Write a condition of rows"
-                    )
-                    yield Problem(("expect", index, "column"), message)
 
 
 def _shown_columns(recipe: Recipe) -> dict[tuple[str, str], tuple[str | None, ...]]:

@@ -18,13 +18,17 @@ from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.transforms.assign_splits import AssignSplits
 from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.drop_repeats import DropRepeats
-from beam_pipelines.transforms.equal_rows import FindRepeats, without_hashes
 from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import JoinChunks
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
-from beam_pipelines.transforms.leaks import FindLeaks
 from beam_pipelines.transforms.limit_classes import FindLimits
+from beam_pipelines.transforms.meet import (
+    MeetRows,
+    hash_names,
+    pieces_of_splits,
+    without_columns,
+)
 from beam_pipelines.transforms.near_duplicates import NearDuplicates
 from beam_pipelines.transforms.near_leaks import NearLeaks
 from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
@@ -44,8 +48,8 @@ class ReadSplits(beam.PTransform):
 
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
-    was found unique. If rows are compared, also ``repeats`` and ``leaks``.
-    If classes are divided, also ``shares``; if they are limited, ``limits``.
+    was found unique. If rows are compared, also ``found``: ``Met`` and
+    ``OfSplits`` elements. If classes are divided, also ``shares``; if they are limited, ``limits``.
     """
 
     plan: Plan
@@ -54,7 +58,8 @@ class ReadSplits(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
         reject = plan.recipe.rejects
-        drops = plan.recipe.duplicates is not None and plan.recipe.duplicates.drops
+        near_drops = plan.recipe.duplicates is not None and plan.recipe.duplicates.drops
+        drops = near_drops or any(meet.drop is not None for meet in plan.select.meets)
         sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
             begin
@@ -76,7 +81,7 @@ class ReadSplits(beam.PTransform):
         checks = dataclasses.replace(plan.checks, select=selection)
         select = SelectOrReject(checks, plan.base) if reject else SelectChunks(selection)
         chunks = chunks | "Select" >> select
-        chunks, found = self._compare(chunks, drops)
+        chunks, compared = self._compare(chunks, drops)
         if plan.groups is not None:
             chunks = chunks | "Group" >> GroupRows(
                 plan.groups,
@@ -84,28 +89,12 @@ class ReadSplits(beam.PTransform):
                 len(plan.base.ranges),
                 self.folders.exchange_of("group"),
             )
+        found = {}
         if plan.split.stratify:
             chunks, found["shares"] = self._assign(chunks)
-        if leaks := plan.select.leaks:
-            first = plan.select.compared
-            find = FindLeaks(
-                plan.split,
-                tuple(range(first, first + len(leaks))),
-                count_partitions(plan.base),
-                self.folders.exchange_of("leaks"),
-                plan.select.time is not None,
-            )
-            found["leaks"] = chunks | "FindLeaks" >> find
-            if plan.recipe.leaks is not None and (near := plan.recipe.leaks.near) is not None:
-                find_near = NearLeaks(
-                    near_rule(plan, NEAR_LEAKS, near),
-                    plan.split,
-                    first + len(leaks),
-                    near_folders(self.folders, "leaks"),
-                )
-                both = (found["leaks"], chunks | "NearLeaks" >> find_near)
-                found["leaks"] = both | "AllLeaks" >> beam.Flatten()
-            chunks = chunks | "WithoutLeaks" >> beam.Map(without_hashes)
+        chunks = self._compare_splits(chunks, compared)
+        if compared:
+            found["found"] = compared | "AllFound" >> beam.Flatten()
         limits = ""
         if plan.split.sample is not None and plan.split.sample.has_limits:
             limits = self.folders.scratch_of("limits")
@@ -160,53 +149,74 @@ class ReadSplits(beam.PTransform):
 
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool
-    ) -> tuple[beam.PCollection[Chunk], dict[str, beam.PCollection[Any]]]:
-        """Finds equal rows where the recipe asks for it.
+    ) -> tuple[beam.PCollection[Chunk], list[beam.PCollection[Any]]]:
+        """Lets rows meet before they have splits.
 
-        Values that have to be unique are compared after duplicates are left out.
+        Meets that leave rows out come first. The other meets are of the rows that are left.
         """
-        plan, folders = self.plan, self.folders
-        compared, partitions = plan.select.compared, count_partitions(plan.base)
-        rule, found = plan.recipe.duplicates, []
-        drops_equal = drops and bool(plan.select.equal)
-        numbers = tuple(range(compared - drops_equal))
-        find = FindRepeats(numbers, partitions, folders.exchange_of("repeats"))
-        if numbers and not drops:
-            found.append(chunks | "FindRepeats" >> find)
+        plan, folders, found = self.plan, self.folders, []
+        partitions = count_partitions(plan.base)
+        meets = [meet for meet in plan.select.meets if not meet.has_splits]
+        rule = plan.recipe.duplicates
         if rule is not None and rule.near is not None:
             near = NearDuplicates(
                 near_rule(plan, NEAR_ROWS, rule.near),
-                compared,
                 plan.base,
                 rule.near.column,
                 drops,
                 near_folders(folders, "duplicates"),
             )
-            compared_chunks = chunks | "NearDuplicates" >> near
-            chunks = compared_chunks["chunks"]
-            found.append(compared_chunks["found"])
-        elif drops_equal and rule is not None:
-            exchanges = (folders.exchange_of("duplicates"), folders.exchange_of("kept"))
-            drop = DropRepeats(
-                rule,
-                compared - 1,
-                plan.base,
-                partitions,
-                exchanges,
-                folders.scratch_of("unrepeated"),
-                folders.removes_spilled,
+            left = chunks | "NearDuplicates" >> near
+            chunks = left["chunks"]
+            found.append(left["found"])
+        for meet in meets:
+            if meet.drop is not None:
+                exchanges = (
+                    folders.exchange_of(meet.name),
+                    folders.exchange_of(f"{meet.name} kept"),
+                )
+                drop = DropRepeats(
+                    meet,
+                    plan.base,
+                    partitions,
+                    exchanges,
+                    folders.scratch_of(f"without {meet.name}"),
+                    folders.removes_spilled,
+                )
+                left = chunks | f"Drop {meet.name}" >> drop
+                chunks = left["chunks"]
+                found.append(left["found"])
+        if staying := tuple(meet for meet in meets if meet.drop is None):
+            rows = MeetRows(staying, partitions, folders.exchange_of("met"))
+            found.append(chunks | "MeetRows" >> rows)
+            chunks = chunks | "WithoutHashes" >> beam.Map(without_columns, hash_names(staying))
+        return chunks, found
+
+    def _compare_splits(
+        self, chunks: beam.PCollection[Chunk], found: list[beam.PCollection[Any]]
+    ) -> beam.PCollection[Chunk]:
+        """Lets rows meet with their splits."""
+        plan, folders = self.plan, self.folders
+        meets = tuple(meet for meet in plan.select.meets if meet.has_splits)
+        looking = [check for check in plan.select.checks if check.looks_at_splits]
+        if looking:
+            pieces = beam.FlatMap(pieces_of_splits, looking, plan.split)
+            found.append(chunks | "PiecesOfSplits" >> pieces)
+        if meets:
+            rows = MeetRows(
+                meets, count_partitions(plan.base), folders.exchange_of("leaks"), plan.split
             )
-            kept = chunks | "DropRepeats" >> drop
-            chunks = kept["chunks"]
-            found.append(kept["found"])
-        elif compared:
-            chunks = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, compared)
-        if numbers and drops:
-            found.append(chunks | "FindRepeats" >> find)
-            chunks = chunks | "WithoutUnique" >> beam.Map(without_hashes, 0, compared)
-        if len(found) > 1:
-            return chunks, {"repeats": found | "AllRepeats" >> beam.Flatten()}
-        return chunks, dict(zip(("repeats",), found, strict=False))
+            found.append(chunks | "MeetSplits" >> rows)
+        if NEAR_LEAKS in plan.select.near and plan.recipe.leaks and plan.recipe.leaks.near:
+            find_near = NearLeaks(
+                near_rule(plan, NEAR_LEAKS, plan.recipe.leaks.near),
+                plan.split,
+                near_folders(folders, "leaks"),
+            )
+            found.append(chunks | "NearLeaks" >> find_near)
+        if meets:
+            chunks = chunks | "WithoutMet" >> beam.Map(without_columns, hash_names(meets))
+        return chunks
 
 
 class _NoteRead(beam.DoFn):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from beam_pipelines.recipe.check_keys import installed_checks
 from beam_pipelines.recipe.keys import json_schema, keys_of
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.read_split import READ_BUCKETS, READ_PART
@@ -29,7 +30,7 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
     kind = {"enum": list(kinds)}
     step = {"type": "object", "propertyNames": kind, "minProperties": 1, "maxProperties": 1}
     chain = {"anyOf": [kind, step, {"type": "array", "items": {"anyOf": [kind, step]}}]}
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "beam-pipelines recipe",
         **json_schema(
@@ -44,6 +45,9 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
             },
         ),
     }
+    for name, entry in installed_checks().items():
+        schema["properties"][name] = entry.load().reader.schema
+    return schema
 
 
 def _mapping(items: dict[str, Any]) -> dict[str, Any]:

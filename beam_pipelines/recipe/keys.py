@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import nearest, nearest_word
@@ -93,6 +93,7 @@ def read_keys(
     value: Value,
     expected: str,
     readers: Mapping[str, Callable[[Value], Any]] | None = None,
+    others: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Reads a section and notes its unknown keys.
 
@@ -101,6 +102,7 @@ def read_keys(
       value: a mapping; another value is noted as a problem.
       expected: a mapping, in an error's words.
       readers: field -> reader, instead of the declared one.
+      others: keys that are known, but read elsewhere.
 
     Returns:
       Field -> value, of the keys that are there and right.
@@ -108,7 +110,7 @@ def read_keys(
     if not isinstance(value.tree, dict):
         value.expected(expected)
     keys, found, given = keys_of(kind), {}, dict(value.items())
-    names = [declared.name for declared in keys.values()]
+    names = [*(declared.name for declared in keys.values()), *others]
     meant = {nearest_word(name, names) for name in given if name not in names}
     for field, declared in keys.items():
         if declared.name in given:

@@ -331,6 +331,7 @@ class Recipe:
       base: the recipe's ``from``.
       encode: feature -> chain of (kind, parameters).
       append: not part of the recipe's hash, because it does not change rows.
+      checks: key of another package -> its value (not part of the hash).
       directory: where relative paths start: the recipe file's own folder (not part of the hash).
       date: the date that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the
         hash: it is one recipe for all dates).
@@ -462,6 +463,7 @@ class Recipe:
     vars: Mapping[str, str] = recipe_key(
         read_mapping, {}, "none", "Variable: default, for ${variable} in texts.", compare=False
     )
+    checks: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
     lines: Lines = dataclasses.field(default=Lines(), compare=False, repr=False)

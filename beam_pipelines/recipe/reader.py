@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.core.errors import Problem, RecipeError
+from beam_pipelines.recipe.check_keys import installed_checks
 from beam_pipelines.recipe.checks import check_recipe, check_source
 from beam_pipelines.recipe.databases import (
     check_place,
@@ -193,7 +194,13 @@ def _recipe(
             "encode": lambda item: _encode(item, encodings),
             "split": read_split,
         },
+        installed_checks(),
     )
+    found["checks"] = {
+        name: installed_checks()[name].load().reader(item)
+        for name, item in value.items()
+        if name in installed_checks()
+    }
     if sources and "from" not in value.keys:
         found["base"] = next(iter(sources))
         if len(sources) > 1:

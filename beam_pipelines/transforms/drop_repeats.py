@@ -15,21 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
-from beam_pipelines.recipe.duplicates import Duplicates
+from beam_pipelines.checks.meet import Meet
+from beam_pipelines.core.chunks import PLACE, ROW, Chunk, Rejected, add_counts
 from beam_pipelines.sources.bad_rows import shown_row
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.equal_rows import (
-    HASH,
-    PLACE,
-    Met,
-    meet,
-    repeats_of,
-    send_hashes,
-    without_hashes,
-)
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, receive
 from beam_pipelines.transforms.held_chunks import HeldChunk, hold_chunk, load_held
+from beam_pipelines.transforms.meet import Decided, Met, decide, send_hashes, without_columns
+from beam_pipelines.transforms.meet_hashes import HASH, hash_name
 from beam_pipelines.transforms.row_positions import RowPositions
 
 FOUND = "found"
@@ -49,13 +42,13 @@ class Numbered(NamedTuple):
     first: int | None
 
 
-def hold_numbered(chunk: Chunk, number: int, folder: str) -> tuple[int, Numbered]:
-    """Holds a chunk without the hashes of a number.
+def hold_numbered(chunk: Chunk, meet: str, folder: str) -> tuple[int, Numbered]:
+    """Holds a chunk without the hashes of a meet.
 
     Returns:
       Its range, and the chunk.
     """
-    chunk = without_hashes(chunk, number, number + 1)
+    chunk = without_columns(chunk, (hash_name(meet),))
     numbers = chunk.batch.column(ROW).to_numpy()
     first = None
     if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
@@ -78,9 +71,9 @@ def load_numbered(numbered: Numbered, deletes: bool) -> Iterator[Chunk]:
         )
 
 
-def send_places(met: Met, partition: int) -> Message:
+def send_places(decided: Decided, partition: int) -> Message:
     """Sends the places of repeated rows to their ranges."""
-    ranges, parts, rows = met.addresses(met.repeats)
+    ranges, parts, rows = decided.addresses(decided.pairs[1])
     payloads = {}
     for number in np.unique(ranges).tolist():
         own = ranges == number
@@ -90,10 +83,10 @@ def send_places(met: Met, partition: int) -> Message:
     return Message((partition,), payloads)
 
 
-def _find(received: Received, partitions: int) -> Iterator[Any]:
-    met = meet(received)
-    yield send_places(met, received.partition)
-    yield beam.pvalue.TaggedOutput(FOUND, repeats_of(met, received.partition // partitions))
+def _find(received: Received, meet: Meet) -> Iterator[Any]:
+    decided = decide(received, meet)
+    yield send_places(decided, received.partition)
+    yield beam.pvalue.TaggedOutput(FOUND, Met(meet.name, decided.by_splits()))
 
 
 class RowDropper:
@@ -161,12 +154,10 @@ class _Drop(beam.DoFn):
     """Yields the chunks of a range without repeated rows, in order."""
 
     def __init__(
-        self, duplicates: Duplicates, base: SourcePlan, exchange: str | None, deletes: bool
+        self, reason: str, column: str, base: SourcePlan, exchange: str | None, deletes: bool
     ) -> None:
-        by = duplicates.by
-        has = f"the same {', '.join(by)}" if by else "the same values"
-        self._reason = f"a duplicate: an earlier row has {has}"
-        self._dropper = RowDropper(base, by[0] if len(by) == 1 else "")
+        self._reason = reason
+        self._dropper = RowDropper(base, column)
         self._exchange, self._deletes = exchange, deletes
 
     def process(self, group: tuple[int, Mapping[str, Iterable[Any]]]) -> Iterator[Chunk]:
@@ -187,16 +178,15 @@ def _shown(row: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclasses.dataclass
 class DropRepeats(beam.PTransform):
-    """Leaves out rows with the hash of an earlier row.
+    """Leaves out the rows that a meet decides on.
 
     Input: ``Chunk`` elements with the columns ``ROW`` and of hashes. Output: a dict with
     ``chunks``: for each, a ``Chunk`` with the same address, its other rows in order, without
-    ``ROW`` and its hashes, and ``duplicates`` in its counts; and ``found``: ``Found``
+    ``ROW`` and its hashes, and ``duplicates`` in its counts; and ``found``: ``Met``
     elements.
 
     Attributes:
-      duplicates: of the recipe.
-      number: of the column of hashes.
+      meet: that drops rows.
       base: read again to find the positions of rows that are left out.
       partitions: of the hashes.
       folders: for the exchanges of hashes and places, used by this step only; ``None`` sends them
@@ -205,8 +195,7 @@ class DropRepeats(beam.PTransform):
       deletes: as in ``HoldChunks``.
     """
 
-    duplicates: Duplicates
-    number: int
+    meet: Meet
     base: SourcePlan
     partitions: int
     folders: tuple[str | None, str | None]
@@ -216,13 +205,15 @@ class DropRepeats(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
         met = (
             chunks
-            | "SendHashes" >> beam.Map(send_hashes, (self.number,), self.partitions)
+            | "SendHashes" >> beam.Map(send_hashes, (self.meet.name,), self.partitions)
             | "Meet" >> Exchange(self.folders[0])
-            | "Find" >> beam.FlatMap(_find, self.partitions).with_outputs(FOUND, main=_PLACES)
+            | "Find" >> beam.FlatMap(_find, self.meet).with_outputs(FOUND, main=_PLACES)
         )
-        held = chunks | "Hold" >> beam.Map(hold_numbered, self.number, self.scratch)
+        held = chunks | "Hold" >> beam.Map(hold_numbered, self.meet.name, self.scratch)
         places = met[_PLACES] | "SendPlaces" >> SendMessages(self.folders[1])
-        drop = _Drop(self.duplicates, self.base, self.folders[1], self.deletes)
+        if self.meet.drop is None:
+            raise ValueError(f"meet '{self.meet.name}' drops no rows")
+        drop = _Drop(*self.meet.drop, self.base, self.folders[1], self.deletes)
         kept = (
             {_PLACES: places, _HELD: held}
             | "ToRanges" >> beam.CoGroupByKey()

@@ -8,13 +8,14 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_pipelines.analysis.expectations import MOST_PLACES, Place, Repeats
+from beam_pipelines.checks.duplicates import EQUAL
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.drop_repeats import RowDropper
-from beam_pipelines.transforms.equal_rows import Found, without_hashes
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, load_payload
 from beam_pipelines.transforms.join.hash_join import Packed, about_chunk, chunk_about, pack, unpack
+from beam_pipelines.transforms.meet import Met
 from beam_pipelines.transforms.near_rows import (
     PAIRS,
     REQUESTS,
@@ -67,7 +68,7 @@ def near_chunks(received: Received, rule: NearRule) -> Iterator[tuple[Chunk, Nea
                 yield chunk, candidates.near_rows(chunk, rule)
 
 
-def repeats_of(chunk: Chunk, near: Near, number: int) -> Found:
+def repeats_of(chunk: Chunk, near: Near) -> Met:
     """Returns the near rows of one chunk."""
     pairs = tuple(
         (Place(*first[:3]), Place(chunk.range_number, chunk.part, row))
@@ -75,26 +76,26 @@ def repeats_of(chunk: Chunk, near: Near, number: int) -> Found:
             near.firsts[:MOST_PLACES].tolist(), near.rows[:MOST_PLACES].tolist(), strict=True
         )
     )
-    return Found(number, Repeats(len(near.rows), pairs))
+    return Met(EQUAL, {(0, 0): Repeats(len(near.rows), pairs)})
 
 
 class _Find(beam.DoFn):
     """Yields the near rows of the chunks of a range."""
 
-    def __init__(self, rule: NearRule, number: int) -> None:
-        self._rule, self._number = rule, number
+    def __init__(self, rule: NearRule) -> None:
+        self._rule = rule
 
-    def process(self, received: Received) -> Iterator[Found]:
+    def process(self, received: Received) -> Iterator[Met]:
         for chunk, near in near_chunks(received, self._rule):
             if len(near.rows):
-                yield repeats_of(chunk, near, self._number)
+                yield repeats_of(chunk, near)
 
 
 class _Drop(beam.DoFn):
     """Yields the chunks of a range without near rows, in order."""
 
-    def __init__(self, rule: NearRule, number: int, base: SourcePlan, column: str) -> None:
-        self._rule, self._number = rule, number
+    def __init__(self, rule: NearRule, base: SourcePlan, column: str) -> None:
+        self._rule = rule
         self._dropper = RowDropper(base, column)
 
     def process(self, received: Received) -> Iterator[Any]:
@@ -107,7 +108,7 @@ class _Drop(beam.DoFn):
             kept = chunk._replace(batch=chunk.batch.drop_columns([self._rule.column]))
             yield self._dropper.without(kept, near.rows, reasons)
             if len(near.rows):
-                yield beam.pvalue.TaggedOutput(_FOUND, repeats_of(chunk, near, self._number))
+                yield beam.pvalue.TaggedOutput(_FOUND, repeats_of(chunk, near))
 
 
 @dataclasses.dataclass
@@ -158,12 +159,11 @@ class NearDuplicates(beam.PTransform):
     """Finds rows whose value is similar to that of an earlier row.
 
     Input: ``Chunk`` elements with the column of values, and ``ROW`` to leave rows out. Output: a
-    dict with ``chunks``, without that column; rows that are left out are in their counts, and where
-    none are, hashes up to ``number`` are removed; and ``found``: ``Found`` elements.
+    dict with ``chunks``, without that column; rows that are left out are in their counts; and
+    ``found``: ``Met`` elements.
 
     Attributes:
       rule: how values are compared.
-      number: of the elements.
       base: read again to find the positions of rows that are left out.
       column: its name in the source.
       drops: whether near rows are left out.
@@ -171,7 +171,6 @@ class NearDuplicates(beam.PTransform):
     """
 
     rule: NearRule
-    number: int
     base: SourcePlan
     column: str
     drops: bool
@@ -180,17 +179,14 @@ class NearDuplicates(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
         bands = chunks | "SendBands" >> beam.Map(send_bands, self.rule)
         columns = () if self.drops else (self.rule.column,)
-        kept = chunks
-        if not self.drops:
-            kept = chunks | "WithoutHashes" >> beam.Map(without_hashes, 0, self.number)
         meet = MeetNear(self.rule, False, columns, self.folders)
-        met = (kept, bands) | "Near" >> meet
+        met = (chunks, bands) | "Near" >> meet
         if self.drops:
-            drop = beam.ParDo(_Drop(self.rule, self.number, self.base, self.column))
+            drop = beam.ParDo(_Drop(self.rule, self.base, self.column))
             left = met | "Drop" >> drop.with_outputs(_FOUND, main="chunks")
             return {"chunks": left.chunks, "found": left[_FOUND]}
-        found = met | "FindNear" >> beam.ParDo(_Find(self.rule, self.number))
-        without = kept | "WithoutValues" >> beam.Map(without_column, self.rule.column)
+        found = met | "FindNear" >> beam.ParDo(_Find(self.rule))
+        without = chunks | "WithoutValues" >> beam.Map(without_column, self.rule.column)
         return {"chunks": without, "found": found}
 
 

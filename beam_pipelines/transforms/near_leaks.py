@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import apache_beam as beam
 import numpy as np
 
-from beam_pipelines.analysis.expectations import MOST_PLACES, Place
-from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.transforms.equal_rows import PLACE
+from beam_pipelines.core.chunks import PLACE, Chunk
+from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.transforms.exchange import Message, Received
-from beam_pipelines.transforms.leaks import FoundLeaks, LeakedPair, SplitLeaks
+from beam_pipelines.transforms.meet import Met
 from beam_pipelines.transforms.near_duplicates import MeetNear, near_chunks
 from beam_pipelines.transforms.near_rows import NearRule, send_bands
 from beam_pipelines.transforms.split import SplitPlan, assign_split
@@ -23,13 +22,12 @@ def send_split_bands(chunk: Chunk, rule: NearRule, split: SplitPlan) -> Message:
     return send_bands(chunk, rule, assign_split(split, chunk))
 
 
-def near_leaks(received: Received, rule: NearRule, number: int) -> Iterator[FoundLeaks]:
+def near_leaks(received: Received, rule: NearRule) -> Iterator[Met]:
     """Yields the leaks of each chunk of a range.
 
     Args:
       received: candidates, values and rows.
       rule: how they are compared.
-      number: of the elements.
     """
     for chunk, near in near_chunks(received, rule):
         found = {}
@@ -37,16 +35,16 @@ def near_leaks(received: Received, rule: NearRule, number: int) -> Iterator[Foun
         for earlier, own in np.unique(splits, axis=1).T.tolist():
             rows = np.flatnonzero((splits[0] == earlier) & (splits[1] == own))
             pairs = tuple(
-                LeakedPair(Place(*first[:3]), Place(chunk.range_number, chunk.part, row))
+                (Place(*first[:3]), Place(chunk.range_number, chunk.part, row))
                 for first, row in zip(
                     near.firsts[rows[:MOST_PLACES]].tolist(),
                     near.rows[rows[:MOST_PLACES]].tolist(),
                     strict=True,
                 )
             )
-            found[earlier, own] = SplitLeaks(len(rows), pairs)
+            found[earlier, own] = Repeats(len(rows), pairs)
         if found:
-            yield FoundLeaks(number, found)
+            yield Met("leaks near", found)
 
 
 @dataclasses.dataclass
@@ -54,22 +52,20 @@ class NearLeaks(beam.PTransform):
     """Finds rows of one split that are similar to another's.
 
     Input: ``Chunk`` elements with the column of values, before they are split. Output:
-    ``FoundLeaks`` elements.
+    ``Met`` elements.
 
     Attributes:
       rule: how values are compared.
       split: assigns rows.
-      number: of the elements.
       folders: as in ``MeetNear``.
     """
 
     rule: NearRule
     split: SplitPlan
-    number: int
     folders: tuple[str | None, str | None, str | None]
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[FoundLeaks]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Met]:
         bands = chunks | "SendBands" >> beam.Map(send_split_bands, self.rule, self.split)
         meet = MeetNear(self.rule, True, (self.rule.column, PLACE), self.folders)
         met = (chunks, bands) | "Near" >> meet
-        return met | "FindLeaks" >> beam.FlatMap(near_leaks, self.rule, self.number)
+        return met | "FindLeaks" >> beam.FlatMap(near_leaks, self.rule)

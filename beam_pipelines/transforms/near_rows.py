@@ -25,10 +25,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import shingles
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.transforms import near_hashes
-from beam_pipelines.transforms.equal_rows import PLACE
 from beam_pipelines.transforms.exchange import Message, Received, by_number, load_payload
 
 # Columns of the values of ``duplicates`` and of ``leaks``; no column of a source is called so.

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.expectations import Expected
-from beam_pipelines.analysis.personal.scan import scan_batch
+from beam_pipelines.checks.check import Check, Known
+from beam_pipelines.checks.known import plan_checks
+from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
 from beam_pipelines.core.formatting import shorten
@@ -29,26 +30,12 @@ from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
-from beam_pipelines.transforms.compared_columns import (
-    Known,
-    equal_columns,
-    leak_columns,
-    near_columns,
-    scanned_columns,
-    time_column,
-)
-from beam_pipelines.transforms.equal_rows import TIME, hash_name, hash_values
-from beam_pipelines.transforms.expect import (
-    check_rows,
-    failing_expectation,
-    plan_expectations,
-    unique_arguments,
-)
+from beam_pipelines.transforms.compared_columns import near_columns
+from beam_pipelines.transforms.meet_hashes import meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.select_errors import (
     DamagedImageError,
-    ExpectError,
     LargeValueError,
     SelectError,
     explained,
@@ -70,14 +57,9 @@ class SelectPlan(PickledOnce):
       rename: columns that get a new name first.
       images: derived columns of images, which are decoded to check them.
       limits: of an image's pixels.
-      expected: the expectations, which see all columns before ``drop`` and ``keep``.
+      checks: of the rows, which see all columns before ``drop`` and ``keep``.
       seen: the columns that they name.
-      unique: arguments of their ``unique``, whose hashes chunks get as columns.
-      equal: the columns of ``duplicates``, whose hash chunks get as a column; or none.
-      leaks: the columns of each hash of ``leaks``, which chunks get as their last columns.
-      time: the column of ``leaks`` that chunks get as ``TIME``, or ``None``.
       near: name -> column of similar values that chunks get by this name.
-      scanned: columns in which personal data are looked for.
     """
 
     filter: Expression | None
@@ -87,20 +69,15 @@ class SelectPlan(PickledOnce):
     rename: Names = dataclasses.field(default_factory=dict)
     images: tuple[str, ...] = ()
     limits: Limits = Limits()  # noqa: RUF009 (it is frozen)
-    expected: tuple[Expected, ...] = ()
+    checks: tuple[Check, ...] = ()
     seen: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
-    unique: tuple[tuple[Expression, ...], ...] = ()
-    equal: tuple[str, ...] = ()
-    leaks: tuple[tuple[str, ...], ...] = ()
-    time: str | None = None
     near: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    scanned: tuple[str, ...] = ()
     protect: Mapping[str, Protection] = dataclasses.field(default_factory=dict)
 
     @property
-    def compared(self) -> int:
-        """Number of the first columns of hashes, which are not of ``leaks``."""
-        return len(self.unique) + bool(self.equal)
+    def meets(self) -> tuple[Meet, ...]:
+        """The meets of all checks."""
+        return tuple(meet for check in self.checks for meet in check.meets)
 
     def numbered(self) -> SelectPlan:
         """Returns the plan that keeps the column ``ROW`` as well."""
@@ -109,23 +86,13 @@ class SelectPlan(PickledOnce):
         return dataclasses.replace(self, schema=self.schema.append(pa.field(ROW, pa.int64())))
 
     def explained(self) -> SelectPlan:
-        """Returns the plan that keeps the columns of expectations.
+        """Returns the plan that keeps the columns of checks.
 
         It keeps ``ROW``, too, and checks nothing.
         """
         more = [field for field in self.seen if field.name not in self.schema.names]
         schema = pa.schema([*self.schema, *more])
-        return dataclasses.replace(
-            self,
-            schema=schema,
-            expected=(),
-            unique=(),
-            equal=(),
-            leaks=(),
-            time=None,
-            near={},
-            scanned=(),
-        ).numbered()
+        return dataclasses.replace(self, schema=schema, checks=(), near={}).numbered()
 
 
 def plan_select(
@@ -163,21 +130,16 @@ def plan_select(
         protected = protected_schema(recipe.protect, empty.schema, problems)
         empty = pa.RecordBatch.from_pylist([], schema=protected)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
-    expected = () if broken else plan_expectations(recipe.expect, empty, problems, sizes)
     written = tuple(schema_after_split(recipe, kept).names)
-    known = Known(empty.schema, broken, problems)
-    equal = equal_columns(recipe, written, known)
-    leaks = leak_columns(recipe, written, known)
-    time = time_column(recipe, known)
+    known = Known(empty.schema, broken, written, problems, sizes)
+    checks = plan_checks(recipe, known)
     near = near_columns(recipe, known)
-    scanned = scanned_columns(recipe, written, known)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
-    named = {name for each in expected for name in each.condition.columns}
-    named.update(equal, *leaks, (time,) if time else (), near.values())
+    named = {*near.values(), *(name for check in checks for name in check.sees)}
     return SelectPlan(
         condition,
         tuple(derive),
@@ -186,14 +148,9 @@ def plan_select(
         recipe.rename,
         images,
         recipe.limits,
-        expected,
+        checks,
         pa.schema([field for field in empty.schema if field.name in named]),
-        unique_arguments(expected),
-        equal,
-        leaks,
-        time,
         near,
-        scanned,
         recipe.protect,
     )
 
@@ -368,31 +325,24 @@ class SelectChunks(beam.PTransform):
 
 
 def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
-    """Selects rows and columns of one chunk, and checks the expectations.
+    """Selects rows and columns of a chunk, and checks them.
 
-    Its counts get ``filtered``. Hashes of ``unique`` follow the columns.
+    Its counts get ``filtered``. What checks carry follows the columns.
     """
     with explained(chunk.path):
         rows, filtered = _derived(plan, chunk.batch)
-        pieces, hashes = _checked(plan, rows)
+        checked = [_checked(check, rows) for check in plan.checks]
         batch = rows.select(plan.schema.names)
         if ROW in plan.schema.names and not rows.num_rows and ROW not in rows.schema.names:
             batch = _append(batch, ROW, pa.array([], pa.int64()))
-        if plan.equal:
-            equal = [rows.column(name) for name in plan.equal]
-            hashes = (*hashes, hash_values(equal, skips_null=False))
-        for place, names in enumerate(plan.leaks):
-            leaking = [rows.column(name) for name in names]
-            hashes = (*hashes, hash_values(leaking, skips_null=place > 0))
-        for number, column in enumerate(hashes):
-            batch = _append(batch, hash_name(number), column)
-        if plan.time is not None:
-            batch = _append(batch, TIME, rows.column(plan.time))
+        for _, carried in checked:
+            for name, column in carried.items():
+                batch = _append(batch, name, column)
         for name, column in plan.near.items():
             batch = _append(batch, name, _comparable(rows.column(column), column, plan.limits))
-    personal = scan_batch(rows.select(plan.scanned)) if plan.scanned else ()
     counts = add_counts(chunk.counts, {"filtered": filtered})
-    return chunk._replace(batch=batch, counts=counts, pieces=pieces, personal=personal)
+    pieces = tuple(piece for piece, _ in checked)
+    return chunk._replace(batch=batch, counts=counts, pieces=pieces)
 
 
 def _comparable(column: pa.Array, name: str, limits: Limits) -> pa.Array:
@@ -411,24 +361,15 @@ def _comparable(column: pa.Array, name: str, limits: Limits) -> pa.Array:
         raise DamagedImageError(f"{error}; 'near' compares texts and images", name) from error
 
 
-def _checked(
-    plan: SelectPlan, rows: pa.RecordBatch
-) -> tuple[tuple[Any, ...], tuple[pa.Array, ...]]:
-    """Returns the pieces of the expectations, and the hashes of each ``unique``.
+def _checked(check: Check, rows: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
+    """Returns what rows add to a check, and columns for it.
 
     Raises:
-      ExpectError: one of them has no value.
+      CheckError: an expression of the check has no value.
     """
     try:
-        pieces = check_rows(plan.expected, rows)
-        return pieces, tuple(
-            hash_values([evaluate(rows, each) for each in arguments], skips_null=True)
-            for arguments in plan.unique
-        )
+        piece = check.piece(rows)
+        carried = dict(meet_hashes(check.meets, rows))
     except ExpressionError as error:
-        failing = failing_expectation(plan.expected, rows)
-        expected, found = failing or (plan.expected[0], str(error))
-        is_row = isinstance(expected.condition, Expression)
-        columns = expected.condition.columns if is_row else ()
-        expression = Expression(expected.rule.name, expected.rule.sql, columns)
-        raise ExpectError(found, expression, rows) from error
+        raise check.explained(rows, error) from error
+    return piece, carried | {name: rows.column(own) for name, own in check.carries.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from beam_pipelines.checks.check import CheckError
 from beam_pipelines.core.errors import DataError, PipelineError
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.sql.expressions import Expression, find_row
@@ -32,15 +33,6 @@ class SelectError(ValueError):
         """The expression in words."""
         name = self.expression.name
         return "filter" if name == "filter" else f"derived column '{name}'"
-
-
-class ExpectError(SelectError):
-    """A condition of an expectation has no value for a row."""
-
-    @property
-    def where(self) -> str:
-        """The expectation in words."""
-        return f"expectation '{self.expression.name}'"
 
 
 class LargeValueError(PipelineError):
@@ -80,7 +72,7 @@ def explained(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except SelectError as error:
+    except (SelectError, CheckError) as error:
         expression = error.expression
         row = find_row(error.batch, expression) if expression.columns else None
         raise DataError(
@@ -98,7 +90,7 @@ def explained(path: str) -> Iterator[None]:
         raise DataError(f"{path}, derived column '{error.column}': {error}") from error
 
 
-def _place(error: SelectError, row: int | None) -> str:
+def _place(error: SelectError | CheckError, row: int | None) -> str:
     """Returns the values of a row that its expression sees, in words."""
     if row is None:
         return ""

@@ -407,7 +407,6 @@ def split_chunk(
         chunk.crc32c,
         chunk.path,
         chunk.pieces,
-        chunk.personal,
     )
     weight = None if plan.sample is None else plan.sample.weight
     batch = chunk.batch.select([name for name in plan.schema.names if name != weight])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.analysis.leaks import show_leak
+from beam_pipelines.checks.leaks import show_leak
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline import convert

@@ -9,13 +9,16 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.core import slices
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
-from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.transforms import drop_repeats
 from beam_pipelines.transforms.drop_repeats import hold_numbered, load_numbered, send_places
-from beam_pipelines.transforms.equal_rows import hash_name, hash_values, meet, send_hashes
 from beam_pipelines.transforms.exchange import Message, Received, Sent
+from beam_pipelines.transforms.meet import decide, send_hashes
+from beam_pipelines.transforms.meet_hashes import hash_name, hash_values
+
+MEET = Meet("m", (), repeats)
 
 
 def received(messages: list[Message], partition: int) -> Received:
@@ -32,9 +35,9 @@ class _Dropper(drop_repeats.RowDropper):
 
 
 def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
-    hashes = [send_hashes(chunk, (0,), partitions) for chunk in chunks]
+    hashes = [send_hashes(chunk, ("m",), partitions) for chunk in chunks]
     places = [
-        send_places(meet(received(hashes, number)), number)
+        send_places(decide(received(hashes, number), MEET), number)
         for number in range(partitions)
         if any(number in message.payloads for message in hashes)
     ]
@@ -43,10 +46,10 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         for message in places
         for number, payload in message.payloads.items()
     ]
-    drop = drop_repeats._Drop(Duplicates(action="drop"), None, None, True)
+    drop = drop_repeats._Drop("", "", None, None, True)
     drop._dropper = _Dropper(None, "")
     with tempfile.TemporaryDirectory() as folder:
-        held = [hold_numbered(chunk, 0, folder) for chunk in chunks]
+        held = [hold_numbered(chunk, "m", folder) for chunk in chunks]
         groups = [
             (
                 number,
@@ -78,7 +81,7 @@ def test_the_first_row_by_position_stays(
         array = pa.array(own, pa.int64())
         batch = pa.record_batch(
             [array, pa.array(range(len(own)), pa.int64()), hash_values([array], False)],
-            ["n", ROW, hash_name(0)],
+            ["n", ROW, hash_name("m")],
         )
         counts = {"read": len(own)}
         chunks.append(Chunk(number // parts, number % parts, batch, counts, pieces=((1,),)))
@@ -107,7 +110,7 @@ def test_a_held_chunk_keeps_its_numbers(numbers: list[int], deletes: bool) -> No
     array = pa.array(numbers, pa.int64())
     batch = pa.record_batch([array, array], ["n", ROW])
     with tempfile.TemporaryDirectory() as folder:
-        _, numbered = hold_numbered(Chunk(3, 2, batch, {"read": 9}), 0, folder)
+        _, numbered = hold_numbered(Chunk(3, 2, batch, {"read": 9}), "m", folder)
         (loaded,) = load_numbered(numbered, deletes)
         assert loaded[:4] == (3, 2, batch, {"read": 9})
         assert os.path.exists(numbered.held.file) != deletes

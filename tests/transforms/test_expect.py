@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.expectations import Judged, Place, judge
+from beam_pipelines.checks.expect import Judged, check_rows, judge, plan_expectations
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.places import Place
 from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.transforms.expect import check_rows, plan_expectations
 from beam_pipelines.transforms.select import plan_select, select_chunk
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("N", pa.int64())])
@@ -97,7 +97,7 @@ def test_conditions_see_dropped_and_derived_columns() -> None:
     )
     chunk = select_chunk(Chunk(0, 0, batch, {}), plan)
     assert chunk.batch.schema.names == ["x", "N"]
-    assert chunk.pieces == ((1, 0), ((2,),))
+    assert chunk.pieces == (((1, 0), ((2,),)),)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.expectations import Place
-from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.transforms.equal_rows import PLACE, hash_name, hash_values, send_hashes
+from beam_pipelines.checks.meet import Meet, later_splits
+from beam_pipelines.core.chunks import PLACE, Chunk
+from beam_pipelines.core.places import Place, Repeats
 from beam_pipelines.transforms.exchange import Received
-from beam_pipelines.transforms.leaks import LeakedPair, SplitLeaks, find_leaks, merge_leaks
+from beam_pipelines.transforms.meet import meet_rows, merge_met, send_hashes
+from beam_pipelines.transforms.meet_hashes import hash_name, hash_values
 
 ROWS = st.lists(
     st.lists(st.tuples(st.none() | st.integers(0, 5), st.integers(0, 2)), max_size=8),
@@ -30,27 +31,27 @@ def test_leaks_against_a_loop(
         array = pa.array([value for value, _ in own], pa.int64())
         # Places as if one row before each had been left out.
         places = pa.array([2 * index for index in range(len(own))], pa.int64())
-        batch = pa.record_batch([hash_values([array], skips_null), places], [hash_name(3), PLACE])
+        batch = pa.record_batch([hash_values([array], skips_null), places], [hash_name("m"), PLACE])
         splits = pa.array([split for _, split in own], pa.uint8()).to_numpy()
-        messages.append(send_hashes(Chunk(number, 0, batch, {}), (3,), partitions, splits))
+        messages.append(send_hashes(Chunk(number, 0, batch, {}), ("m",), partitions, splits))
         known += [
             (value, split, Place(number, 0, 2 * index))
             for index, (value, split) in enumerate(own)
             if not (skips_null and value is None)
         ]
     found = []
-    for partition in range(3 * partitions, 4 * partitions):
+    for partition in range(partitions):
         own = [message for message in messages if partition in message.payloads]
         if own:
             payloads = tuple(bytes(message.payloads[partition]) for message in own)
             orders = tuple(message.order for message in own)
-            found.append(find_leaks(Received(partition, payloads, orders), partitions))
-    expected: dict[tuple[int, int], list[LeakedPair]] = {}
+            received = Received(partition, payloads, orders)
+            found.append(meet_rows(received, [Meet("m", (), later_splits)], partitions))
+    expected: dict[tuple[int, int], list[tuple[Place, Place]]] = {}
     for value, split, place in known:
         earliest, first = min((other, spot) for same, other, spot in known if same == value)
         if earliest < split:
-            expected.setdefault((earliest, split), []).append(LeakedPair(first, place))
-    (leaks,) = merge_leaks(found, 3, 1)
-    assert leaks == {
-        key: SplitLeaks(len(pairs), tuple(pairs[:10])) for key, pairs in sorted(expected.items())
+            expected.setdefault((earliest, split), []).append((first, place))
+    assert merge_met(found).get("m", {}) == {
+        key: Repeats(len(pairs), tuple(pairs[:10])) for key, pairs in expected.items()
     }

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import shingles
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.transforms import near_rows
-from beam_pipelines.transforms.equal_rows import PLACE
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.near_duplicates import near_chunks, send_rows
 from beam_pipelines.transforms.near_rows import NEAR_ROWS, REQUESTS, NearRule

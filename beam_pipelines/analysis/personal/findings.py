@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from beam_pipelines.analysis.expectations import Place
 from beam_pipelines.analysis.personal.scan import Seen, kind_of, least_of
 from beam_pipelines.core.formatting import show_share
+from beam_pipelines.core.places import Place
 
 _SHOWN_KIND = {
     "email": "e-mail addresses",
@@ -44,11 +44,6 @@ class Personal(NamedTuple):
     found: int
     place: Place
     first: str = ""
-
-    @property
-    def stops(self) -> bool:
-        """Whether it stops the run."""
-        return self.action == "error"
 
     def to_json(self) -> dict[str, Any]:
         """Returns its entry of the manifest, which has no value."""
@@ -108,9 +103,3 @@ def show_personal(entry: Mapping[str, Any]) -> str:
         f"column '{entry['column']}' has {_SHOWN_KIND[entry['kind']]} in {found:,} of {rows:,} "
         f"rows ({show_share(found, rows)}); the first is in {entry['first']}"
     )
-
-
-def warnings_of(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the personal data that were found in a dataset."""
-    for entry in manifest.get("personal", ()):
-        yield f"pii: {show_personal(entry)}"

@@ -158,7 +158,6 @@ def about_chunk(chunk: Chunk) -> dict[str, Any]:
         "crc32c": chunk.crc32c,
         "path": chunk.path,
         "pieces": chunk.pieces,
-        "personal": chunk.personal,
     }
 
 
@@ -173,7 +172,6 @@ def chunk_about(range_number: int, batch: pa.RecordBatch, about: Mapping[str, An
         about["crc32c"],
         about["path"],
         pieces=tuple(about["pieces"]),
-        personal=tuple(about["personal"]),
     )
 
 

@@ -1,17 +1,32 @@
-"""Findings about leaks: between splits, and from the label into features."""
+"""``leaks``: between splits, and from the label into features."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.analysis.duplicates import Pair
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from beam_pipelines.analysis.giveaways import Giveaway
+from beam_pipelines.checks.check import Check, Facts, Known, Rows
+from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.meet import Meet, later_splits
+from beam_pipelines.checks.split_times import TIME as TIMES
+from beam_pipelines.checks.split_times import find_times, merge_times
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share
+from beam_pipelines.core.places import Pair
 from beam_pipelines.recipe.leaks import Leaks
+from beam_pipelines.recipe.model import Recipe
 
 ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
+_ENTITY = "entity"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,15 +240,156 @@ def show_leak(entry: Mapping[str, Any]) -> str:
     return _SHOW[_kind(entry)](entry)
 
 
-def cure_of(leaks: tuple[Leak, ...]) -> str:
-    """Returns what to do about leaks, as a sentence."""
-    kinds = {_kind(leak.to_json()) for leak in leaks}
-    cures = [cure for kind, cure in _CURES.items() if kind in kinds]
-    text = ", ".join([*cures, "or take 'leaks: warn'."])
-    return text[0].upper() + text[1:]
+@dataclasses.dataclass(frozen=True)
+class FindLeaks(Check):
+    """Leaks between splits, and from the label.
+
+    Attributes:
+      rule: of the recipe.
+      label: its name.
+      columns: kind of leak -> columns that are compared, in order.
+      time: the column of times; ``None``: they are not compared.
+    """
+
+    name = "leaks"
+    about = "splits"
+    listed = "pairs"
+    rule: Leaks
+    label: str
+    columns: Mapping[str, tuple[str, ...]]
+    time: str | None
+
+    @classmethod
+    def plan(cls, recipe: Recipe, known: Known) -> FindLeaks | None:
+        rule = recipe.leaks
+        if rule is None:
+            return None
+        label, is_split = recipe.label or "", len(recipe.split.names) > 1
+        columns: dict[str, tuple[str, ...]] = {}
+        if is_split:
+            known.note_unknown(rule.entity, ("leaks", "entity"))
+            columns = {ROWS: known.written, **({_ENTITY: rule.entity} if rule.entity else {})}
+        time = None if rule.time is None else _time_column(rule.time, known)
+        is_compared = is_split and recipe.split.time_column != time
+        return cls(rule, label, columns, time if is_compared else None)
+
+    @property
+    def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
+        return tuple(
+            Meet(f"leaks {kind}", names, later_splits, kind != ROWS, has_splits=True)
+            for kind, names in self.columns.items()
+        )
+
+    @property
+    def sees(self) -> tuple[str, ...]:
+        compared = itertools.chain.from_iterable(self.columns.values())
+        return (*compared, *([self.time] if self.time else []))
+
+    @property
+    def carries(self) -> Mapping[str, str]:
+        return {TIMES: self.time} if self.time else {}
+
+    @property
+    def looks_at_splits(self) -> bool:  # type: ignore[override]
+        return self.time is not None
+
+    def piece_of_splits(self, chunk: Chunk, splits: npt.NDArray[np.uint8]) -> Any:
+        return find_times(chunk, splits)
+
+    def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+        for leak in self._leaks(facts, rows):
+            entry = leak.to_json()
+            listed = tuple(_listed(leak, rows)) if isinstance(leak, RowLeak | TimeLeak) else ()
+            yield Finding(self.rule.action, (show_leak(entry),), entry, listed)
+
+    def _leaks(self, facts: Facts, rows: Rows) -> Iterator[Leak]:
+        yield from self._row_leaks(facts, rows)
+        yield from self._time_leaks(facts, rows)
+        for giveaway in facts.sampled.giveaways:
+            yield FeatureLeak(self.rule, self.label, giveaway, facts.sampled.rows)
+        yield from self._fit_leaks(facts)
+
+    def _row_leaks(self, facts: Facts, rows: Rows) -> Iterator[RowLeak]:
+        """Yields equal rows and entities of several splits."""
+        names = tuple(facts.splits)
+        for kind in (*self.columns, NEAR):
+            for (earlier, split), some in sorted(facts.met.get(f"leaks {kind}", {}).items()):
+                yield RowLeak(
+                    self.rule,
+                    self.rule.entity if kind == _ENTITY else kind,
+                    names[earlier],
+                    names[split],
+                    facts.splits[names[split]],
+                    some.rows,
+                    rows.pairs_of(some.pairs),
+                )
+
+    def _time_leaks(self, facts: Facts, rows: Rows) -> Iterator[TimeLeak]:
+        """Yields splits with rows later than one below them."""
+        names, times = tuple(facts.splits), merge_times(facts.of_splits)
+        for split, later in itertools.combinations(range(len(names)), 2):
+            last, first = times.last.get(split), times.first.get(later)
+            if last is not None and first is not None and last.time > first.time:
+                pairs = rows.pairs_of([(first.place, last.place)])
+                yield TimeLeak(
+                    self.rule, names[split], names[later], last.shown, first.shown, pairs
+                )
+
+    def _fit_leaks(self, facts: Facts) -> Iterator[FitLeak]:
+        """Yields features with means of a target over rows to evaluate on."""
+        if facts.encode is None:
+            return
+        names = tuple(facts.splits)
+        to_train_on = "train" if "train" in names else names[0]
+        others = tuple(name for name in facts.encode.fit.splits if name != to_train_on)
+        for chain in facts.encode.chains if others else ():
+            for step in chain.steps:
+                if step.kind == "target_mean":
+                    yield FitLeak(self.rule, chain.name, step.encoding.target, others)
+
+    def entry(self, findings: Sequence[Finding]) -> Any:
+        return [each.data for each in findings]
+
+    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
+        kinds = {_kind(each.data) for each in stopping}
+        if kinds <= {FEATURE, FIT}:
+            return "features give the label away"
+        return "rows leak between splits"
+
+    def cure(self, stopping: Sequence[Finding]) -> str:
+        kinds = {_kind(each.data) for each in stopping}
+        cures = [cure for kind, cure in _CURES.items() if kind in kinds]
+        text = ", ".join([*cures, "or take 'leaks: warn'."])
+        return text[0].upper() + text[1:]
+
+    @classmethod
+    def warnings_of(cls, entry: Any) -> Iterator[str]:
+        return (f"leaks: {show_leak(each)}" for each in entry)
 
 
-def warnings_of(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the leaks of a dataset."""
-    for entry in manifest.get("leaks", ()):
-        yield f"leaks: {show_leak(entry)}"
+def _listed(leak: RowLeak | TimeLeak, rows: Rows) -> Iterator[dict[str, str]]:
+    for pair in leak.pairs:
+        yield {
+            "source": rows.source,
+            "split": leak.split,
+            "file": pair.file,
+            "position": pair.place,
+            "reason": leak.reason_of(pair),
+            "text": pair.text,
+            "first_text": pair.first_text,
+        }
+
+
+def _time_column(name: str, known: Known) -> str | None:
+    """Returns the column of times; notes what is wrong with it."""
+    if name not in known.schema.names:
+        known.note_unknown((name,), ("leaks", "time"), is_list=False)
+        return None
+    kind = known.schema.field(name).type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not is_number and (not pa.types.is_temporal(kind) or pa.types.is_duration(kind)):
+        message = (
+            f"column '{name}' is {type_name(kind)}, expected a date, timestamp, time or number"
+        )
+        known.problems.append(Problem(("leaks", "time"), message))
+    return name

@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.expectations import Place
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import PLACE, Chunk
+from beam_pipelines.core.places import Place
 from beam_pipelines.core.python_values import python_values
-from beam_pipelines.transforms.equal_rows import PLACE, TIME
-from beam_pipelines.transforms.split import SplitPlan, assign_split
+
+# The column of times that chunks carry.
+TIME = "\0time"
 
 
 class Moment(NamedTuple):
@@ -40,17 +42,16 @@ class SplitTimes(NamedTuple):
     last: dict[int, Moment]
 
 
-def find_times(chunk: Chunk, split: SplitPlan) -> SplitTimes:
+def find_times(chunk: Chunk, assignment: npt.NDArray[np.uint8]) -> SplitTimes:
     """Returns the times of a chunk.
 
     Nulls and NaN are left out.
 
     Args:
       chunk: with the column ``TIME``, and maybe ``PLACE``; before it is split.
-      split: assigns rows.
+      assignment: the splits of its rows.
     """
     column, names = chunk.batch.column(TIME), chunk.batch.schema.names
-    assignment = assign_split(split, chunk)
     is_known = column.is_valid()
     if pa.types.is_floating(column.type):
         is_known = pc.and_(is_known, pc.invert(pc.fill_null(pc.is_nan(column), True)))

@@ -1,0 +1,1 @@
+"""Checks of rows: each is a value that the spine loops over."""

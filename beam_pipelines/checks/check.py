@@ -1,0 +1,196 @@
+"""The interface of a check."""
+
+from __future__ import annotations
+
+import abc
+import types
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.meet import Meet
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.errors import Problem, missing_column
+from beam_pipelines.core.places import Pair, Place, Repeats
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.values import Reader
+from beam_pipelines.sql.expressions import Expression
+
+
+class Known(NamedTuple):
+    """The columns of selected rows before ``drop`` and ``keep``.
+
+    Attributes:
+      schema: of the columns.
+      broken: derived columns that failed; they are not in the schema, and no problem here.
+      written: columns that are written.
+      problems: gets those that are found.
+      sizes: derived column in lower case -> the size of its expression.
+    """
+
+    schema: pa.Schema
+    broken: Collection[str]
+    written: tuple[str, ...]
+    problems: list[Problem]
+    sizes: Mapping[str, int] = types.MappingProxyType({})
+
+    def note_unknown(
+        self, names: tuple[str, ...], path: tuple[str | int, ...], is_list: bool = True
+    ) -> None:
+        """Notes columns that are not there."""
+        for index, name in enumerate(names):
+            if name not in self.schema.names and name not in self.broken:
+                message = missing_column(name, self.schema.names)
+                self.problems.append(Problem((*path, index) if is_list else path, message))
+
+
+class CheckError(ValueError):
+    """A check has no value for a row; the message shows why."""
+
+    def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
+        super().__init__(found)
+        self.expression, self.batch = expression, batch
+        self.where = f"expectation '{expression.name}'"
+
+
+class FoundRow(Protocol):
+    """A row in its file."""
+
+    @property
+    def where(self) -> str:
+        """The name of the file and the place in it."""
+
+    @property
+    def position(self) -> Any:
+        """Its file, place and text."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values that were asked for."""
+
+
+class Rows(Protocol):
+    """Reads rows again by their places."""
+
+    @property
+    def source(self) -> str:
+        """The name of the base source."""
+
+    @property
+    def private(self) -> Collection[str]:
+        """Columns whose values are not shown."""
+
+    def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> Sequence[FoundRow]:
+        """Returns rows in order."""
+
+    def pairs_of(self, pairs: Sequence[tuple[Place, Place]]) -> tuple[Pair, ...]:
+        """Returns pairs of rows in order."""
+
+
+class Facts(NamedTuple):
+    """What a run knows when it judges.
+
+    Attributes:
+      rows: number of rows that were selected.
+      splits: split -> its rows, in order.
+      met: meet -> (number of the split of the earlier row, and of the row) -> rows.
+      pieces: address and piece of each chunk, by address.
+      of_splits: the pieces of chunks with splits, in any order.
+      sampled: a description of sampled rows.
+      encode: the plan of encodings that are fitted, or ``None``.
+    """
+
+    rows: int
+    splits: Mapping[str, int]
+    met: Mapping[str, Mapping[tuple[int, int], Repeats]]
+    pieces: Sequence[tuple[tuple[int, int], Any]] = ()
+    of_splits: Sequence[Any] = ()
+    sampled: Any = None
+    encode: Any = None
+
+    def repeats(self, meet: str) -> Repeats:
+        """Returns the rows that met, without splits."""
+        return self.met.get(meet, {}).get((0, 0), Repeats())
+
+
+class Check(abc.ABC):
+    """A rule of the recipe that is ready to run.
+
+    Attributes:
+      name: in the manifest and of the file in ``rejected/``.
+      about: what alerts of the report are about; empty: it has none.
+      listed: what the file lists, in words.
+      is_latest: whether an append replaces what the manifest has.
+      meets: rows that meet.
+      reader: of its value in the recipe, if another package adds it; the name is its key.
+    """
+
+    name: ClassVar[str]
+    reader: ClassVar[Reader[Any]]
+    about: ClassVar[str] = "rows"
+    listed: ClassVar[str] = "rows"
+    is_latest: ClassVar[bool] = False
+    meets: tuple[Meet, ...] = ()
+    looks_at_splits: bool = False
+
+    @classmethod
+    @abc.abstractmethod
+    def plan(cls, recipe: Recipe, known: Known) -> Check | None:
+        """Returns the check that the recipe asks for; notes what is wrong."""
+
+    @property
+    def sees(self) -> tuple[str, ...]:
+        """Columns of selected rows that it names."""
+        return ()
+
+    @property
+    def carries(self) -> Mapping[str, str]:
+        """Name -> column that chunks carry until the split."""
+        return {}
+
+    def piece(self, rows: pa.RecordBatch) -> Any:
+        """Returns what the rows of a chunk add, as JSON data."""
+        return None
+
+    def piece_of_splits(self, chunk: Chunk, splits: npt.NDArray[np.uint8]) -> Any:
+        """Returns what a chunk adds whose rows have splits."""
+        return None
+
+    def explained(self, rows: pa.RecordBatch, error: Exception) -> CheckError:
+        """Returns an error of an expression of the check, with its place."""
+        raise NotImplementedError from error
+
+    def revealing(self, private: Collection[str]) -> Iterator[Problem]:
+        """Yields results that are values of private columns."""
+        yield from ()
+
+    @abc.abstractmethod
+    def judge(self, facts: Facts, rows: Rows) -> Iterable[Finding]:
+        """Yields the findings."""
+
+    def entry(self, findings: Sequence[Finding]) -> Any:
+        """Returns the entry of the manifest; ``None``: there is none."""
+        return [{"severity": each.severity, **each.data} for each in findings]
+
+    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
+        """Returns how the error begins."""
+        return self.name
+
+    @abc.abstractmethod
+    def cure(self, stopping: Sequence[Finding]) -> str:
+        """Returns how the error ends."""
+
+    @classmethod
+    def alerts_of(cls, entry: Any) -> Iterator[tuple[str, str, str]]:
+        """Yields subject, kind and line of alerts."""
+        if cls.about:
+            yield from ((cls.about, cls.name, line) for line in cls.warnings_of(entry))
+
+    @classmethod
+    def warnings_of(cls, entry: Any) -> Iterator[str]:
+        """Yields a line on each finding that is not ``ok``."""
+        yield from (each["line"] for each in entry if each["severity"] != "ok")

@@ -1,0 +1,442 @@
+"""``expect``: conditions that the selected rows have to meet."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import types
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.checks.check import Check, CheckError, Facts, Known, Rows
+from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.meet import Meet, repeats
+from beam_pipelines.core.budgets import allowed_rows, show_budget
+from beam_pipelines.core.errors import DataError, Problem, mask
+from beam_pipelines.core.formatting import shorten, show_number, show_share
+from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
+from beam_pipelines.core.private import HIDDEN
+from beam_pipelines.recipe.expectations import Expectation
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sql.aggregates import (
+    MONOTONE,
+    UNIQUE,
+    Condition,
+    Piece,
+    fall_of,
+    holds,
+    merged_value,
+    parse_condition,
+    plain_value,
+    select_values,
+)
+from beam_pipelines.sql.database import ExpressionError
+from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
+
+_SHOWN_SQL = 60
+_SHOWN_VALUE = 100
+# Aggregates whose result is a value of a row.
+_VALUES = ("min", "max")
+
+
+class Expected(NamedTuple):
+    """An expectation with its checked condition."""
+
+    rule: Expectation
+    condition: Expression | Condition
+
+
+class Judged(NamedTuple):
+    """An expectation, and what was found.
+
+    Attributes:
+      rule: the expectation.
+      rows: rows that were checked.
+      failed: rows that fail; ``None`` of a condition of columns.
+      values: aggregate -> value, of a condition of columns.
+      holds: whether it is met.
+      places: of the first offending rows.
+    """
+
+    rule: Expectation
+    rows: int
+    failed: int | None
+    values: Mapping[str, Any]
+    holds: bool
+    places: tuple[Place, ...]
+
+    def to_json(self, first: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns its entry of the manifest."""
+        rule = self.rule
+        kind = "row" if rule.row is not None else "column"
+        found: dict[str, Any] = (
+            {"budget": rule.budget, "failed": self.failed}
+            if kind == "row"
+            else {"values": {name: _finite(value) for name, value in self.values.items()}}
+        )
+        return {
+            "name": rule.name,
+            kind: rule.sql,
+            "severity": rule.severity,
+            "rows": self.rows,
+            **found,
+            "holds": self.holds,
+            "first": list(first),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Expect(Check):
+    """The expectations of a recipe."""
+
+    name = "expectations"
+    about = ""
+    listed = "rows that fail"
+    is_latest = True
+    expected: tuple[Expected, ...]
+
+    @classmethod
+    def plan(cls, recipe: Recipe, known: Known) -> Expect | None:
+        if not recipe.expect or known.broken:
+            return None
+        empty = pa.RecordBatch.from_pylist([], schema=known.schema)
+        return cls(plan_expectations(recipe.expect, empty, known.problems, known.sizes))
+
+    @property
+    def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
+        return tuple(
+            Meet(f"unique {number}", arguments, repeats, skips_null=True)
+            for number, arguments in enumerate(unique_arguments(self.expected))
+        )
+
+    @property
+    def sees(self) -> tuple[str, ...]:
+        return tuple(name for each in self.expected for name in each.condition.columns)
+
+    def piece(self, rows: pa.RecordBatch) -> Any:
+        return check_rows(self.expected, rows)
+
+    def explained(self, rows: pa.RecordBatch, error: Exception) -> CheckError:
+        failing = failing_expectation(self.expected, rows)
+        expected, found = failing or (self.expected[0], str(error))
+        is_row = isinstance(expected.condition, Expression)
+        columns = expected.condition.columns if is_row else ()
+        return CheckError(found, Expression(expected.rule.name, expected.rule.sql, columns), rows)
+
+    def revealing(self, private: Collection[str]) -> Iterator[Problem]:
+        for index, (_, condition) in enumerate(self.expected):
+            if isinstance(condition, Condition) and set(private) & set(condition.columns):
+                for call in condition.calls:
+                    if call.name in _VALUES:
+                        message = (
+                            f"found {call.name} with a column that 'pii: {{allow: …}}' names: its "
+                            "value would be shown. Write a condition of rows"
+                        )
+                        yield Problem(("expect", index, "column"), message)
+
+    def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+        found = [facts.repeats(meet.name) for meet in self.meets]
+        for (rule, condition), judged in zip(
+            self.expected, judge(self.expected, facts.pieces, facts.rows, found), strict=True
+        ):
+            if judged.holds:
+                yield Finding("ok", (), judged.to_json())
+                continue
+            failing = rows.rows_of(judged.places, condition.columns)
+            entry = judged.to_json([row.where for row in failing])
+            listed = tuple(
+                {
+                    "expectation": rule.name,
+                    "source": rows.source,
+                    "file": mask(row.position.file),
+                    "position": row.position.place,
+                    "reason": f"found {_values(row.values, rows.private)}, expected {rule.sql}",
+                    "text": row.position.text,
+                }
+                for row in failing
+            )
+            yield Finding(rule.severity, (_line(entry),), entry, listed)
+
+    def entry(self, findings: Sequence[Finding]) -> Any:
+        return [each.data for each in findings] or None
+
+    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
+        count = f"{len(stopping)} expectation{'' if len(stopping) == 1 else 's'}"
+        return f"{count} of {len(findings)} failed"
+
+    def cure(self, stopping: Sequence[Finding]) -> str:
+        return "Mend the data or the recipe; or give an expectation a 'budget' or 'severity: warn'."
+
+    @classmethod
+    def warnings_of(cls, entry: Any) -> Iterator[str]:
+        return (described(each) for each in entry if not each["holds"])
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    first, more = entry["first"], len(entry["first"]) - 1
+    where = f"; {first[0]}{f' and {more} more' if more > 0 else ''}" if first else ""
+    return f"{entry['name']}, {show_condition(entry)}: {found_of(entry)}{where}"
+
+
+def _values(values: Mapping[str, Any], private: Collection[str]) -> str:
+    return ", ".join(
+        f"{name}: {HIDDEN if name in private else show_value(value)}"
+        for name, value in values.items()
+    )
+
+
+def show_value(value: Any) -> str:
+    """Returns a value of an offending row, for messages."""
+    return "null" if value is None else shorten(repr(value), _SHOWN_VALUE)
+
+
+def plan_expectations(
+    rules: Sequence[Expectation],
+    empty: pa.RecordBatch,
+    problems: list[Problem],
+    sizes: Mapping[str, int] = types.MappingProxyType({}),
+) -> tuple[Expected, ...]:
+    """Checks the conditions of expectations on no rows; notes what is wrong.
+
+    Args:
+      rules: of the recipe.
+      empty: a batch without rows, of all columns that selected rows have.
+      problems: gets those found.
+      sizes: name of a derived column in lower case -> its expression's size.
+    """
+    planned: list[Expected] = []
+    for index, rule in enumerate(rules):
+        key = "column" if rule.row is None else "row"
+        try:
+            condition = (
+                parse_condition(rule.name, rule.sql, empty, sizes)
+                if rule.row is None
+                else _row_condition(rule, empty, sizes)
+            )
+        except ExpressionError as error:
+            problems.append(Problem(("expect", index, key), f"'{shorten(rule.sql)}': {error}"))
+            continue
+        planned.append(Expected(rule, condition))
+    return tuple(planned)
+
+
+def _row_condition(
+    rule: Expectation, empty: pa.RecordBatch, sizes: Mapping[str, int]
+) -> Expression:
+    expression = parse_expression(rule.name, rule.sql, empty.schema.names, sizes=sizes)
+    found = evaluate(empty, expression).type
+    if not pa.types.is_boolean(found):
+        raise ExpressionError(f"found a value of type {found}, expected a condition")
+    return expression
+
+
+def unique_arguments(expected: Sequence[Expected]) -> tuple[tuple[Expression, ...], ...]:
+    """Returns the arguments of each ``unique``, in order."""
+    return tuple(
+        call.arguments
+        for each in expected
+        if isinstance(each.condition, Condition)
+        for call in each.condition.calls
+        if call.name == UNIQUE
+    )
+
+
+def check_rows(expected: Sequence[Expected], batch: pa.RecordBatch) -> tuple[Any, ...]:
+    """Evaluates expectations on the rows of a chunk.
+
+    Args:
+      expected: in the recipe's order.
+      batch: with all columns that conditions name.
+
+    Returns:
+      For each expectation: of a row condition the number of rows for which it is false (not null),
+      and the first of them; of a column condition the pieces of each aggregate.
+
+    Raises:
+      ExpressionError: a condition has no value.
+    """
+    if not expected:
+        return ()
+    columns = {name for each in expected for name in each.condition.columns}
+    if len({name.lower() for name in columns}) < len(columns) and len(expected) > 1:
+        # SQL cannot tell them apart in one query.
+        return tuple(check_rows([each], batch)[0] for each in expected)
+    asked = [_asked(each.condition) for each in expected]
+    flat = [sql for own in asked for sql in own]
+    values = iter(select_values(batch, sorted(columns), flat) if flat else ())
+    return tuple(
+        _pieces(each.condition, [next(values) for _ in own], batch)
+        for each, own in zip(expected, asked, strict=True)
+    )
+
+
+def _asked(condition: Expression | Condition) -> list[str]:
+    if isinstance(condition, Expression):
+        return [f"count(*) FILTER (WHERE NOT (\n{condition.sql}\n))"]
+    return [sql for call in condition.calls for sql in call.pieces]
+
+
+def _pieces(
+    condition: Expression | Condition, values: list[Any], batch: pa.RecordBatch
+) -> tuple[Any, ...]:
+    if isinstance(condition, Expression):
+        (failed,) = values
+        places = _failing(condition, batch) if failed else ()
+        return (failed, *places)
+    following = iter(values)
+    return tuple(
+        _steps(call.arguments[0], batch)
+        if call.name == MONOTONE
+        else tuple(next(following) for _ in call.pieces)
+        for call in condition.calls
+    )
+
+
+def _failing(condition: Expression, batch: pa.RecordBatch) -> Iterator[int]:
+    """Yields the first rows for which a condition is false."""
+    met = pc.fill_null(evaluate(batch, condition), True).to_numpy(zero_copy_only=False)
+    return map(int, np.flatnonzero(~met)[:MOST_PLACES])
+
+
+def _steps(argument: Expression, batch: pa.RecordBatch) -> Piece:
+    """Returns the piece of ``monotone``; nulls and NaN are left out."""
+    array = evaluate(batch, argument)
+    is_value = array.is_valid()
+    if pa.types.is_floating(array.type):
+        is_value = pc.and_not(is_value, pc.fill_null(pc.is_nan(array), False))
+    rows = np.flatnonzero(is_value.to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return None, None, 0, -1
+    values = array.take(pa.array(rows))
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    if pa.types.is_temporal(values.type):
+        # Numbers have the order of times, and no limits of Python's.
+        values = values.cast(f"int{values.type.bit_width}")
+    falls = np.flatnonzero(pc.less(values[1:], values[:-1]).to_numpy(zero_copy_only=False))
+    first, last = (plain_value(values[place].as_py()) for place in (0, len(values) - 1))
+    return first, last, int(rows[0]), int(rows[falls[0] + 1]) if len(falls) else -1
+
+
+def failing_expectation(
+    expected: Sequence[Expected], batch: pa.RecordBatch
+) -> tuple[Expected, str] | None:
+    """Returns the first expectation without a value, and why."""
+    for each in expected:
+        try:
+            check_rows([each], batch)
+            for argument in itertools.chain.from_iterable(unique_arguments([each])):
+                evaluate(batch, argument)
+        except ExpressionError as error:
+            return each, str(error)
+    return None
+
+
+def judge(
+    expected: Sequence[Expected],
+    chunks: Sequence[tuple[tuple[int, int], Sequence[Piece]]],
+    rows: int,
+    repeats: Sequence[Repeats],
+) -> tuple[Judged, ...]:
+    """Judges expectations.
+
+    Args:
+      expected: in the recipe's order.
+      chunks: address and pieces of each chunk, ordered by address.
+      rows: number of rows that were checked.
+      repeats: of each ``unique``, in order.
+
+    Raises:
+      DataError: a condition has no value.
+    """
+    of_unique = iter(repeats)
+    return tuple(
+        _judge_rows(each, number, chunks, rows)
+        if isinstance(each.condition, Expression)
+        else _judge_columns(each.rule, each.condition, number, chunks, rows, of_unique)
+        for number, each in enumerate(expected)
+    )
+
+
+def _judge_rows(
+    expected: Expected,
+    number: int,
+    chunks: Sequence[tuple[tuple[int, int], Sequence[Piece]]],
+    rows: int,
+) -> Judged:
+    failed = sum(pieces[number][0] for _, pieces in chunks)
+    places = (Place(*address, row) for address, pieces in chunks for row in pieces[number][1:])
+    first = tuple(place for place, _ in zip(places, range(MOST_PLACES), strict=False))
+    holds_ = failed <= allowed_rows(expected.rule.budget, rows)
+    return Judged(expected.rule, rows, failed, {}, holds_, first)
+
+
+def _judge_columns(
+    rule: Expectation,
+    condition: Condition,
+    number: int,
+    chunks: Sequence[tuple[tuple[int, int], Sequence[Piece]]],
+    rows: int,
+    repeats: Iterator[Repeats],
+) -> Judged:
+    values: list[Any] = []
+    places: list[Place] = []
+    for index, call in enumerate(condition.calls):
+        if call.name == UNIQUE:
+            found = next(repeats)
+            values.append(not found.rows)
+            places += [row for pair in found.pairs for row in pair]
+            continue
+        pieces = [own[number][index] for _, own in chunks]
+        values.append(merged_value(call, pieces))
+        fall = fall_of(pieces) if call.name == MONOTONE else None
+        if fall is not None:
+            places.append(Place(*chunks[fall[0]][0], fall[1]))
+    try:
+        is_met = holds(condition, values)
+    except ExpressionError as error:
+        raise DataError(
+            f"expectation '{rule.name}' ({rule.sql}): found {error}, expected a value. Use "
+            "TRY_CAST or TRY, which give NULL instead."
+        ) from error
+    named = {call.sql: value for call, value in zip(condition.calls, values, strict=True)}
+    first = tuple(dict.fromkeys(places))[:MOST_PLACES]
+    return Judged(rule, rows, None, named, bool(is_met), () if is_met else first)
+
+
+def _finite(value: Any) -> Any:
+    """Returns a text instead of NaN and infinities."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return value if isinstance(value, str) else show_number(value)
+
+
+def found_of(entry: Mapping[str, Any]) -> str:
+    """Returns what was found, of an expectation's entry in the manifest."""
+    if "failed" not in entry:
+        return ", ".join(f"{name} is {_shown(value)}" for name, value in entry["values"].items())
+    failed, rows = entry["failed"], entry["rows"]
+    share = f" ({show_share(failed, rows)})" if failed else ""
+    return f"{failed:,} of {rows:,} rows fail{share}"
+
+
+def described(entry: Mapping[str, Any]) -> str:
+    """Returns an expectation that is not met in a line."""
+    where = f"; the first is {entry['first'][0]}" if entry["first"] else ""
+    return f"expectation '{entry['name']}', {show_condition(entry)}: {found_of(entry)}{where}"
+
+
+def show_condition(entry: Mapping[str, Any]) -> str:
+    """Returns the condition of an expectation's entry, and its budget."""
+    sql = " ".join((entry.get("row") or entry["column"]).split())
+    budget = f" (budget {show_budget(entry['budget'])})" if entry.get("budget") else ""
+    return f"{shorten(sql, _SHOWN_SQL)}{budget}"

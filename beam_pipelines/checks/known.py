@@ -1,0 +1,28 @@
+"""The checks that a recipe can ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from beam_pipelines.checks.check import Check, Known
+from beam_pipelines.checks.duplicates import FindDuplicates
+from beam_pipelines.checks.expect import Expect
+from beam_pipelines.checks.leaks import FindLeaks
+from beam_pipelines.checks.personal import FindPersonal
+from beam_pipelines.recipe.check_keys import installed_checks
+from beam_pipelines.recipe.model import Recipe
+
+# Of several that stop a run, the first one does.
+KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks, FindPersonal)
+
+
+def kinds_among(names: Collection[str]) -> tuple[type[Check], ...]:
+    """Returns the checks with some names; loads those of other packages."""
+    added = (entry.load() for name, entry in installed_checks().items() if name in names)
+    return (*(kind for kind in KINDS if kind.name in names), *added)
+
+
+def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:
+    """Returns the checks of a recipe; notes what is wrong with them."""
+    planned = (kind.plan(recipe, known) for kind in (*KINDS, *kinds_among(recipe.checks)))
+    return tuple(check for check in planned if check is not None)

@@ -1,0 +1,65 @@
+"""``pii``: columns that have personal data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.analysis.personal.findings import find_personal, show_personal
+from beam_pipelines.analysis.personal.scan import scan_batch
+from beam_pipelines.checks.check import Check, Facts, Known, Rows
+from beam_pipelines.checks.finding import Finding
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.pii import Pii
+
+
+@dataclasses.dataclass(frozen=True)
+class FindPersonal(Check):
+    """Columns that have personal data: a sum of each chunk."""
+
+    name = "personal"
+    is_latest = True
+    rule: Pii
+    columns: tuple[str, ...]
+
+    @classmethod
+    def plan(cls, recipe: Recipe, known: Known) -> FindPersonal | None:
+        rule = recipe.pii
+        if rule is None:
+            return None
+        known.note_unknown(rule.allow, ("pii", "allow"))
+        return cls(rule, tuple(name for name in known.written if name not in rule.allow))
+
+    def piece(self, rows: pa.RecordBatch) -> Any:
+        return scan_batch(rows.select(self.columns)) if self.columns else ()
+
+    def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
+        found = find_personal(facts.pieces, facts.rows, self.rule.action)
+        located = rows.rows_of([each.place for each in found], ())
+        for each, row in zip(found, located, strict=True):
+            entry = each._replace(first=row.where).to_json()
+            yield Finding(self.rule.action, (show_personal(entry),), entry)
+
+    def entry(self, findings: Sequence[Finding]) -> Any:
+        return [each.data for each in findings]
+
+    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
+        return "personal data"
+
+    def cure(self, stopping: Sequence[Finding]) -> str:
+        names = ", ".join(dict.fromkeys(each.data["column"] for each in stopping))
+        return (
+            f"Leave the columns out ('drop: [{names}]'), or allow them "
+            f"('pii: {{action: error, allow: [{names}]}}'), or take 'pii: warn'."
+        )
+
+    @classmethod
+    def warnings_of(cls, entry: Any) -> Iterator[str]:
+        return (f"pii: {show_personal(each)}" for each in entry)
+
+    @classmethod
+    def alerts_of(cls, entry: Any) -> Iterator[tuple[str, str, str]]:
+        return ((each["column"], "personal data", show_personal(each)) for each in entry)

@@ -1,0 +1,71 @@
+"""A check of another package needs one module and one entry point."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe, recipe_schema
+from beam_pipelines.recipe.check_keys import installed_checks
+from beam_pipelines.sources import plan as plan_module
+
+TOY = Path(__file__).parent / "toy"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A table in several ranges, and the package."""
+    monkeypatch.setattr(plan_module, "RANGE_BYTES", 500)
+    monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (500,))
+    lines = [f"{row},{'' if row % 100 == 7 else row % 50}" for row in range(400)]
+    (tmp_path / "d.csv").write_text("id,n\n" + "\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(str(TOY))
+    monkeypatch.setenv("PYTHONPATH", str(TOY))
+    installed_checks.cache_clear()
+    yield tmp_path
+    installed_checks.cache_clear()
+
+
+def plan_of(folder: Path, more: str) -> Plan:
+    text = f"name: d\nsources: {{d: d.csv}}\nsplit: {{a: 0.5, b: 0.5}}\n{more}"
+    return make_plan(parse_recipe(text, "r.yaml", str(folder)))
+
+
+@pytest.mark.end_to_end
+def test_a_sum_of_each_chunk(folder: Path) -> None:
+    """It is in manifest and summary, whatever the workers."""
+    found = []
+    for workers in (1, 2):
+        out = str(folder / f"out{workers}")
+        options = (f"--direct_num_workers={workers}",)
+        manifest = convert.convert(
+            plan_of(folder, "most_nulls: n\n"), out, beam_options=options, quiet=True
+        )
+        found.append([manifest["splits"], manifest["most_nulls"]])
+    assert found[0] == found[1]
+    line = "n: 4 of 400 rows have none; the first is ['d.csv, line 9']"
+    assert found[0][1][0]["line"] == line
+    text = io.StringIO()
+    print_summary(manifest, out, text)
+    assert f"warning  {line}" in text.getvalue()
+
+
+@pytest.mark.end_to_end
+def test_rows_that_meet(folder: Path) -> None:
+    """Those of several splits stop the run."""
+    with pytest.raises(DataError, match=r"one_split; nothing was written:\n  n: .* of split 1 in"):
+        convert.convert(plan_of(folder, "one_split: n\n"), str(folder / "out"), quiet=True)
+
+
+def test_the_key_is_in_the_schema_and_checked(folder: Path) -> None:
+    """Its problems have their place."""
+    assert "most_nulls" in recipe_schema()["properties"]
+    with pytest.raises(RecipeProblems, match="column 'm'"):
+        plan_of(folder, "most_nulls: m\n")
