@@ -125,6 +125,7 @@ class Check(abc.ABC):
       about: what alerts of the report are about; empty: it has none.
       listed: what the file lists, in words.
       is_latest: whether an append replaces what the manifest has.
+      changes_rows: whether it leaves rows out; then its key is part of the recipe's hash.
       meets: rows that meet.
       reader: of its value in the recipe, if another package adds it; the name is its key.
     """
@@ -134,6 +135,7 @@ class Check(abc.ABC):
     about: ClassVar[str] = "rows"
     listed: ClassVar[str] = "rows"
     is_latest: ClassVar[bool] = False
+    changes_rows: ClassVar[bool] = False
     meets: tuple[Meet, ...] = ()
     looks_at_splits: bool = False
 

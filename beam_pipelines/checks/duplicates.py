@@ -27,6 +27,7 @@ class FindDuplicates(Check):
 
     name = "duplicates"
     listed = "pairs"
+    changes_rows = True
     rule: Duplicates
     columns: tuple[str, ...]
 

@@ -25,4 +25,11 @@ def kinds_among(names: Collection[str]) -> tuple[type[Check], ...]:
 def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:
     """Returns the checks of a recipe; notes what is wrong with them."""
     planned = (kind.plan(recipe, known) for kind in (*KINDS, *kinds_among(recipe.checks)))
-    return tuple(check for check in planned if check is not None)
+    checks = tuple(check for check in planned if check is not None)
+    for check in checks:
+        if not check.changes_rows and any(meet.drop for meet in check.meets):
+            raise TypeError(
+                f"check '{check.name}' leaves rows out, expected 'changes_rows = True' of "
+                f"{type(check).__name__}: the recipe's hash has to know it."
+            )
+    return checks

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
 from beam_pipelines.core.errors import mask
+from beam_pipelines.recipe.check_keys import changing_rows
 from beam_pipelines.recipe.databases import without_user
 from beam_pipelines.recipe.model import Recipe
 
@@ -93,12 +94,14 @@ def _built(kind: Any, value: Any) -> Any:
 def recipe_hash(recipe: Recipe) -> str:
     """Returns the SHA-256 (hex) of the normalised recipe.
 
-    The order of derived columns and of encodings counts, and so does ``duplicates``.
+    The order of derived columns and of encodings counts, and so do checks that leave rows out.
     """
-    more = []
+    more: list[Any] = []
     if recipe.duplicates is not None:
         given = dataclasses.asdict(recipe.duplicates)
         more = [{key: value for key, value in given.items() if value is not None}]
+    if others := changing_rows(recipe.checks):
+        more.append(_plain(others))
     text = json.dumps(
         [normalised(recipe), list(recipe.derive), list(recipe.encode), *more],
         sort_keys=True,

@@ -14,6 +14,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe, recipe_schema
 from beam_pipelines.recipe.check_keys import installed_checks
+from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module
 
 TOY = Path(__file__).parent / "toy"
@@ -69,3 +70,23 @@ def test_the_key_is_in_the_schema_and_checked(folder: Path) -> None:
     assert "most_nulls" in recipe_schema()["properties"]
     with pytest.raises(RecipeProblems, match="column 'm'"):
         plan_of(folder, "most_nulls: m\n")
+
+
+def test_a_key_that_changes_rows_is_in_the_hash(folder: Path) -> None:
+    """A resumed run must not keep shards with rows that are left out now."""
+    hashes = [
+        recipe_hash(plan_of(folder, more).recipe)
+        for more in ("", "no_twins: n\n", "no_twins: id\n", "one_split: n\n", "most_nulls: n\n")
+    ]
+    assert hashes[0] == hashes[3] == hashes[4]
+    assert len(set(hashes)) == 3
+
+
+def test_a_check_that_hides_that_it_changes_rows_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its author sees what is missing."""
+    kind = installed_checks()["no_twins"].load()
+    monkeypatch.setattr(kind, "changes_rows", False)
+    with pytest.raises(TypeError, match="expected 'changes_rows = True' of NoTwins"):
+        plan_of(folder, "no_twins: n\n")

@@ -44,12 +44,8 @@ def fingerprint_of(plan: Plan) -> str:
     if plan.policy.overrides or plan.policy.validations:
         policy = repr((plan.policy.overrides, plan.policy.validations))
         digest.update(hashlib.sha256(policy.encode()).digest())
-    if plan.recipe.expect or plan.recipe.leaks:
-        checks = repr((plan.recipe.expect, plan.recipe.leaks))
-        digest.update(hashlib.sha256(checks.encode()).digest())
-    if plan.recipe.pii is not None:
-        checks = repr(plan.recipe.pii)
-        digest.update(hashlib.sha256(checks.encode()).digest())
+    if plan.select.checks:
+        digest.update(hashlib.sha256(repr(plan.select.checks).encode()).digest())
     for name in sorted(plan.sources):
         if plan.sources[name].source.url is not None:
             # A database may have other rows each time.

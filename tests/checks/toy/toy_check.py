@@ -8,7 +8,7 @@ import numpy as np
 
 from beam_pipelines.checks.check import Check
 from beam_pipelines.checks.finding import Finding
-from beam_pipelines.checks.meet import Meet, later_splits
+from beam_pipelines.checks.meet import Drop, Meet, later_splits, repeats
 from beam_pipelines.core.places import MOST_PLACES, Place
 from beam_pipelines.recipe.values import read_text
 
@@ -64,3 +64,19 @@ class OneSplit(_OfColumn):
             first = rows.pairs_of(some.pairs)[0].row
             line = f"{self.column}: {some.rows} rows of split {split} in another, as {first}"
             yield Finding("error", (line,), {"line": line, "first": first})
+
+
+@dataclasses.dataclass(frozen=True)
+class NoTwins(_OfColumn):
+    """Rows with a value of an earlier row are left out."""
+
+    name, reader, changes_rows = "no_twins", read_text, True
+    column: str
+
+    @property
+    def meets(self):
+        drop = Drop("a twin", self.column)
+        return (Meet(self.name, (self.column,), repeats, True, drop=drop),)
+
+    def judge(self, facts, rows):  # noqa: ARG002 - as in the base class
+        yield Finding("ok", (), {"found": facts.repeats(self.name).rows})
