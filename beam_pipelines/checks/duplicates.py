@@ -48,7 +48,7 @@ class FindDuplicates(Check):
         by = self.rule.by
         has = f"the same {', '.join(by)}" if by else "the same values"
         reason = f"a duplicate: an earlier row has {has}"
-        drop = Drop(reason, by[0] if len(by) == 1 else "") if self.rule.drops else None
+        drop = Drop(self.name, reason, by[0] if len(by) == 1 else "") if self.rule.drops else None
         return (Meet(EQUAL, self.columns, repeats, drop=drop),)
 
     @property

@@ -18,8 +18,9 @@ Decide = Callable[[npt.NDArray[Any]], Pairs]
 
 
 class Drop(NamedTuple):
-    """Why a row is left out, and its column if any."""
+    """Which check leaves a row out, why, and its column if any."""
 
+    check: str
     reason: str
     column: str
 

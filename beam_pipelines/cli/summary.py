@@ -197,7 +197,9 @@ def _warnings(manifest: Mapping[str, Any]) -> list[str]:
 
 def _rows_line(manifest: Mapping[str, Any]) -> str:
     counts = manifest["counts"]
-    parts = [f"{counts[key]:,} {what}" for key, what in _WORDS_FOR_COUNT.items() if counts.get(key)]
+    checks = {key: f"left out as {key.partition('/')[2]}" for key in counts if "/" in key}
+    words = {**_WORDS_FOR_COUNT, **checks, "written": "written"}
+    parts = [f"{counts[key]:,} {what}" for key, what in words.items() if counts.get(key)]
     seconds = manifest.get("timings", {}).get("total_secs")
     duration = f" in {seconds:,.1f} s" if seconds is not None else ""
     return f"rows     {', '.join(parts) or 'none'}{duration}"
@@ -241,11 +243,9 @@ _WORDS_FOR_COUNT = {
     "dropped": "dropped by inner joins",
     "left_out": "left out by --limit or --sample",
     "filtered": "filtered out",
-    "duplicates": "left out as duplicates",
     "merged": "merged into sequences",
     "sampled_out": "sampled out",
     "repeated": "added by sampling",
-    "written": "written",
 }
 
 

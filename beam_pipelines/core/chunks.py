@@ -106,6 +106,10 @@ class ChunkCounts(NamedTuple):
     pieces: tuple[Any, ...] = ()
 
 
+# Rows that a run leaves out; after a ``/`` the name of a check that does.
+LEFT_OUT = "left_out"
+
+
 def add_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     """Returns the sum of two mappings of counts, key by key."""
     total: dict[str, Any] = dict(left)

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.analysis.class_shares import ClassShares
+from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.compression import PARQUET_COMPRESSION
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
@@ -127,12 +128,8 @@ def make_manifest(
             "filtered": row_counts.filtered,
             **({"filtered_first": row_counts.filtered_first} if recipe.join else {}),
             "merged": row_counts.merged,
-            **({} if take is None else {"left_out": row_counts.left_out}),
-            **(
-                {"duplicates": row_counts.duplicates}
-                if findings.get("duplicates", {}).get("action") == "drop"
-                else {}
-            ),
+            **({} if take is None else {LEFT_OUT: row_counts.left_out}),
+            **{f"{LEFT_OUT}/{check}": rows for check, rows in row_counts.left_out_by.items()},
             **(
                 {}
                 if sampled is None

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
@@ -184,8 +185,7 @@ def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> 
             - counts["filtered"]
             - counts["merged"]
         )
-        - counts.get("left_out", 0)
-        - counts.get("duplicates", 0)
+        - sum(rows for key, rows in counts.items() if key.partition("/")[0] == LEFT_OUT)
         - counts.get("sampled_out", 0)
         + counts.get("repeated", 0)
     )

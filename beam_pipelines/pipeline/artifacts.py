@@ -30,6 +30,7 @@ from beam_pipelines.analysis.statistics.datasets import (
 )
 from beam_pipelines.checks.expect import found_of, show_condition
 from beam_pipelines.checks.known import kinds_among
+from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
@@ -330,7 +331,11 @@ def _report(
             )
             for each in manifest.get("expectations", ())
         ],
-        duplicates=manifest["counts"].get("duplicates", 0),
+        left_out_by={
+            key.partition("/")[2]: rows
+            for key, rows in manifest["counts"].items()
+            if key.startswith(f"{LEFT_OUT}/")
+        },
         sampled_out=manifest["counts"].get("sampled_out", 0),
         repeated=manifest["counts"].get("repeated", 0),
         alerts=[

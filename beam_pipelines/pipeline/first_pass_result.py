@@ -160,13 +160,13 @@ def make_result(
         if plan.policy.overrides
         else add_representations(schema_pb2.Schema.FromString(expected.SerializeToString()))
     )
-    selected = sum(row_counts.divided.values()) + row_counts.merged + row_counts.duplicates
+    selected = sum((*row_counts.divided.values(), *row_counts.left_out_by.values()))
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     sampled = _described(plan, fitting, samples, encoded)
     give_back_memory()
     encoded_schema = _encoded_schema(plan, schema, fitting)
     facts = Facts(
-        selected,
+        selected + row_counts.merged,
         {name: row_counts.divided[name] for name in names},
         {},
         sampled=sampled,

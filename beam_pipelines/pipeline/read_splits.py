@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.pipeline.near import near_folders, near_rule
 from beam_pipelines.pipeline.plan import Plan
@@ -186,6 +186,8 @@ class ReadSplits(beam.PTransform):
                 left = chunks | f"Drop {meet.name}" >> drop
                 chunks = left["chunks"]
                 found.append(left["found"])
+        if drops:
+            chunks = chunks | "WithoutRow" >> beam.Map(without_columns, (ROW,))
         if staying := tuple(meet for meet in meets if meet.drop is None):
             rows = MeetRows(staying, partitions, folders.exchange_of("met"))
             found.append(chunks | "MeetRows" >> rows)

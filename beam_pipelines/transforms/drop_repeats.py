@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.checks.meet import Meet
-from beam_pipelines.core.chunks import PLACE, ROW, Chunk, Rejected, add_counts
+from beam_pipelines.checks.meet import Drop, Meet
+from beam_pipelines.core.chunks import LEFT_OUT, PLACE, ROW, Chunk, Rejected, add_counts
 from beam_pipelines.sources.bad_rows import shown_row
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, receive
@@ -48,7 +48,7 @@ def hold_numbered(chunk: Chunk, meet: str, folder: str) -> tuple[int, Numbered]:
     Returns:
       Its range, and the chunk.
     """
-    chunk = without_columns(chunk, (hash_name(meet),))
+    chunk = chunk._replace(batch=chunk.batch.drop_columns([hash_name(meet)]))
     numbers = chunk.batch.column(ROW).to_numpy()
     first = None
     if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
@@ -90,40 +90,42 @@ def _find(received: Received, meet: Meet) -> Iterator[Any]:
 
 
 class RowDropper:
-    """Leaves out rows of chunks as duplicates, and explains each one.
+    """Leaves out rows of chunks, and explains each one.
 
     Attributes:
+      check: under whose name they are counted.
       base: read again to find the positions of rows that are left out.
       column: of the values that are compared, if there is one.
     """
 
-    def __init__(self, base: SourcePlan, column: str) -> None:
-        self.base, self.column = base, column
+    def __init__(self, check: str, base: SourcePlan, column: str) -> None:
+        self.check, self.base, self.column = check, base, column
         self._positions: RowPositions | None = None
 
     def without(self, chunk: Chunk, rows: npt.NDArray[np.int64], reasons: Sequence[str]) -> Chunk:
-        """Returns a chunk without some rows, and without ``ROW``.
+        """Returns a chunk without some rows.
 
         Args:
-          chunk: with the column ``ROW``.
-          rows: numbers of the rows, ascending.
+          chunk: with the column ``ROW``, and ``PLACE`` if rows were left out before.
+          rows: places of the rows, ascending.
           reasons: of each.
         """
-        batch = chunk.batch.drop_columns([ROW])
-        if any(name.startswith(HASH) for name in batch.schema.names):
+        batch = chunk.batch
+        if PLACE in batch.schema.names:
+            rows = np.searchsorted(batch.column(PLACE).to_numpy(), rows)
+        elif any(name.startswith(HASH) for name in batch.schema.names):
             places = pa.array(np.arange(batch.num_rows))
             batch = pa.RecordBatch.from_arrays(
                 [*batch.columns, places], [*batch.schema.names, PLACE]
             )
+        counts = add_counts(chunk.counts, {f"{LEFT_OUT}/{self.check}": len(rows)})
         if not len(rows):
-            return chunk._replace(batch=batch)
+            return without_columns(chunk._replace(batch=batch, counts=counts), ())
         is_kept = np.ones(batch.num_rows, bool)
         is_kept[rows] = False
-        return chunk._replace(
-            batch=batch.filter(pa.array(is_kept)),
-            counts=add_counts(chunk.counts, {"duplicates": len(rows)}),
-            rejected=(*chunk.rejected, *self._rejected(chunk, batch, rows, reasons)),
-        )
+        rejected = (*chunk.rejected, *self._rejected(chunk, batch, rows, reasons))
+        batch = batch.filter(pa.array(is_kept))
+        return without_columns(chunk._replace(batch=batch, counts=counts, rejected=rejected), ())
 
     def _rejected(
         self,
@@ -153,11 +155,9 @@ class RowDropper:
 class _Drop(beam.DoFn):
     """Yields the chunks of a range without repeated rows, in order."""
 
-    def __init__(
-        self, reason: str, column: str, base: SourcePlan, exchange: str | None, deletes: bool
-    ) -> None:
-        self._reason = reason
-        self._dropper = RowDropper(base, column)
+    def __init__(self, drop: Drop, base: SourcePlan, exchange: str | None, deletes: bool) -> None:
+        self._reason = drop.reason
+        self._dropper = RowDropper(drop.check, base, drop.column)
         self._exchange, self._deletes = exchange, deletes
 
     def process(self, group: tuple[int, Mapping[str, Iterable[Any]]]) -> Iterator[Chunk]:
@@ -182,7 +182,7 @@ class DropRepeats(beam.PTransform):
 
     Input: ``Chunk`` elements with the columns ``ROW`` and of hashes. Output: a dict with
     ``chunks``: for each, a ``Chunk`` with the same address, its other rows in order, without
-    ``ROW`` and its hashes, and ``duplicates`` in its counts; and ``found``: ``Met``
+    the hashes, and ``left_out/<check>`` in its counts; and ``found``: ``Met``
     elements.
 
     Attributes:
@@ -213,7 +213,7 @@ class DropRepeats(beam.PTransform):
         places = met[_PLACES] | "SendPlaces" >> SendMessages(self.folders[1])
         if self.meet.drop is None:
             raise ValueError(f"meet '{self.meet.name}' drops no rows")
-        drop = _Drop(*self.meet.drop, self.base, self.folders[1], self.deletes)
+        drop = _Drop(self.meet.drop, self.base, self.folders[1], self.deletes)
         kept = (
             {_PLACES: places, _HELD: held}
             | "ToRanges" >> beam.CoGroupByKey()

@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_pipelines.checks.duplicates import EQUAL
+from beam_pipelines.checks.duplicates import EQUAL, FindDuplicates
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.sources.plan import SourcePlan
@@ -96,7 +96,7 @@ class _Drop(beam.DoFn):
 
     def __init__(self, rule: NearRule, base: SourcePlan, column: str) -> None:
         self._rule = rule
-        self._dropper = RowDropper(base, column)
+        self._dropper = RowDropper(FindDuplicates.name, base, column)
 
     def process(self, received: Received) -> Iterator[Any]:
         for chunk, near in near_chunks(received, self._rule):

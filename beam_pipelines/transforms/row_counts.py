@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import google_crc32c
 
 from beam_pipelines.core.budgets import allowed_rows, show_budget
-from beam_pipelines.core.chunks import ChunkCounts, Rejected, add_counts
+from beam_pipelines.core.chunks import LEFT_OUT, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
@@ -71,7 +71,7 @@ class RowCounts:
       merged: rows that became steps of another row's sequence.
       undone: rows that joins added to rejected rows.
       left_out: rows of the base source that ``Take`` left out.
-      duplicates: rows that were left out because an earlier row has their values.
+      left_out_by: check -> rows that it left out.
       sampled_out, repeated: split -> rows that sampling left out, and that it added.
       classes: number of a class of the recipe's sample -> its rows before and after.
     """
@@ -83,7 +83,7 @@ class RowCounts:
     merged: int = 0
     undone: int = 0
     left_out: int = 0
-    duplicates: int = 0
+    left_out_by: Mapping[str, int] = dataclasses.field(default_factory=dict)
     sampled_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
     repeated: Mapping[str, int] = dataclasses.field(default_factory=dict)
     classes: Mapping[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
@@ -116,15 +116,15 @@ class RowCounts:
             + self.filtered
             + self.merged
             + self.left_out
-            + self.duplicates
+            + sum(self.left_out_by.values())
             + sum(join.dropped for join in self.joins)
         )
         if gained != spent:
             raise DataError(
                 f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits "
                 f"{dict(self.rows)}, filtered "
-                f"{self.filtered}, left out {self.left_out}, merged {self.merged}, duplicates "
-                f"{self.duplicates}, sampled out {dict(self.sampled_out)}, repeated "
+                f"{self.filtered}, left out {self.left_out}, merged {self.merged}, by checks "
+                f"{dict(self.left_out_by)}, sampled out {dict(self.sampled_out)}, repeated "
                 f"{dict(self.repeated)}, joins "
                 f"{self.joins}). Rows were lost or duplicated on the way, which the runner must "
                 "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a "
@@ -196,8 +196,8 @@ def count_base(
         rows,
         merged,
         counts.get("undone", 0),
-        counts.get("left_out", 0),
-        counts.get("duplicates", 0),
+        counts.get(LEFT_OUT, 0),
+        _counts_under(f"{LEFT_OUT}/", counts),
         _counts_under("sampled_out/", counts),
         _counts_under("repeated/", counts),
         {

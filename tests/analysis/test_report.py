@@ -366,7 +366,7 @@ def test_the_picture_counts_rows() -> None:
 
 def test_duplicates_are_among_the_rejected_rows() -> None:
     """Their file is in ``rejected/``, so they count."""
-    text = render_report(report(duplicates=2))
+    text = render_report(report(left_out_by={"duplicates": 2}))
     assert "1 of 5; all are in rejected/" in text
 
 

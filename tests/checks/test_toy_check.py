@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe, recipe_schema
@@ -70,6 +72,25 @@ def test_the_key_is_in_the_schema_and_checked(folder: Path) -> None:
     assert "most_nulls" in recipe_schema()["properties"]
     with pytest.raises(RecipeProblems, match="column 'm'"):
         plan_of(folder, "most_nulls: m\n")
+
+
+@pytest.mark.end_to_end
+def test_rows_that_a_check_leaves_out(folder: Path) -> None:
+    """They are counted under its name, also after those of another check."""
+    out = str(folder / "out")
+    recipe = "derive: {tens: id // 10}\nduplicates: {by: tens, action: drop}\nno_twins: n\n"
+    manifest = convert.convert(plan_of(folder, recipe), out, quiet=True)
+    counts = manifest["counts"]
+    assert (counts["left_out/duplicates"], counts["left_out/no_twins"]) == (360, 35)
+    assert (counts["read"], counts["written"]) == (400, 5)
+    listed = (folder / "out/rejected/d.jsonl").read_text().splitlines()
+    lines = {int(json.loads(row)["position"].split()[-1]) for row in listed}
+    assert set(range(2, 402)) - lines == {2, 12, 22, 32, 42}
+    verify_dataset(out)
+    text = io.StringIO()
+    print_summary(manifest, out, text)
+    assert "360 left out as duplicates, 35 left out as no_twins, 5 written" in text.getvalue()
+    assert "rows left out as no_twins" in (folder / "out" / "report.html").read_text()
 
 
 def test_a_key_that_changes_rows_is_in_the_hash(folder: Path) -> None:

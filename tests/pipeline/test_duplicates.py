@@ -71,7 +71,7 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str, written: int) 
     assert shards[0] == shards[1]
     counts = manifest["counts"]
     left_out = counts["read"] - counts["filtered"] - written
-    assert counts["duplicates"] == left_out == manifest["duplicates"]["found"]
+    assert counts["left_out/duplicates"] == left_out == manifest["duplicates"]["found"]
     if left_out == 100:
         rows = rejected(folder / "out4")
         assert [row["position"] for row in rows[:2]] == ["line 602", "line 604"]
@@ -97,7 +97,10 @@ def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
     )
     plan = plan_of(folder, "{by: note, action: drop}", more)
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
-    assert (manifest["counts"]["duplicates"], manifest["expectations"][0]["holds"]) == (100, True)
+    assert (manifest["counts"]["left_out/duplicates"], manifest["expectations"][0]["holds"]) == (
+        100,
+        True,
+    )
     # The last row of a chunk stays, and all others in it are left out.
     plan = plan_of(folder, "{by: [note, last], action: drop}", "derive: {last: n = 399}\n" + more)
     with pytest.raises(DataError, match=r"unique\(id\) is false; d.csv, line 200 and 1 more"):
@@ -116,7 +119,7 @@ def test_rows_that_a_join_made(folder: Path) -> None:
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
     counts = manifest["counts"]
     # Ids 1 and 2 occur twice, with another n; id 1 has two matches.
-    assert (counts["written"], counts["added"], counts["duplicates"]) == (4, 2, 2)
+    assert (counts["written"], counts["added"], counts["left_out/duplicates"]) == (4, 2, 2)
     assert [row["position"] for row in rejected(folder / "out")] == ["line 4", "line 604"]
     assert verify_dataset(str(folder / "out")).rows == 4
 

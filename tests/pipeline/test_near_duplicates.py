@@ -66,7 +66,7 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str) -> None:
         found.append([manifest["splits"], manifest["duplicates"], manifest["counts"]])
         assert verify_dataset(str(out)).rows == 300
     assert found[0] == found[1]
-    assert manifest["counts"]["duplicates"] == manifest["duplicates"]["found"] == 100
+    assert manifest["counts"]["left_out/duplicates"] == manifest["duplicates"]["found"] == 100
     assert manifest["duplicates"]["first"][0] == ["d.csv, line 2", "d.csv, line 302"]
     rows = [json.loads(row) for row in (out / "rejected" / "d.jsonl").read_text().splitlines()]
     assert [row["position"] for row in rows] == [f"line {302 + row}" for row in range(100)]

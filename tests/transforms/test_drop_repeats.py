@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.checks.meet import Meet, repeats
+from beam_pipelines.checks.meet import Drop, Meet, repeats
 from beam_pipelines.core import slices
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.transforms import drop_repeats
@@ -46,8 +46,8 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
         for message in places
         for number, payload in message.payloads.items()
     ]
-    drop = drop_repeats._Drop("", "", None, None, True)
-    drop._dropper = _Dropper(None, "")
+    drop = drop_repeats._Drop(Drop("duplicates", "", ""), None, None, True)
+    drop._dropper = _Dropper("duplicates", None, "")
     with tempfile.TemporaryDirectory() as folder:
         held = [hold_numbered(chunk, "m", folder) for chunk in chunks]
         groups = [
@@ -93,14 +93,14 @@ def test_the_first_row_by_position_stays(
             chunk.range_number,
             chunk.part,
             chunk.batch.column("n").to_pylist(),
-            chunk.counts.get("duplicates", 0),
+            chunk.counts.get("left_out/duplicates", 0),
         )
         for chunk in found
     ] == expected
     for chunk in found:
-        assert chunk.batch.schema.names == ["n"]
+        assert chunk.batch.schema.names == ["n", ROW]
         assert [*map(list, chunk.pieces)] == [[1]]
-        assert len(chunk.rejected) == chunk.counts.get("duplicates", 0)
+        assert len(chunk.rejected) == chunk.counts.get("left_out/duplicates", 0)
 
 
 @settings(max_examples=50, deadline=None)
@@ -109,8 +109,9 @@ def test_a_held_chunk_keeps_its_numbers(numbers: list[int], deletes: bool) -> No
     """It does so whether or not some are missing between them."""
     array = pa.array(numbers, pa.int64())
     batch = pa.record_batch([array, array], ["n", ROW])
+    hashed = batch.append_column(hash_name("m"), hash_values([array], False))
     with tempfile.TemporaryDirectory() as folder:
-        _, numbered = hold_numbered(Chunk(3, 2, batch, {"read": 9}), "m", folder)
+        _, numbered = hold_numbered(Chunk(3, 2, hashed, {"read": 9}), "m", folder)
         (loaded,) = load_numbered(numbered, deletes)
         assert loaded[:4] == (3, 2, batch, {"read": 9})
         assert os.path.exists(numbered.held.file) != deletes

@@ -128,10 +128,12 @@ def draw_pipeline(report: Report) -> Diagram | None:
         flow = _joined(flow, report)
     if report.filter or after:
         flow = _filtered(flow, report.filter, after, middle)
-    if report.duplicates:
-        flow = _without_duplicates(flow, report, middle)
+    for check, rows in report.left_out_by.items():
+        if rows:
+            flow = _left_out(flow, check, f"{rows:,} left out", rows, middle)
     if report.sampled_out or report.repeated:
-        flow = _sampled(flow, report, middle)
+        rows = report.sampled_out - report.repeated
+        flow = _left_out(flow, "sample", _sample_note(report), rows, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
     return Diagram(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
 
@@ -159,24 +161,13 @@ def _joined(flow: _Flow, report: Report) -> _Flow:
 
 
 def _filtered(flow: _Flow, sql: str, filtered: int, line: float) -> _Flow:
-    note = sql or f"{filtered:,} left out"
-    step = Box(flow.column * _COLUMN, line * _LINE, "filter", note, "step")
+    return _left_out(flow, "filter", sql or f"{filtered:,} left out", filtered, line)
+
+
+def _left_out(flow: _Flow, name: str, note: str, rows: int, line: float) -> _Flow:
+    step = Box(flow.column * _COLUMN, line * _LINE, name, note, "step")
     edges = (*flow.edges, _across(flow.last, step, flow.rows))
-    return _Flow((*flow.boxes, step), edges, step, flow.rows - filtered, flow.column + 1)
-
-
-def _without_duplicates(flow: _Flow, report: Report, line: float) -> _Flow:
-    note = f"{report.duplicates:,} left out"
-    step = Box(flow.column * _COLUMN, line * _LINE, "duplicates", note, "step")
-    edges = (*flow.edges, _across(flow.last, step, flow.rows))
-    return _Flow((*flow.boxes, step), edges, step, flow.rows - report.duplicates, flow.column + 1)
-
-
-def _sampled(flow: _Flow, report: Report, line: float) -> _Flow:
-    step = Box(flow.column * _COLUMN, line * _LINE, "sample", _sample_note(report), "step")
-    edges = (*flow.edges, _across(flow.last, step, flow.rows))
-    rows = flow.rows - report.sampled_out + report.repeated
-    return _Flow((*flow.boxes, step), edges, step, rows, flow.column + 1)
+    return _Flow((*flow.boxes, step), edges, step, flow.rows - rows, flow.column + 1)
 
 
 def _sample_note(report: Report) -> str:
@@ -254,8 +245,9 @@ def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
         )
     if after:
         yield f"The filter left out {after:,}{' after the joins' * bool(first)}."
-    if report.duplicates:
-        yield f"{report.duplicates:,} duplicates were left out."
+    for check, rows in report.left_out_by.items():
+        if rows:
+            yield f"{rows:,} {check} were left out."
     if report.sampled_out or report.repeated:
         yield f"Rows were sampled by class: {_sample_note(report)}."
     for name, split in report.splits.items():

@@ -122,7 +122,7 @@ class Report:
       filter_first, filter: what the recipe's filter demands before and after the joins, or ``""``.
       filtered_first, filtered: rows that it left out before the joins, and in all.
       left_out: rows that ``--limit`` or ``--sample`` left out.
-      duplicates: rows that were left out because an earlier row has their values.
+      left_out_by: check -> rows that it left out.
       sampled_out, repeated: rows that a sample of classes left out, and that it added.
       label: the feature to predict, or ``None``.
       rejected: rejected rows of all sources, or the first of them.
@@ -150,7 +150,7 @@ class Report:
     filtered_first: int = 0
     filtered: int = 0
     left_out: int = 0
-    duplicates: int = 0
+    left_out_by: Mapping[str, int] = dataclasses.field(default_factory=dict)
     sampled_out: int = 0
     repeated: int = 0
     label: str | None = None

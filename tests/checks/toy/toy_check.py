@@ -75,7 +75,7 @@ class NoTwins(_OfColumn):
 
     @property
     def meets(self):
-        drop = Drop("a twin", self.column)
+        drop = Drop(self.name, "a twin", self.column)
         return (Meet(self.name, (self.column,), repeats, True, drop=drop),)
 
     def judge(self, facts, rows):  # noqa: ARG002 - as in the base class
