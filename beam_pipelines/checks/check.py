@@ -126,6 +126,7 @@ class Check(abc.ABC):
       listed: what the file lists, in words.
       is_latest: whether an append replaces what the manifest has.
       changes_rows: whether it leaves rows out; then its key is part of the recipe's hash.
+      appends: whether an append can check its new rows alone.
       meets: rows that meet.
       reader: of its value in the recipe, if another package adds it; the name is its key.
     """
@@ -136,6 +137,7 @@ class Check(abc.ABC):
     listed: ClassVar[str] = "rows"
     is_latest: ClassVar[bool] = False
     changes_rows: ClassVar[bool] = False
+    appends: ClassVar[bool] = True
     meets: tuple[Meet, ...] = ()
     looks_at_splits: bool = False
 

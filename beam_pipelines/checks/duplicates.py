@@ -27,7 +27,7 @@ class FindDuplicates(Check):
 
     name = "duplicates"
     listed = "pairs"
-    changes_rows = True
+    changes_rows, appends = True, False
     rule: Duplicates
     columns: tuple[str, ...]
 

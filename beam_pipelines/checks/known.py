@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from beam_pipelines.checks.check import Check, Known
 from beam_pipelines.checks.duplicates import FindDuplicates
 from beam_pipelines.checks.expect import Expect
 from beam_pipelines.checks.leaks import FindLeaks
 from beam_pipelines.checks.personal import FindPersonal
+from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.check_keys import installed_checks
 from beam_pipelines.recipe.model import Recipe
 
@@ -27,9 +28,27 @@ def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:
     planned = (kind.plan(recipe, known) for kind in (*KINDS, *kinds_among(recipe.checks)))
     checks = tuple(check for check in planned if check is not None)
     for check in checks:
+        known.problems.extend(_impossible(check, recipe))
         if not check.changes_rows and any(meet.drop for meet in check.meets):
             raise TypeError(
                 f"check '{check.name}' leaves rows out, expected 'changes_rows = True' of "
                 f"{type(check).__name__}: the recipe's hash has to know it."
             )
     return checks
+
+
+def _impossible(check: Check, recipe: Recipe) -> Iterator[Problem]:
+    """Yields keys of a recipe that a check contradicts."""
+    meets_splits = check.looks_at_splits or any(meet.has_splits for meet in check.meets)
+    if meets_splits and recipe.sequence is not None and recipe.sequence.group_by:
+        message = (
+            "found it with 'group_by' of the sequence: grouped rows are not compared. Leave it "
+            "out: a split by the columns of 'group_by' has all rows of a key."
+        )
+        yield Problem((check.name,), message)
+    if recipe.append and not check.appends:
+        message = (
+            f"found it with '{check.name}': rows of files that are not read again are not "
+            "compared. Leave one of them out."
+        )
+        yield Problem(("append",), message)

@@ -254,6 +254,7 @@ class FindLeaks(Check):
     name = "leaks"
     about = "splits"
     listed = "pairs"
+    appends = False
     rule: Leaks
     label: str
     columns: Mapping[str, tuple[str, ...]]

@@ -113,12 +113,6 @@ def check_recipe(value: Value, recipe: Recipe) -> None:
     if recipe.append:
         _check_append(value, recipe)
     _check_unions(value, recipe)
-    if recipe.leaks is not None and recipe.sequence is not None and recipe.sequence.group_by:
-        value.wrong(
-            "found it with 'group_by' of the sequence: grouped rows are not compared. Leave it "
-            "out: a split by the columns of 'group_by' has all rows of a key.",
-            "leaks",
-        )
     if recipe.drop and recipe.keep:
         value.wrong(
             "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
@@ -169,12 +163,6 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "not known. Leave it out, and convert the table anew.",
             "append",
         )
-    if recipe.duplicates is not None:
-        value.wrong(
-            "found it with 'duplicates': rows of files that are not read again are not compared. "
-            "Leave one of them out.",
-            "append",
-        )
     if recipe.split.stratify:
         value.wrong(
             "found it with 'stratify' of the split: the shares of classes follow from all rows, "
@@ -185,12 +173,6 @@ def _check_append(value: Value, recipe: Recipe) -> None:
         value.wrong(
             "found it with 'limit' or 'mix' of 'sample': they follow from all rows, and files that "
             "are not read again are sampled already. Take 'rates', or leave one of them out.",
-            "append",
-        )
-    if recipe.leaks is not None:
-        value.wrong(
-            "found it with 'leaks': rows of files that are not read again are not compared. Leave "
-            "one of them out.",
             "append",
         )
     if is_whole_name(recipe.output.shard_name):

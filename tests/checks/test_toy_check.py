@@ -111,3 +111,12 @@ def test_a_check_that_hides_that_it_changes_rows_is_refused(
     monkeypatch.setattr(kind, "changes_rows", False)
     with pytest.raises(TypeError, match="expected 'changes_rows = True' of NoTwins"):
         plan_of(folder, "no_twins: n\n")
+
+
+def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
+    """Meets with splits of grouped rows, and an append, fail in no worker."""
+    with pytest.raises(RecipeProblems, match=r"one_split.*found it with 'group_by'"):
+        plan_of(folder, "one_split: n\nsequence: {group_by: n}\n")
+    with pytest.raises(RecipeProblems, match=r"append.*found it with 'no_twins'"):
+        plan_of(folder, "no_twins: n\nappend: true\n")
+    plan_of(folder, "most_nulls: n\nappend: true\n")

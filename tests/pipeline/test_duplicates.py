@@ -173,5 +173,5 @@ def test_wrong_keys(folder: Path) -> None:
         plan_of(folder, "{by: [idd]}")
     with pytest.raises(RecipeError, match="found 'keep', expected warn, drop or error"):
         plan_of(folder, "{action: keep}")
-    with pytest.raises(RecipeError, match="found it with 'duplicates'"):
+    with pytest.raises(RecipeProblems, match="found it with 'duplicates'"):
         plan_of(folder, "{action: drop}", "append: true\n")

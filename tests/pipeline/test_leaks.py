@@ -111,9 +111,9 @@ def test_wrong_keys(folder: Path) -> None:
         plan_of(folder, "{entity: usr}")
     with pytest.raises(RecipeError, match="found 'drop', expected warn or error"):
         plan_of(folder, "drop")
-    with pytest.raises(RecipeError, match="found it with 'leaks'"):
+    with pytest.raises(RecipeProblems, match="found it with 'leaks'"):
         plan_of(folder, "warn", "append: true\n")
-    with pytest.raises(RecipeError, match="found it with 'group_by'"):
+    with pytest.raises(RecipeProblems, match="found it with 'group_by'"):
         plan_of(folder, "warn", "sequence: {group_by: user}\n")
     with pytest.raises(RecipeProblems, match=r"found column 'dya', .*Did you mean 'day'"):
         plan_of(folder, "{time: dya}")
