@@ -62,7 +62,7 @@ databases: ## Install PostgreSQL and MariaDB (on Debian and Ubuntu), for the tes
 
 .PHONY: test-databases
 test-databases: .venv/installed-dev ## Run the tests with database servers on this machine, which `make databases` installs
-	$(BIN)/python -m pytest tests/databases -m databases $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest plugins/tests/databases -m databases $(PYTEST_OPTIONS)
 
 .PHONY: test-faults
 test-faults: .venv/installed-dev ## Break conversions on purpose, at 100 moments of each kind; FAULT_MOMENTS=4 is quick
@@ -221,9 +221,9 @@ endef
 # On Python 3.10 two releases that we need contradict each other (constraints.txt says which), so that the list is installed as it stands.
 define install
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 11))'; then \
-		$(call pip_install,.venv,--no-deps --requirement constraints.txt --editable ./reader --editable .); \
+		$(call pip_install,.venv,--no-deps --requirement constraints.txt --editable ./reader --editable ./plugins --editable .); \
 	else \
-		$(call pip_install,.venv,--constraint constraints.txt --editable ./reader --editable '.[$(1)]'); \
+		$(call pip_install,.venv,--constraint constraints.txt --editable ./reader --editable ./plugins --editable '.[$(1)]'); \
 	fi
 	@$(BIN)/python -m compileall -q beam_pipelines
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'from beam_pipelines.analysis.report import page; page.compile_templates()'
@@ -233,20 +233,20 @@ endef
 # What the extension is built from: an editable install builds it in place.
 NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipelines/core/_native/*.h)
 
-.venv/installed-demo: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+.venv/installed-demo: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo)
 
-.venv/installed-dev: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+.venv/installed-dev: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)test)
 
-.venv/installed-fuzz: pyproject.toml reader/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+.venv/installed-fuzz: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
 
 # Without constraints; an editable install puts the kernels where .venv has them.
-.venv-newest/installed .venv-lowest/installed: pyproject.toml reader/pyproject.toml $(NATIVE)
+.venv-newest/installed .venv-lowest/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(@D)/bin/python -m uv pip install --quiet --python $(@D)/bin/python $(if $(findstring lowest,$@),--resolution lowest-direct) --editable ./reader --editable '.[demo,test]'
+	$(@D)/bin/python -m uv pip install --quiet --python $(@D)/bin/python $(if $(findstring lowest,$@),--resolution lowest-direct) --editable ./reader --editable ./plugins --editable '.[demo,test]'
 	@touch $@
 
 .venv-docs/installed: website/requirements.txt
@@ -256,18 +256,18 @@ NATIVE := reader/setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipel
 	@touch $@
 
 # PyTorch and Ray are large, and most work needs neither.
-.venv-adapters/installed: pyproject.toml reader/pyproject.toml constraints.txt tests/adapters/requirements.txt $(NATIVE)
+.venv-adapters/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints.txt tests/adapters/requirements.txt $(NATIVE)
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 found. Install Python 3.11, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-adapters
-	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable '.[demo,test]'
+	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/adapters/requirements.txt --editable ./reader --editable ./plugins --editable '.[demo,test]'
 	@touch $@
 
 # TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits. What another system's compiler makes of the
 # kernels would lie where ours does, and not load here; the one dependency that has to be compiled is, here.
-.venv-tfx/installed: pyproject.toml reader/pyproject.toml constraints-tfx.txt
+.venv-tfx/installed: pyproject.toml reader/pyproject.toml plugins/pyproject.toml constraints-tfx.txt
 	@$(TFX_ENTER) $(PYTHON) -c 'import os, sys; found = os.confstr("CS_GNU_LIBC_VERSION"); \
 		sys.exit(None if tuple(map(int, found.split()[1].split("."))) >= (2, 39) else f"TFX needs glibc 2.39 or later, found {found}. See docs/tfx.md: TFX_ENTER.")'
 	$(TFX_ENTER) $(PYTHON) -m venv .venv-tfx
 	$(if $(TFX_ENTER),$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --constraint constraints-tfx.txt --wheel-dir .venv-tfx/wheels pyfarmhash)
-	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable ./reader --editable '.[demo,test,tfx]'
+	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable ./reader --editable ./plugins --editable '.[demo,test,tfx]'
 	@touch $@

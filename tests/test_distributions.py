@@ -21,8 +21,9 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-READER, FULL = (
-    tomllib.loads((ROOT / path).read_text()) for path in ("reader/pyproject.toml", "pyproject.toml")
+READER, FULL, PLUGINS = (
+    tomllib.loads((ROOT / path).read_text())
+    for path in ("reader/pyproject.toml", "pyproject.toml", "plugins/pyproject.toml")
 )
 # Distributions whose modules have other names.
 MODULE_OF = {
@@ -129,7 +130,10 @@ def test_install_page_lists_every_extra():
 
 def test_the_doctor_lists_all_extras() -> None:
     """Each extra for data is named with all of its packages."""
-    extras = FULL["project"]["optional-dependencies"]
+    extras = {
+        **FULL["project"]["optional-dependencies"],
+        **PLUGINS["project"]["optional-dependencies"],
+    }
     others = {"dry-run", "demo", "yaml", "tfx", "test", "fuzz", "dev"}
     assert set(doctor.EXTRAS) == set(extras) - others
     optional = {"sqlalchemy"}  # of pyiceberg's own extra for catalogs

@@ -38,11 +38,20 @@ SHORT_FIRST_LINES = (
     "benchmarks/",
     "dataflow/",
     "examples/",
+    "plugins/",
     "tests/",
     "website/",
 )
 # Folders whose docstrings and comments use plain words.
-PLAIN_FOLDERS = ("beam_pipelines/", "benchmarks/", "dataflow/", "examples/", "tests/", "website/")
+PLAIN_FOLDERS = (
+    "beam_pipelines/",
+    "benchmarks/",
+    "dataflow/",
+    "examples/",
+    "plugins/",
+    "tests/",
+    "website/",
+)
 
 
 def tracked_files() -> list[pathlib.Path]:

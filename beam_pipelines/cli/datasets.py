@@ -114,7 +114,7 @@ class _Index(StorageCommand):
 @output_options
 def index(paths: tuple[str, ...], dali: bool, form: str) -> None:
     """Index a dataset's shards, or TFRecord files of other writers."""
-    from beam_pipelines.dataset.make_index import make_indexes
+    from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 
     indexes = (made for path in paths for made in make_indexes(path, dali))
     if form == "json":

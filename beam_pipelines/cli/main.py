@@ -23,7 +23,6 @@ from beam_pipelines.cli.compare import compare
 from beam_pipelines.cli.datasets import index, inspect, verify
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
-from beam_pipelines.cli.export import export
 from beam_pipelines.cli.graph import graph
 from beam_pipelines.cli.options import (
     BEAM_OPTIONS,
@@ -35,7 +34,6 @@ from beam_pipelines.cli.options import (
     resume_option,
 )
 from beam_pipelines.cli.output import answer, is_quiet, output_options, say
-from beam_pipelines.cli.passport import passport
 from beam_pipelines.cli.plan import plan, plan_document
 from beam_pipelines.cli.preview import preview
 from beam_pipelines.cli.recipe_options import (
@@ -56,6 +54,8 @@ from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.runners.fork_server import allow_forks, was_interrupted
+from beam_pipelines_plugins.onnx.export import export
+from beam_pipelines_plugins.passports.command import passport
 
 
 def main() -> None:
@@ -401,7 +401,7 @@ def transform(
 @output_options
 def init(data: tuple[str, ...], output: str, overwrite: bool, form: str) -> None:
     """Look at data files and write a recipe with comments."""
-    from beam_pipelines.cli.init import write_recipe
+    from beam_pipelines_plugins.first_recipe.init import write_recipe
 
     unreadable = write_recipe(data, output, overwrite)
     for one in () if is_quiet() else unreadable:

@@ -29,7 +29,7 @@ from beam_pipelines.encodings.feature import Feature
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # One value of each input -> one value: int, a float that a float32 equals, str, bytes, a numpy
 # array of a vector, ``None`` for null.
@@ -179,7 +179,7 @@ class Fitted(abc.ABC):
         Raises:
           InexpressibleError: ONNX has no operators for it; says why.
         """
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         raise InexpressibleError("ONNX has no operators for it")
 

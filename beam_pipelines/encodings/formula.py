@@ -25,7 +25,7 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Formula(Fitted):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Computes the numbers."""
-        from beam_pipelines.encodings.onnx_graph import onnx_library
+        from beam_pipelines_plugins.onnx.onnx_graph import onnx_library
 
         (column,) = columns
         result: Value = self.formula(column.wide(), onnx_library(column.builder))

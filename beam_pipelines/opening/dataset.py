@@ -418,7 +418,7 @@ class Dataset:
           DataError: as ``encoder``; ``onnx`` is not installed; or ONNX cannot express a feature.
           ValueError: there is no such feature.
         """
-        from beam_pipelines.opening.onnx_model import make_model
+        from beam_pipelines_plugins.onnx.onnx_model import make_model
 
         features = self._features("to_onnx()", columns)
         fitted = self._fitted([feature.name for feature in features])

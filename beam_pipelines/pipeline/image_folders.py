@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.profile import Role, profile_column
+from beam_pipelines.analysis.column_profile import Role, profile_column
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_name

@@ -20,10 +20,8 @@ from beam_pipelines.pipeline.plan_sources import check_date, plan_source_of
 from beam_pipelines.pipeline.private import check_private, values_hidden
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.databases.conditions import with_condition
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
-from beam_pipelines.sources.lakehouses.table import store_deletes
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_images
 from beam_pipelines.storage import files
@@ -47,6 +45,8 @@ from beam_pipelines.transforms.shards import shard_name
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.transforms.split_key import plan_split_key, with_record_keys
 from beam_pipelines.transforms.take import Take
+from beam_pipelines_plugins.databases.conditions import with_condition
+from beam_pipelines_plugins.lakehouses.table import store_deletes
 
 T = TypeVar("T")
 

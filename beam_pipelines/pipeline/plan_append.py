@@ -33,14 +33,14 @@ from beam_pipelines.pipeline.plan import Append, Plan, make_plan
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.recipe.normal_form import normalised
-from beam_pipelines.sources.lakehouses.planner import plan_added
-from beam_pipelines.sources.lakehouses.table import LakeTable
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.storage import files
 from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms.protect import with_fingerprints
 from beam_pipelines.transforms.split import by_file
+from beam_pipelines_plugins.lakehouses.planner import plan_added
+from beam_pipelines_plugins.lakehouses.table import LakeTable
 
 # Options of reading, checking and packing; they do not shape the rows.
 _NOT_OF_ROWS = ("on_error", "limits", "schema", "validation_config")

@@ -66,7 +66,7 @@ def plan(
                 "an encoding for each column."
             )
         bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
-        from beam_pipelines.pipeline.draft import encode_settings
+        from beam_pipelines_plugins.first_recipe.draft import encode_settings
 
         settings = [*encode_settings(bare), *settings]
     loaded, problems = _read(recipe, settings)

@@ -5,26 +5,26 @@ from __future__ import annotations
 import re
 
 from beam_pipelines.sources.arrow import Arrow
-from beam_pipelines.sources.avro.format import Avro
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
-from beam_pipelines.sources.excel.format import Excel
 from beam_pipelines.sources.format import Format
-from beam_pipelines.sources.hdf5 import Hdf5
 from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images
 from beam_pipelines.sources.images.idx import Idx
 from beam_pipelines.sources.json.format import JsonLines
-from beam_pipelines.sources.lakehouses.table import LakeTable
 from beam_pipelines.sources.libsvm.format import SparseLines
 from beam_pipelines.sources.lines import PlainLines
-from beam_pipelines.sources.numpy_files import NumPy
-from beam_pipelines.sources.orc import Orc
 from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
-from beam_pipelines.sources.webdataset.format import WebDataset
+from beam_pipelines_plugins.formats.avro_format import Avro
+from beam_pipelines_plugins.formats.excel_format import Excel
+from beam_pipelines_plugins.formats.hdf5 import Hdf5
+from beam_pipelines_plugins.formats.numpy_files import NumPy
+from beam_pipelines_plugins.formats.orc import Orc
+from beam_pipelines_plugins.formats.webdataset_format import WebDataset
+from beam_pipelines_plugins.lakehouses.table import LakeTable
 
 # The number of a shard and that of all shards, in the name of a file.
 SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")

@@ -14,10 +14,8 @@ from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
-from beam_pipelines.sources.databases.planner import plan_table
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.images.columns import image_columns
-from beam_pipelines.sources.lakehouses.planner import as_lakehouse, plan_lake
 from beam_pipelines.sources.listing import list_files
 from beam_pipelines.sources.partitions import WithNulls, partitioned, with_nulls
 from beam_pipelines.sources.plan import (
@@ -30,6 +28,8 @@ from beam_pipelines.sources.plan import (
 )
 from beam_pipelines.storage import files
 from beam_pipelines.storage.spool import as_file
+from beam_pipelines_plugins.databases.planner import plan_table
+from beam_pipelines_plugins.lakehouses.planner import as_lakehouse, plan_lake
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:

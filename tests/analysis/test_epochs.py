@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.analysis.epochs import UNITS, cure, show_ends, time_name, time_sql, unit_of
-from beam_pipelines.analysis.profile import derive_times, profile_columns
 from beam_pipelines.sql.expressions import evaluate, parse_expression
+from beam_pipelines_plugins.first_recipe import derive_times, profile_columns
 
 MARCH = 1_709_251_200  # 2024-03-01
 HOURS = MARCH + 3600 * np.arange(40)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipelines.cli.init import write_recipe
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import api, recipes
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe.settings import read_setting
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.first_recipe.init import write_recipe
 from tests.support.image_files import encode
 
 BREEDS = ["pug", "lab"]

@@ -14,13 +14,13 @@ from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.dataset import scan
-from beam_pipelines.dataset.make_index import make_indexes
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.foreign_index import scan
+from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 from tests.sources.support import plan_of, read_rows
 
 RANGE_BYTES = 20_000

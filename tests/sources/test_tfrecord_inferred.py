@@ -13,7 +13,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.cli.init import write_recipe
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.verify import verify_dataset
@@ -23,6 +22,7 @@ from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.sources import FORMATS, format_of_path, inference
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.first_recipe.init import write_recipe
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of, write
 from tests.sources.test_tfrecord_sequences import sequence, write_records
 from tests.sources.test_tfrecord_source import example, record

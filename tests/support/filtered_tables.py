@@ -7,11 +7,11 @@ import pathlib
 
 import pyarrow as pa
 
-from beam_pipelines.sources.databases.conditions import with_condition
-from beam_pipelines.sources.databases.keep import keep_tables
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.databases.conditions import with_condition
+from beam_pipelines_plugins.databases.keep import keep_tables
 
 INTEGERS = (None, 0, 1, -1, 5, (1 << 63) - 1, -(1 << 63))
 FLOATS = (None, 0.0, 0.1, 0.3, -2.5, 1e30, 5.0)

@@ -18,7 +18,7 @@ from beam_pipelines.encodings.tokens import NO_TOKENS, TokenCounts
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class FittedBagOfWords(Fitted):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Has no operators."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         raise InexpressibleError("it takes or gives any number of texts a row")
 

@@ -27,7 +27,7 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "ascending numbers, as in {boundaries: [0, 10, 100]}"
 
@@ -84,7 +84,7 @@ class Boundaries(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Finds the buckets."""
-        from beam_pipelines.encodings.onnx_graph import place
+        from beam_pipelines_plugins.onnx.onnx_graph import place
 
         (column,) = columns
         return place(self._for(column.values.dtype == "int64"), column.wide())

@@ -29,7 +29,7 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 _LIKE = "'tft', as in {bucketize: {buckets: 10, like: tft}}"
@@ -99,7 +99,7 @@ class TftBoundaries(Boundaries):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Finds the buckets."""
-        from beam_pipelines.encodings.onnx_graph import place
+        from beam_pipelines_plugins.onnx.onnx_graph import place
 
         return place(np.array(self.boundaries, np.float32), columns[0].wide().cast("float32"))
 

@@ -27,7 +27,7 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # Smallest and largest value of each integer type; a feature of any of them is int64.
 _RANGES = {
@@ -170,7 +170,7 @@ class Cast(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Casts the values; numbers in texts have no equal parser."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         (column,) = columns
         x = column.values

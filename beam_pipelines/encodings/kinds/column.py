@@ -15,7 +15,7 @@ from beam_pipelines.encodings.values import check_parameters, need_text
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,7 @@ from beam_pipelines.encodings.values import check_parameters, need_whole
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 SEPARATOR = "_X_"
 _COLUMNS = "two columns or more, as in {cross: {columns: [origin, dest], buckets: 1000}}"
@@ -96,7 +96,7 @@ class Cross(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Has no operators."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         raise InexpressibleError("ONNX has no operator that reads the bytes of a text, to hash it")
 

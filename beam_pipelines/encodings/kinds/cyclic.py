@@ -38,7 +38,7 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a period above 0, as in {cyclic: 24}"
 
@@ -119,7 +119,7 @@ class Cyclic(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Computes sines and cosines, and puts zeros where a row is null."""
-        from beam_pipelines.encodings.onnx_graph import onnx_library
+        from beam_pipelines_plugins.onnx.onnx_graph import onnx_library
 
         (column,) = columns
         builder = column.builder

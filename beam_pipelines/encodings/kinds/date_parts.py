@@ -17,7 +17,7 @@ from beam_pipelines.encodings.values import check_parameters, elementwise, map_e
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _DAY = 86_400_000_000  # microseconds
 

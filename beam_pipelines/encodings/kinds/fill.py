@@ -27,7 +27,7 @@ from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a number, a text, mean, median or most_frequent, as in {fill: 0}"
 
@@ -172,7 +172,7 @@ class FillValue(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Fills nulls and NaN."""
-        from beam_pipelines.encodings.onnx_graph import exact_float32
+        from beam_pipelines_plugins.onnx.onnx_graph import exact_float32
 
         (column,) = columns
         values = exact_float32(column.values) if self.to_float else column.values

@@ -26,7 +26,7 @@ from beam_pipelines.encodings.values import check_parameters, elementwise, map_v
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a number of buckets, at least 1, as in {hash_bucket: 1000}"
 
@@ -72,7 +72,7 @@ class HashBucket(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Has no operators."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         raise InexpressibleError("ONNX has no operator that reads the bytes of a text, to hash it")
 

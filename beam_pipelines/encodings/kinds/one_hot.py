@@ -20,7 +20,7 @@ from beam_pipelines.encodings.values import MOST_PLACES, as_lists, check_paramet
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 
 @dataclasses.dataclass(frozen=True)

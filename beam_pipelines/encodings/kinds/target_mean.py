@@ -41,7 +41,7 @@ from beam_pipelines.encodings.vocabulary_asset import token_table
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = {
     "target": "a column of numbers or bools, as in {target_mean: late}",
@@ -243,7 +243,7 @@ class FittedTargetMean(Fitted):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Looks keys up."""
-        from beam_pipelines.encodings.onnx_graph import look_up
+        from beam_pipelines_plugins.onnx.onnx_graph import look_up
 
         (column,) = columns
         means = self.means.to_numpy().astype(np.float32)

@@ -29,7 +29,7 @@ from beam_pipelines.encodings.tokens import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # No token is empty: this key has the number of all rows.
 _ALL_ROWS = b""
@@ -147,7 +147,7 @@ class FittedTfIdf(Fitted):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Has no operators."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         raise InexpressibleError("it takes or gives any number of texts a row")
 

@@ -21,7 +21,7 @@ from beam_pipelines.encodings.values import as_lists, check_parameters
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # Replaces each match of ``split`` until texts are cut at it: ASCII's unit separator, which texts do
 # not contain.
@@ -89,7 +89,7 @@ class Tokenize(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Has no operators."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
 
         raise InexpressibleError("it takes or gives any number of texts a row")
 

@@ -33,7 +33,7 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _COLUMNS = "a list of features, as in {vector: [age, income]}"
 _LENGTHS = "the lengths of features that are lists, as in {pixels: 784}"
@@ -187,7 +187,7 @@ class Vector(Fixed):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Concatenates the rows."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError, exact_float32
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError, exact_float32
 
         if self.as_bytes:
             raise InexpressibleError("ONNX has no operator that makes bytes of numbers")

@@ -37,7 +37,7 @@ from beam_pipelines.encodings.vocabulary_asset import token_table
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines.encodings.onnx_graph import OnnxColumn, Value
+    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = {
     "top_k": "how many values at most, as in {vocabulary: 10000}",
@@ -148,7 +148,7 @@ class FittedVocabulary(Fitted):
 
     def to_onnx(self, *columns: OnnxColumn) -> Value:
         """Looks values up."""
-        from beam_pipelines.encodings.onnx_graph import InexpressibleError, look_up
+        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError, look_up
 
         if self.num_oov > 1:
             raise InexpressibleError(

@@ -13,8 +13,8 @@ import fastavro
 
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan, planner
-from beam_pipelines.sources.avro.blocks import container, read_blocks, read_header
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.formats.avro_blocks import container, read_blocks, read_header
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target

@@ -1,1 +1,0 @@
-"""Avro's object container files."""

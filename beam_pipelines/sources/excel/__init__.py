@@ -1,1 +1,0 @@
-"""Sheets of Excel and OpenDocument files."""

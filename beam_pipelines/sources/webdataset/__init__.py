@@ -1,1 +1,0 @@
-"""WebDataset: tar archives, whose files of one name are a row."""

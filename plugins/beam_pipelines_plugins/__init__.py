@@ -1,0 +1,1 @@
+"""Formats and commands that beam-pipelines finds by entry point."""

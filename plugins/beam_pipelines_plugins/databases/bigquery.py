@@ -1,0 +1,333 @@
+"""BigQuery, read as Arrow by its Storage Read API.
+
+A table is read at a snapshot, by several streams. A query runs once, and its result is a table,
+which one stream reads in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines_plugins.databases.bigquery_types import column_of
+from beam_pipelines_plugins.databases.database import (
+    Column,
+    Database,
+    Description,
+    Request,
+    ServerError,
+    Session,
+    where_of,
+)
+
+# Of emulators: an address for REST, which Google's client knows too, and one for gRPC.
+_REST, _GRPC = "BIGQUERY_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST"
+# Kinds of tables that are read as they are; a query reads the others.
+_STORED = ("TABLE", "CLONE")
+# HTTP's numbers: too many requests, and servers that fail for now.
+_TRANSIENT = (429, 500, 502, 503, 504)
+_MOMENT = "is of the moment when BigQuery runs it, not of the snapshot"
+
+
+class BigQuery(Database):
+    """BigQuery, and servers that speak its interfaces."""
+
+    name = "BigQuery"
+    format = "bigquery"
+    schemes = ("bigquery",)
+    sessions = 4
+    has_order = False
+    compared = ("integer", "int64", "string", "date", "datetime", "timestamp")
+    timestamps = ("DATETIME '{}'", "TIMESTAMP '{}+00'")
+
+    def connect(self, url: str) -> Session:
+        """Opens a connection; see ``Database``."""
+        return _Session(url)
+
+    def quoted(self, name: str) -> str:
+        """Returns a name as an SQL identifier."""
+        escaped = name.replace("\\", "\\\\").replace("`", "\\`")
+        return f"`{escaped}`"
+
+    def compared_column(self, column: Column) -> str:
+        """Returns a column's name, which has no table in a restriction."""
+        return self.quoted(column.name)
+
+    def parts(
+        self,
+        session: Session,
+        request: Request,
+        columns: Sequence[Column],
+        partition: Column | None,
+        number: int,
+    ) -> list[str]:
+        """Returns the names of streams, after a query has run; see ``Database``."""
+        return _own(session).streams(request, columns, number)
+
+    def read(
+        self, session: Session, request: Request, columns: Sequence[Column], part: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a stream, or the first rows; see ``Database``."""
+        own = _own(session)
+        skipped, left = request.offset, request.limit
+        for name in [part] if part else own.streams(request, columns, 1):
+            for batch in own.read(name):
+                rows = batch.slice(skipped, left)
+                skipped = max(0, skipped - batch.num_rows)
+                if rows.num_rows:
+                    yield rows
+                if left is not None:
+                    left -= rows.num_rows
+                    if not left:
+                        return
+
+    def count(self, session: Session, request: Request) -> int:
+        """Returns the server's number of rows at the snapshot; see ``Database``."""
+        return _own(session).count(request)
+
+    def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
+        """Returns the fields that are sent, or the query; see ``Database``."""
+        sql = _sql_of(request, columns)
+        if sql is not None:
+            return sql
+        fields = f"the fields {', '.join(column.name for column in columns)} of {request.table}"
+        return f"{fields}{where_of(request.where)}"
+
+
+class _Session(Session):
+    def __init__(self, url: str) -> None:
+        try:
+            from google.api_core.exceptions import GoogleAPIError
+            from google.auth.credentials import AnonymousCredentials
+            from google.auth.exceptions import GoogleAuthError
+            from google.cloud import bigquery, bigquery_storage_v1
+        except ImportError as error:
+            raise DataError(
+                "BigQuery: found no packages google-cloud-bigquery and "
+                "google-cloud-bigquery-storage. Install them: pip install "
+                "'beam-pipelines[bigquery]'."
+            ) from error
+        parts = urllib.parse.urlsplit(url)
+        self._dataset = urllib.parse.unquote(parts.path.strip("/"))
+        self._errors = (GoogleAPIError, GoogleAuthError, OSError)
+        self._library, self._storage_library = bigquery, bigquery_storage_v1
+        self._time: Any = None
+        # Source -> rows of its query's result.
+        self._results: dict[str, int] = {}
+        self._reading: Any = None
+        self._is_cancelled = False
+        anonymous: Any = AnonymousCredentials
+        credentials = anonymous() if _REST in os.environ else None
+        with self._explained():
+            self._client = bigquery.Client(project=parts.netloc or None, credentials=credentials)
+            self._storage = self._reader()
+
+    def describe(self, request: Request) -> Description:
+        """Returns columns and size; see ``Session``."""
+        sql = request.query
+        decisions: tuple[str, ...] = ()
+        with self._explained():
+            if sql is None:
+                table = self._client.get_table(self._name(request))
+                fields, rows, size_bytes = table.schema, table.num_rows, table.num_bytes
+                if table.table_type not in _STORED:
+                    decisions = (f"{request.table} is a {table.table_type.lower()}: it {_MOMENT}",)
+            else:
+                job = self._run(sql, dry_run=True)
+                fields, rows, size_bytes = job.schema, None, job.total_bytes_processed
+                decisions = (f"the query {_MOMENT}",)
+        columns = tuple(column_of(field, request.types.get(field.name)) for field in fields)
+        # A query job has its own moment, at which the other rows cannot be counted.
+        takes_filter = not decisions and all(map(_is_plain, columns))
+        size_bytes = max(1, size_bytes or 0)
+        rows = max(1, size_bytes // (12 * max(1, len(columns))) if rows is None else rows)
+        return Description(columns, rows, size_bytes, True, decisions, takes_filter)
+
+    def tables(self) -> list[str]:
+        """Returns the names of the tables in the dataset, or all."""
+        with self._explained():
+            if self._dataset:
+                return [table.table_id for table in self._client.list_tables(self._dataset)]
+            return [
+                f"{dataset.dataset_id}.{table.table_id}"
+                for dataset in self._client.list_datasets()
+                for table in self._client.list_tables(dataset.reference)
+            ]
+
+    def begin(self, snapshot: str | None = None) -> str:
+        """Begins at a time of the server; see ``Session``."""
+        if snapshot is None:
+            (found,) = self.value("SELECT CURRENT_TIMESTAMP() AS t")
+            self._time = found
+        else:
+            self._time = datetime.datetime.fromisoformat(snapshot)
+        return str(self._time.isoformat())
+
+    def streams(self, request: Request, columns: Sequence[Column], number: int) -> list[str]:
+        """Begins to read a table, or a query, which runs now.
+
+        Args:
+          request: the rows.
+          columns: to read.
+          number: of streams at most.
+
+        Returns:
+          The names of streams; none if there are no rows.
+        """
+        types, modifiers = self._storage_library.types, None
+        sql = _sql_of(request, columns)
+        with self._explained():
+            if sql is None:
+                found = self._client.get_table(self._name(request))
+                table = found.path.strip("/")
+                if found.table_type not in _STORED:
+                    sql = _select(f"`{self._name(request)}`", columns)
+            if sql is not None:
+                job = self._run(sql)
+                rows = job.result().total_rows
+                table, number = job.destination.path.strip("/"), 1
+                self._results[request.source] = rows
+            elif self._time is not None:
+                modifiers = {"snapshot_time": self._time}
+            session = types.ReadSession(
+                table=table,
+                data_format=types.DataFormat.ARROW,
+                table_modifiers=modifiers,
+                read_options={
+                    "selected_fields": [column.name for column in columns],
+                    "row_restriction": request.where,
+                },
+            )
+            made = self._storage.create_read_session(
+                parent=f"projects/{self._client.project}",
+                read_session=session,
+                max_stream_count=number if request.limit is None else 1,
+            )
+        return [stream.name for stream in made.streams]
+
+    def read(self, select: str) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a stream, which goes on after a break."""
+        schema = None
+        with self._explained():
+            self._reading = reader = self._storage.read_rows(select)
+            try:
+                for message in reader:
+                    if message.arrow_schema.serialized_schema:
+                        schema = pa.ipc.read_schema(
+                            pa.py_buffer(message.arrow_schema.serialized_schema)
+                        )
+                    batch = pa.ipc.read_record_batch(
+                        pa.py_buffer(message.arrow_record_batch.serialized_record_batch), schema
+                    )
+                    if batch.num_rows != message.row_count:
+                        raise ServerError(
+                            f"a message of {message.row_count} rows has {batch.num_rows}", True
+                        )
+                    yield batch
+                if self._is_cancelled:
+                    raise ServerError("the read was cancelled", False)
+            finally:
+                self._reading = None
+                reader.cancel()
+
+    def value(self, select: str) -> Any:
+        """Returns the first row of a query."""
+        with self._explained():
+            return tuple(next(iter(self._run(select).result())))
+
+    def count(self, request: Request) -> int:
+        """Returns the number of rows at the snapshot, or of a query."""
+        if request.source in self._results:
+            return self._results[request.source]
+        moment = f"FOR SYSTEM_TIME AS OF TIMESTAMP '{self._time.isoformat()}'"
+        rows = f"`{self._name(request)}` {moment}{where_of(request.where)}"
+        (count,) = self.value(f"SELECT COUNT(*) AS n FROM {rows}")
+        return int(count)
+
+    def cancel(self) -> None:
+        """Ends the reading of another thread."""
+        self._is_cancelled, reading = True, self._reading
+        if reading is not None:
+            reading.cancel()
+
+    def close(self) -> None:
+        """Ends the connections."""
+        with contextlib.suppress(*self._errors):
+            client: Any = self._client
+            client.close()
+            self._storage.transport.close()
+
+    def _reader(self) -> Any:
+        """Returns a client of the Storage Read API."""
+        library, address = self._storage_library, os.environ.get(_GRPC)
+        if address is None:
+            return library.BigQueryReadClient(credentials=self._client._credentials)  # noqa: SLF001
+        import grpc
+        from google.cloud.bigquery_storage_v1.services.big_query_read.transports import (
+            BigQueryReadGrpcTransport,
+        )
+
+        unlimited = [("grpc.max_receive_message_length", -1)]
+        channel = grpc.insecure_channel(address, options=unlimited)
+        return library.BigQueryReadClient(transport=BigQueryReadGrpcTransport(channel=channel))
+
+    def _name(self, request: Request) -> str:
+        """Returns the full name of a request's table."""
+        parts = (request.table or "").split(".")
+        if len(parts) == 1 and self._dataset:
+            parts = [self._dataset, *parts]
+        return ".".join([self._client.project, *parts] if len(parts) == 2 else parts)
+
+    def _run(self, sql: str, dry_run: bool = False) -> Any:
+        """Begins a query, or asks for its columns."""
+        default = f"{self._client.project}.{self._dataset}" if self._dataset else None
+        config = self._library.QueryJobConfig(
+            dry_run=dry_run, use_query_cache=False, default_dataset=default
+        )
+        return self._client.query(sql, job_config=config)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns errors of Google's clients into ``ServerError``."""
+        try:
+            yield
+        except (*self._errors, ValueError, pa.ArrowException) as error:
+            code = getattr(error, "code", None)
+            # The first line says it; the address and the job do not help.
+            text = str(getattr(error, "message", None) or error).strip().partition("\n")[0]
+            text = re.sub(r"^(GET|POST) \S+: ", "", text)
+            is_broken = isinstance(error, OSError) and not isinstance(error, pa.ArrowException)
+            raise ServerError(text, is_broken or code in _TRANSIENT) from error
+
+
+def _own(session: Session) -> _Session:
+    if not isinstance(session, _Session):
+        raise TypeError("this is no session of BigQuery")
+    return session
+
+
+def _sql_of(request: Request, columns: Sequence[Column]) -> str | None:
+    """Returns the query of a request, or ``None``."""
+    if all(map(_is_plain, columns)):
+        return request.query
+    if request.query is None:
+        return _select(f"`{request.table}`", columns)
+    return _select(f"({request.query.strip().rstrip(';')}\n)", columns)
+
+
+def _is_plain(column: Column) -> bool:
+    """Whether a column is read as it is."""
+    return column.expression == f"q.`{column.name}`"
+
+
+def _select(rows: str, columns: Sequence[Column]) -> str:
+    listed = ", ".join(f"{column.expression} AS `{column.name}`" for column in columns)
+    return f"SELECT {listed} FROM {rows} AS q"

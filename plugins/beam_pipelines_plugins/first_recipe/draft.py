@@ -1,0 +1,396 @@
+"""Drafts a recipe from sampled rows of its sources."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.epochs import OR_ZERO
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.preview import join_indexes
+from beam_pipelines.pipeline.row_chain import select_chunks
+from beam_pipelines.recipe.settings import Setting
+from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.transforms import read
+from beam_pipelines_plugins.first_recipe import (
+    Candidate,
+    ColumnProfile,
+    DerivedTime,
+    JoinProposal,
+    Proposal,
+    Role,
+    Side,
+    SplitProposal,
+    are_related,
+    derive_times,
+    label_candidates,
+    profile_columns,
+    propose_encodings,
+    propose_join,
+    propose_splits,
+)
+from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables, choose_base
+
+# A sample: all ranges of a small source; else the beginnings of some files, spread over all.
+_RANGES = 8
+_ROWS, _BYTES = 500_000, 128 << 20
+# Errors that a recipe shows.
+_KINDS = 4
+# With fewer rows a split may be empty.
+FEW_ROWS = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class DraftedJoin:
+    """A join of the base source with another one.
+
+    Attributes:
+      source: the other one.
+      found: by which columns; ``None``: no columns fit.
+      prefix: of the columns that it adds.
+      is_key: whether the right columns are known to be unique, by all rows.
+      how: ``left`` or ``inner``.
+    """
+
+    source: str
+    found: JoinProposal | None
+    prefix: str
+    is_key: bool = False
+    how: str = "left"
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """The parts of a recipe beyond its sources.
+
+    Attributes:
+      joins: one for each source but the base.
+      labels: candidates, the best first; at most the first one is certain.
+      splits: possible ones, the best first.
+      is_split: whether there are rows enough for a split.
+      encodings: of the joined rows' columns.
+      not_null: columns that rows must have a value of: the label, and the time of the split.
+      unread: for each source with rows that could not be read, their number and some errors.
+      times: of columns of numbers, whose place they take.
+      choices: other decisions that are open.
+    """
+
+    joins: tuple[DraftedJoin, ...]
+    labels: tuple[Candidate, ...]
+    splits: tuple[SplitProposal, ...]
+    is_split: bool
+    encodings: tuple[Proposal, ...]
+    not_null: tuple[str, ...]
+    unread: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    times: tuple[DerivedTime, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str | None:
+        """The label, if it is certain."""
+        return next((found.name for found in self.labels if found.is_certain), None)
+
+
+def make_draft(tables: FoundTables) -> Draft:
+    """Reads samples of sources, and drafts their recipe.
+
+    Args:
+      tables: the sources; the first one is the base.
+
+    Raises:
+      DataError: a file cannot be read.
+    """
+    draft = draft_of([sample_source(plan) for plan in tables.plans], tables.plans, tables.label)
+    if not tables.splits:
+        return draft
+    of_files = SplitProposal("", "", "the files are the splits", files=tables.splits)
+    return dataclasses.replace(draft, splits=(of_files, *draft.splits), is_split=True)
+
+
+def with_base_first(plans: Sequence[SourcePlan]) -> FoundTables:
+    """Returns the sources with the base first."""
+
+    def joins_of(sides: Sequence[Side]) -> int:
+        return sum(join.found is not None for _, join in _drafted_joins(sides))
+
+    def has_label(side: Side) -> bool:
+        return any(found.is_certain for found in label_candidates(side.columns.values()))
+
+    return choose_base(plans, sample_source, joins_of, has_label)
+
+
+def related_columns(left: SourcePlan, right: SourcePlan) -> Iterator[tuple[str, str]]:
+    """Yields columns whose names say that they are keys of a join.
+
+    Have other types.
+    """
+    for a, b in itertools.product(left.schema, right.schema):
+        if a.type != b.type and are_related(a.name, b.name, right.source.name):
+            yield a.name, b.name
+
+
+def joins_by(left: SourcePlan, right: SourcePlan, on: tuple[str, str]) -> bool:
+    """Whether two sources are joined by a pair of columns."""
+    found = propose_join(sample_source(left), sample_source(right))
+    return found is not None and found.on == (on,)
+
+
+def encode_settings(plan: Plan) -> list[Setting]:
+    """Returns the encodings of a plan without some, as ``--encode`` sets them.
+
+    Times that are numbers are derived first.
+
+    Args:
+      plan: of a bare file, perhaps with a label and derived columns, which are not encoded.
+
+    Raises:
+      DataError: the file cannot be read.
+    """
+    recipe, kept = plan.recipe, {*plan.encode.written}
+    columns = [
+        dataclasses.replace(column, name=recipe.rename.get(column.name, column.name))
+        for column in sample_source(plan.base).columns.values()
+    ]
+    sparse = {name for part in plan.sparse for name in part.columns}
+    chosen = [column for column in columns if column.name in kept]
+    times = {} if recipe.keep else derive_times(chosen)
+    chosen = [times[column.name].column if column.name in times else column for column in chosen]
+    encodings = {
+        proposal.name: parse_value(proposal.encoding, "--encode")[0]
+        for proposal in _encodings(chosen, recipe.label, sparse)
+        if proposal.encoding
+    }
+    settings = [Setting(("encode",), encodings, "--encode")]
+    if times:
+        dropped: list[Tree] = [Scalar(name, name) for name in (*recipe.drop, *times)]
+        settings.append(Setting(("drop",), dropped, "--encode"))
+    return settings + [
+        Setting(("derive", time.column.name), Scalar(time.sql, time.sql), "--encode")
+        for time in times.values()
+    ]
+
+
+def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
+    """Returns encodings for joined columns of a recipe that have none.
+
+    Private columns stay as they are: a reason or a scale would show their values.
+
+    Raises:
+      DataError: a file cannot be read, or there are no rows.
+    """
+    firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
+    chosen = firsts[:: -(-len(firsts) // _RANGES)]
+    states, index_of = _quote_states(plan.base, chosen), join_indexes(plan, [])
+    batches = [
+        chunk.batch
+        for byte_range in chosen
+        for chunk in select_chunks(
+            plan, read.read_range(plan.base, byte_range, states, reject=True), index_of
+        )
+    ]
+    if not any(batch.num_rows for batch in batches):
+        raise DataError(
+            f"{plan.base.source.name}: found no row after 'filter' and joins in the rows that init "
+            "has read, expected some to propose encodings by."
+        )
+    encoded = {name for chain in plan.encode.chains for name in (chain.name, *chain.inputs)}
+    wanted = [
+        name
+        for name in batches[0].schema.names
+        if name in plan.encode.written and name not in encoded
+    ]
+    own = {*plan.base.schema.names}
+    columns = [
+        dataclasses.replace(column, is_joined=column.name not in own)
+        for column in profile_columns(pa.Table.from_batches(batches).select(wanted)).values()
+    ]
+    sparse = {name for part in plan.sparse for name in part.columns}
+    proposals = _encodings(columns, plan.recipe.label, sparse, time=plan.recipe.split.time_column)
+    private = {*plan.recipe.private}
+    return tuple(
+        Proposal(found.name, "", "its values are private") if found.name in private else found
+        for found in proposals
+    )
+
+
+def sample_source(plan: SourcePlan) -> Side:
+    """Reads the beginnings of some files of a source.
+
+    Rows that cannot be read are left out.
+    """
+    is_whole = len(plan.ranges) <= _RANGES
+    chosen = list(plan.ranges)
+    if not is_whole:
+        firsts = [byte_range for byte_range in plan.ranges if byte_range.number_in_file == 0]
+        chosen = firsts[:: -(-len(firsts) // _RANGES)]
+    states, batches = _quote_states(plan, chosen), []
+    rejected: list[Rejected] = []
+    for byte_range in chosen:
+        rows = size = 0
+        for chunk in read.read_range(plan, byte_range, states, reject=True):
+            batch = chunk.batch.select(plan.schema.names)
+            batches.append(batch)
+            rejected += chunk.rejected
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= _ROWS // len(chosen) or size >= _BYTES // len(chosen):
+                is_whole = False
+                break
+    table = pa.Table.from_batches(batches, plan.schema)
+    return Side(plan.source.name, profile_columns(table), table, is_whole, _unread(rejected))
+
+
+def _unread(rejected: Sequence[Rejected]) -> tuple[int, tuple[str, ...]]:
+    """Returns the number of unread rows, and errors of some kinds."""
+    kinds = {re.sub(r"\d+", "", row.reason): row for row in reversed(rejected)}
+    return len(rejected), tuple(row.describe() for row in [*kinds.values()][: -_KINDS - 1 : -1])
+
+
+def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, bytes]:
+    """Returns path -> state before each of the first ranges."""
+    scanned: dict[str, list[tuple[int, int, int]]] = {}
+    for byte_range in ranges:
+        if not read.has_quotes(plan, byte_range):
+            continue
+        transition = read.scan_range(plan, byte_range)
+        scanned.setdefault(byte_range.file.path, []).append(transition)
+    return {path: fold(transitions) for path, transitions in scanned.items()}
+
+
+def draft_of(
+    sides: Sequence[Side], plans: Sequence[SourcePlan], label: Candidate | None = None
+) -> Draft:
+    """Returns the draft of sampled sources; the first one is the base."""
+    base = sides[0]
+    drafted = _drafted_joins(sides)
+    joins = tuple(join for _, join in drafted)
+    keys = {a for join in joins if join.found for a, _ in join.found.on}
+    own = [
+        dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()
+    ]
+    joined = list(_joined(drafted))
+    times = derive_times([*own, *joined])
+    own, joined = (
+        [times[column.name].column if column.name in times else column for column in columns]
+        for columns in (own, joined)
+    )
+    sparse = {name for plan in plans for part in plan.sparse for name in part.columns}
+    labels = (label,) if label else tuple(label_candidates(own, keys, plans[0].labels))
+    chosen = next((found.name for found in labels if found.is_certain), None)
+    known = next((column for column in own if column.name == chosen), None)
+    # A time that is 0 in some rows is null there, and a split needs one of every row.
+    times_of_all = [column for column in own if column.name not in _with_zeros(times.values())]
+    splits = tuple(propose_splits(times_of_all, keys, base.is_whole, known))
+    if not any(split.before for split in splits):  # the other table may have the time
+        of_joined = propose_splits(joined, (), base.is_whole)
+        splits = (*splits, *(split for split in of_joined if split.before))
+    numbers = {time.column.name: time for time in times.values()}
+    if splits and splits[0].before and not _can_fit(base.rows, splits[0], numbers):
+        splits = (*splits[1:], splits[0])
+    is_split = base.rows.num_rows >= FEW_ROWS or not base.is_whole
+    time = splits[0].column if is_split and splits[0].before else None
+    grouped = splits[0].column if is_split and not splits[0].before else ""
+    needed = [
+        numbers[name].number if name in numbers else name
+        for name in (chosen, time)
+        if name is not None
+    ]
+    return Draft(
+        joins,
+        labels,
+        splits,
+        is_split,
+        _encodings([*own, *joined], chosen, sparse, grouped, time),
+        tuple(
+            name
+            for name in dict.fromkeys(needed)
+            if name in base.columns and (base.columns[name].nulls or not base.is_whole)
+        ),
+        tuple(side.unread for side in sides if side.unread[0]),
+        tuple(times.values()),
+    )
+
+
+def _drafted_joins(sides: Sequence[Side]) -> list[tuple[Side, DraftedJoin]]:
+    """Returns the joins, those first that others need.
+
+    A source that the base does not name is looked for in the columns of joined sources.
+    """
+    base, joined = sides[0], list[tuple[Side, DraftedJoin]]()
+    taken = set(base.columns)
+    prefixes = {}
+    for side in sides[1:]:
+        prefix = f"{side.name}_"
+        while any(prefix + name in taken for name in side.columns):
+            prefix += "_"
+        taken |= {prefix + name for name in side.columns}
+        prefixes[side.name] = prefix
+    rest = list(sides[1:])
+    lefts = [(base, "")]
+    for left, left_prefix in lefts:  # grows
+        for side in tuple(rest):
+            if found := propose_join(left, side):
+                prefix = prefixes[side.name]
+                on = tuple((left_prefix + a, b) for a, b in found.on)
+                drafted = DraftedJoin(side.name, found._replace(on=on), prefix, side.is_whole)
+                joined.append((side, drafted))
+                lefts.append((side, prefix))
+                rest.remove(side)
+    return [*joined, *((side, DraftedJoin(side.name, None, prefixes[side.name])) for side in rest)]
+
+
+def _joined(joins: Sequence[tuple[Side, DraftedJoin]]) -> Iterator[ColumnProfile]:
+    """Yields the columns that joins add."""
+    for side, join in joins:
+        if join.found is None:
+            continue
+        keys = {right for _, right in join.found.on}
+        for column in side.columns.values():
+            if column.name not in keys:
+                yield dataclasses.replace(column, name=join.prefix + column.name, is_joined=True)
+
+
+def _encodings(
+    columns: Sequence[ColumnProfile],
+    label: str | None,
+    sparse: set[str],
+    grouped: str = "",
+    time: str | None = None,
+) -> tuple[Proposal, ...]:
+    """Returns the encodings; a table of nothing but names keeps them."""
+    proposals = propose_encodings(columns, label, sparse, grouped, time)
+    if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
+        roles = {column.name: column.role for column in columns}
+        proposals = [
+            proposal._replace(encoding="") if roles[proposal.name] is Role.IDENTIFIER else proposal
+            for proposal in proposals
+        ]
+    if all(proposal.encoding == "drop" for proposal in proposals) and not sparse:
+        proposals = [proposal._replace(encoding="") for proposal in proposals]
+    return tuple(proposals)
+
+
+def _with_zeros(times: Iterable[DerivedTime]) -> set[str]:
+    """Returns the names of times that are 0 in some rows."""
+    return {time.column.name for time in times if time.unit.endswith(OR_ZERO)}
+
+
+def _can_fit(rows: pa.Table, split: SplitProposal, derived: Mapping[str, DerivedTime]) -> bool:
+    """Whether every column has a value in the rows to fit on."""
+    if split.column in derived:
+        rows = derived[split.column].of(rows)
+    moments = rows.column(split.column)
+    before = pa.scalar(split.before).cast(moments.type)
+    train = rows.filter(pc.less(moments, before))
+    return train.num_rows > 0 and all(
+        len(column.drop_null()) or not len(rows.column(name).drop_null())
+        for name, column in zip(train.column_names, train.columns, strict=True)
+    )

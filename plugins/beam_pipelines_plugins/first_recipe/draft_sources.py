@@ -1,0 +1,300 @@
+"""Finds the tables of a folder for a first recipe.
+
+Says what is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
+from beam_pipelines.core.errors import PipelineError
+from beam_pipelines.sources import FORMATS, format_of_path
+from beam_pipelines.sources.listing import is_document
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.storage import files
+from beam_pipelines_plugins.first_recipe import Candidate, Side
+
+SCHEMA_FILE = "recipe.schema.json"
+_MOST_FILES = 2_000
+_MONTH = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    "sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
+# What differs in the names of a series: numbers, dates, months, ids of writers.
+_NUMBER = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[0-9]+|"
+    rf"(?<![a-z])(?:{_MONTH})(?![a-z])"
+)
+_SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev", "eval"), "eval"),
+    **dict.fromkeys(("test", "testing", "holdout", "unlabeled", "scoring"), "test"),
+    **dict.fromkeys(("submission", "submissions"), "submission"),
+}
+
+
+class LeftOut(NamedTuple):
+    """A file or folder that is no source, and why.
+
+    Attributes:
+      path, reason: as they are shown.
+      is_unreadable: whether it is a data file that cannot be read.
+    """
+
+    path: str
+    reason: str
+    is_unreadable: bool = False
+
+
+class FoundTables(NamedTuple):
+    """The tables of a first recipe.
+
+    Attributes:
+      plans: of the sources, the base first.
+      label: that the names of the files show, if it is certain.
+      splits: split -> pattern of the base's files, if they are those of splits.
+      left_out: what is no source.
+      base_note: why the first source is the base.
+    """
+
+    plans: tuple[SourcePlan, ...]
+    label: Candidate | None = None
+    splits: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    base_note: str = ""
+
+
+def split_of_name(path: str) -> str:
+    """Returns the split that a file's name says: ``train_data.csv``; or ``""``."""
+    words = re.findall("[a-z]+", os.path.basename(path).split(".")[0].lower())
+    found = [_SPLITS[word] for word in words if word in _SPLITS]
+    return "submission" if "submission" in found else found[0] if found else ""
+
+
+def series_of(path: str) -> str:
+    """Returns what files of one series share.
+
+    Their path without numbers and months.
+    """
+    return re.sub(r"[-_. ()]*#[)]?", "", _NUMBER.sub("#", path.lower()))
+
+
+def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
+    """Returns the files of a folder that may be tables.
+
+    Returns also those that are left out.
+    """
+    found: list[str] = []
+    left_out: list[LeftOut] = []
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        path, name = files.join(folder, entry.name), entry.name
+        if name == SCHEMA_FILE:
+            continue
+        if entry.is_dir():
+            if name.startswith((".", "_")):
+                left_out.append(LeftOut(path, "hidden"))
+            elif os.path.exists(files.join(path, MANIFEST)):
+                left_out.append(LeftOut(path, "a dataset of this package"))
+            else:
+                own, others = files_of(path)
+                found += own
+                left_out += others if own else _together(path, others)
+        elif reason := _reason(path, name, entry):
+            left_out.append(LeftOut(path, reason))
+        else:
+            found.append(path)
+    if len(found) > _MOST_FILES:
+        raise PipelineError(
+            f"{folder}: found more than {_MOST_FILES:,} files, expected fewer to compare. Name the "
+            "tables with patterns."
+        )
+    return found, left_out
+
+
+def _together(folder: str, others: Sequence[LeftOut]) -> Iterator[LeftOut]:
+    """Yields a folder in place of its files.
+
+    Where no file is a table.
+    """
+    reasons = sorted({one.reason for one in others})
+    if others:
+        yield LeftOut(folder, f"{len(others):,} files: {'; '.join(reasons)}")
+
+
+def _reason(path: str, name: str, entry: os.DirEntry[str]) -> str:
+    """Returns why a file is no table, or ``""``."""
+    format_ = format_of_path(path)
+    reasons = (
+        (name.startswith((".", "_")), "hidden"),
+        (name.lower().endswith((".yaml", ".yml")), "a recipe or settings"),
+        (name == REPORT or is_document(path), "a document"),
+        (not os.path.exists(path) or not entry.stat().st_size, "empty"),
+        (format_ is None, "its suffix is of no format"),
+    )
+    known = next((reason for is_it, reason in reasons if is_it), "")
+    if not known and FORMATS[format_ or ""].is_file_a_row:
+        return "an image; 'init' reads images of a folder that has them and one table"
+    return known
+
+
+def grouped(
+    paths: Sequence[str], folder: str, plan: Callable[[str], SourcePlan]
+) -> tuple[list[tuple[list[str], SourcePlan]], list[LeftOut]]:
+    """Puts the files of each table together.
+
+    Files are one table if they have the same columns, and are of one series, or of one folder in
+    which all tables have these columns, or are the splits of one table.
+    """
+    known: list[tuple[str, SourcePlan]] = []
+    left_out: list[LeftOut] = []
+    for path in paths:
+        try:
+            found = plan(path)
+        except PipelineError as error:
+            left_out.append(LeftOut(path, " ".join(str(error).split()), is_unreadable=True))
+            continue
+        if path.lower().endswith(".txt") and len(found.schema) == 1:
+            left_out.append(LeftOut(path, "a text of lines; 'format: lines' reads it"))
+        else:
+            known.append((path, found))
+    shapes: dict[str, set[tuple[str, ...]]] = {}
+    for path, found in known:
+        shapes.setdefault(os.path.dirname(path), set()).add(tuple(found.schema.names))
+    with_label = {tuple(one.schema.names) for path, one in known if split_of_name(path) == "train"}
+    tables: dict[tuple[object, ...], list[tuple[str, SourcePlan]]] = {}
+    for path, found in known:
+        columns, name = tuple(found.schema.names), split_of_name(path)
+        below = os.path.dirname(path)
+        if name == "submission":
+            key: object = path
+        elif name:
+            # The splits of a table are one, but for tables whose labels are in another file.
+            is_one = columns in with_label and len(with_label) == 1
+            key = "splits" if is_one else (series_of(path), path if name == "test" else "")
+        else:
+            is_folder = len(shapes[below]) == 1 and (below != folder or len(shapes) == 1)
+            key = (
+                ("folder", below) if is_folder else series_of(os.path.relpath(path, folder or "."))
+            )
+        tables.setdefault((found.format, columns, key), []).append((path, found))
+    return [([path for path, _ in own], own[0][1]) for own in tables.values()], left_out
+
+
+def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
+    """Returns a pattern for files of a series, or nothing."""
+    common = os.path.commonprefix
+    prefix = re.sub("[0-9]+$", "", common(list(paths)))
+    suffix = re.sub("^[0-9]+", "", common([path[len(prefix) :][::-1] for path in paths])[::-1])
+    folder = os.path.dirname(paths[0])
+    is_one_folder = all(os.path.dirname(path) == folder for path in paths)
+    pattern = re.compile(f"{re.escape(prefix)}[^/]*{re.escape(suffix)}")
+    is_plain = is_one_folder and len(prefix) > len(folder) + 1 and not files.has_wildcard(prefix)
+    if len(paths) > 1 and is_plain and not any(map(pattern.fullmatch, {*others} - {*paths})):
+        return (f"{prefix}*{suffix}",)
+    return tuple(paths)
+
+
+def choose_base(
+    plans: Sequence[SourcePlan],
+    sample: Callable[[SourcePlan], Side],
+    joins_of: Callable[[Sequence[Side]], int],
+    label_of: Callable[[Side], bool],
+) -> FoundTables:
+    """Puts the base first: the source with the label and most rows.
+
+    A test file is not one, nor the form of a submission: these are left out.
+    """
+    left_out: list[LeftOut] = []
+    label: Candidate | None = None
+    names = {plan.source.name: _split_of(plan) for plan in plans}
+    chosen = [plan for plan in plans if names[plan.source.name] not in ("test", "submission")]
+    if not chosen:
+        return FoundTables(tuple(plans))
+    forms = [plan for plan in plans if names[plan.source.name] == "submission"]
+    trains = [plan for plan in chosen if names[plan.source.name] == "train"] or chosen
+    for plan in plans:
+        role = names[plan.source.name]
+        place = plan.source.path[0] if plan.source.path else plan.source.name
+        if role == "submission":
+            left_out.append(LeftOut(place, "the form of a submission, whose labels are no data"))
+        elif role == "test":
+            train = max(trains, key=lambda one: len({*one.schema.names} & {*plan.schema.names}))
+            label = _lacking(train, plan, forms) or label
+            left_out.append(
+                LeftOut(
+                    place,
+                    "rows to predict, no examples. After convert: "
+                    f"beam-pipelines transform out {place} -o out_test",
+                )
+            )
+    if len(chosen) == 1:
+        return FoundTables(tuple(chosen), label, _splits(chosen[0]), tuple(left_out))
+    sides = [sample(plan) for plan in chosen]
+    scores = []
+    for number, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
+        has_label = label is not None and label.name in plan.schema.names
+        scores.append(
+            (
+                has_label,
+                names[plan.source.name] == "train",
+                joins_of([side, *sides[:number], *sides[number + 1 :]]),
+                label_of(side),
+                side.rows.num_rows if side.is_whole else plan.size_bytes,
+            )
+        )
+    best = scores.index(max(scores))
+    base, joins = chosen[best], scores[best][2]
+    note = f", as {joins} of the others can be joined to them" if joins else ", as it has the label"
+    note = note if joins or scores[best][0] or scores[best][3] else ", as it has the most rows"
+    single = [
+        plan
+        for plan, side in zip(chosen, sides, strict=True)
+        if plan is not base and side.is_whole and side.rows.num_rows == 1
+    ]
+    left_out += [LeftOut(plan.files[0].path, "one row, no table") for plan in single]
+    rest = [plan for plan in chosen if plan is not base and plan not in single]
+    if label is not None and label.name not in base.schema.names:
+        label = None
+    return FoundTables((base, *rest), label, _splits(base), tuple(left_out), note)
+
+
+def _split_of(plan: SourcePlan) -> str:
+    """Returns the split of a source by the names of its files.
+
+    Several are none.
+    """
+    names = {split_of_name(file.path) for file in plan.files}
+    if "train" in names:
+        return "train"
+    return names.pop() if len(names) == 1 else ""
+
+
+def _lacking(train: SourcePlan, test: SourcePlan, forms: Sequence[SourcePlan]) -> Candidate | None:
+    """Returns the column that only the rows to learn from have."""
+    names = [name for name in train.schema.names if name not in test.schema.names]
+    asked = [name for name in names if any(name in form.schema.names for form in forms)]
+    found = asked or names
+    if len(found) != 1 or len(names) > len(train.schema) / 2 + 1:
+        return None
+    also = " and the submission has" if asked else ""
+    place = os.path.basename(test.files[0].path)
+    return Candidate(found[0], f"the column that {place} lacks{also}", is_certain=True)
+
+
+def _splits(plan: SourcePlan) -> tuple[tuple[str, str], ...]:
+    """Returns split -> pattern.
+
+    If the files of a source are those of splits.
+    """
+    found: dict[str, list[str]] = {}
+    for file in plan.files:
+        found.setdefault(split_of_name(file.path), []).append(os.path.basename(file.path))
+    if "" in found or len(found) < 2 or "train" not in found:
+        return ()
+    if any(len(names) > 1 for names in found.values()):
+        return ()
+    return tuple((split, f"*{names[0]}") for split, names in found.items())

@@ -1,0 +1,384 @@
+"""An encoding for each column, with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.column_profile import MANY_VALUES, ColumnProfile, Role
+from beam_pipelines.analysis.sentinels import find_sentinel
+from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import python_value
+from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.sql.database import identifier
+from beam_pipelines_plugins.first_recipe.scales import in_order
+
+# A distribution with a longer tail than this is brought into shape by its quantiles.
+_SKEWED = 2.0
+_FEW_NUMBERS = 12
+_MOSTLY_NULL = 0.9
+_MOSTLY_DECIMAL = 0.5
+# Below this a whole number may be a year, which has no comma.
+_NO_YEAR = 10_000
+_DAY_MICROSECONDS = 86_400_000_000
+_WORDS = 10_000
+_RANKED = 20
+_NAMES = (Role.CATEGORY, Role.MANY)
+_SAME_NAMES = "vocabulary, if the numbers are names of classes"
+_BIRTH = re.compile(r"birth|born|(?:^|[^a-z])dob$", re.IGNORECASE)
+# Amounts, which are no names.
+_AMOUNT = re.compile(
+    r"(?:^|[^a-z])(?:n|num|cnt|count|counts|qty|quantity|amount|number|total|sum|age|year|years|"
+    r"month|months|days|hours|minutes|pct|percent|discount|rooms|bedrooms|bathrooms|floors|children|"
+    r"siblings|score|rating|stars|scale|nps|satisfaction|size|length|width|height|weight|price|"
+    r"cost|retweets|likes|views|visits|medications|items|orders|clicks)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+# Names of columns whose numbers may be names.
+_NAMES_THINGS = re.compile(
+    r"(?:^|[^a-z]|(?<=[a-z])(?=[A-Z]))(?:ids?|codes?|zip|zipcode|postal|postcode|area|tract|region|"
+    r"district|block|county|fips|phone|fax|year|type|class|category|group|number|num|no|nr|key)"
+    r"(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?:^|[^a-z]|(?<=[a-z])(?=[A-Z]))year(?:[^a-z]|$)", re.IGNORECASE)
+_SHOWN_CHARACTERS = 20
+
+
+class Proposal(NamedTuple):
+    """An encoding of a column.
+
+    Attributes:
+      name: of the column.
+      encoding: as YAML; empty: the column stays as it is.
+      reason: one line.
+      choice: a decision that is open; or empty.
+    """
+
+    name: str
+    encoding: str
+    reason: str
+    choice: str = ""
+
+
+def propose_encodings(
+    columns: Iterable[ColumnProfile],
+    label: str | None,
+    skipped: Iterable[str] = (),
+    grouped: str = "",
+    split_time: str | None = None,
+) -> list[Proposal]:
+    """Returns an encoding for each column.
+
+    Args:
+      columns: of the rows after joins.
+      label: name of the label, which is encoded only if it is a text.
+      skipped: columns to leave alone, such as parts of sparse tensors.
+      grouped: the column whose values the split keeps together.
+      split_time: the time that the split is by.
+    """
+    chosen = [column for column in columns if column.name not in {*skipped}]
+    taken = {column.name for column in chosen}
+    proposals = [
+        _of_label(column) if column.name == label else _PROPOSE[column.role](column, taken)
+        for column in chosen
+    ]
+    ages = _ages(chosen)
+    proposals = [_of_split_time(one) if one.name == split_time else one for one in proposals]
+    return [
+        _grouped(one)
+        if one.name == grouped
+        else one._replace(choice=ages.get(one.name) or one.choice)
+        for one in proposals
+    ]
+
+
+def _ages(columns: Iterable[ColumnProfile]) -> dict[str, str]:
+    """Returns date of birth -> what makes ages by another date."""
+    moments = [column for column in columns if column.role is Role.MOMENT]
+    others = [column.name for column in moments if not _BIRTH.search(column.name)]
+    ages = {}
+    for column in moments if others else ():
+        if _BIRTH.search(column.name):
+            sql = f"date_sub('year', {identifier(column.name)}, {identifier(others[0])})"
+            derived = f"{yaml_text(f'{column.name}_age')}: {json.dumps(sql, ensure_ascii=False)}"
+            ages[column.name] = f"the age, which 'derive: {{{derived}}}' makes"
+    return ages
+
+
+def _of_split_time(found: Proposal) -> Proposal:
+    """Returns the parts of a time that recur after the split."""
+    parts = [part for part in ("weekday", "hour") if re.search(rf"\b{part}\b", found.encoding)]
+    if not found.encoding.startswith("{date_parts"):
+        return found
+    if not parts:
+        return found._replace(
+            encoding="drop", reason=f"{found.reason}; eval has other values than train"
+        )
+    shown = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
+    return found._replace(encoding=f"{{date_parts: {shown}}}")
+
+
+def _grouped(found: Proposal) -> Proposal:
+    """Returns the proposal of a column that a split is by."""
+    if found.encoding in ("", "drop"):
+        return found
+    reason = f"{found.reason}; eval has other values than train"
+    return Proposal(found.name, "drop", reason, f"{found.encoding}, with another split")
+
+
+def _of_label(column: ColumnProfile) -> Proposal:
+    classes = f"the label: {column.distinct:,} classes{_shown(column)}"
+    if column.is_text and (ranks := _ranks(column)):
+        vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}}}}}"
+        return Proposal(column.name, vocabulary, f"{classes}; the ids are ranks")
+    if column.is_text:
+        return Proposal(column.name, "vocabulary", classes)
+    is_class = column.role in (Role.FLAG, Role.CATEGORY)
+    return Proposal(column.name, "", classes if is_class else f"the label: {_range(column)}")
+
+
+def _drop(column: ColumnProfile, _: set[str]) -> Proposal:
+    reasons = {
+        Role.EMPTY: f"{column.present or 'none'} of {column.rows:,} rows have a value",
+        Role.CONSTANT: f"always {_text(column.values[0].as_py())}" if column.distinct else "",
+        Role.IDENTIFIER: "names the row: nearly every value is unique",
+    }
+    if column.role is Role.IDENTIFIER and _are_decimals(column):
+        reason = "texts of numbers, nearly all different"
+        choice = "z_score, after the decision on its source that makes numbers of it"
+        return Proposal(column.name, "drop", reason, choice)
+    return Proposal(column.name, "drop", reasons[column.role])
+
+
+def _are_decimals(column: ColumnProfile) -> bool:
+    """Whether texts are decimal numbers, but for a few."""
+    if not column.is_text or not column.distinct:
+        return False
+    decimals = pc.sum(pc.match_substring_regex(column.values, r"^[+-]?[0-9]+\.[0-9]+$")).as_py()
+    return bool(decimals >= _MOSTLY_DECIMAL * column.distinct)
+
+
+def _flag(column: ColumnProfile, taken: set[str]) -> Proposal:
+    steps = [*_filled(column, "most_frequent", taken), "{cast: float32}"]
+    return Proposal(column.name, _chain(steps), f"two values{_shown(column)}{_nulls(column)}")
+
+
+def _moment(column: ColumnProfile, taken: set[str]) -> Proposal:
+    values, is_birth = column.values, bool(_BIRTH.search(column.name))
+    parts = [
+        part
+        for part, has_several in (
+            ("year", pc.year),
+            ("month", pc.month),
+            ("weekday", pc.day_of_week),
+            ("hour", pc.hour if pa.types.is_timestamp(column.type) else None),
+        )
+        if has_several is not None
+        and (part == "year" or not is_birth)
+        and len(pc.unique(has_several(values))) > 1
+        and f"{column.name}_{part}" not in taken
+    ] or ["weekday"]
+    shown = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
+    low, high = (str(end).partition(".")[0] for end in column.range)
+    reason = f"{low} to {high}{_nulls(column)}"
+    choice = _without_sentinel(column, taken)
+    return Proposal(column.name, f"{{date_parts: {shown}}}", reason, choice)
+
+
+def _without_sentinel(column: ColumnProfile, taken: set[str]) -> str:
+    """Returns what makes nulls of a sentinel, or ``""``."""
+    values = column.values
+    number = values.cast(pa.int32()).to_numpy() if pa.types.is_date32(column.type) else None
+    if number is None:
+        is_time = pa.types.is_timestamp(column.type)
+        number = (values.cast("timestamp[us]").cast("int64") if is_time else values).to_numpy()
+    order = np.argsort(number)
+    found = find_sentinel(number[order], column.counts[order], column.present, column.type)
+    name = f"{column.name}_known"
+    if found is None or name in taken:
+        return ""
+    value = python_value(values, int(np.flatnonzero(number == found.value)[0]))
+    shown = f"{value:g}" if isinstance(value, float) else f"{value}"
+    literal = f"TIMESTAMP '{value}'" if column.is_moment else shown
+    sql = f"NULLIF({identifier(column.name)}, {literal})"
+    return (
+        f"if {shown} ({_percent(found.times / column.present)}) means null, "
+        f"derive: {{{yaml_text(name)}: {json.dumps(sql, ensure_ascii=False)}}}, "
+        f"drop: [{yaml_text(column.name)}], and encode {yaml_text(name)} in its place"
+    )
+
+
+def _time(column: ColumnProfile, _: set[str]) -> Proposal:
+    low, high = column.range
+    return Proposal(
+        column.name, f"{{cyclic: {_DAY_MICROSECONDS}}}", f"times of day, {low} to {high}"
+    )
+
+
+def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
+    is_skewed = abs(column.skewness) > _SKEWED and column.distinct > _FEW_NUMBERS
+    steps = [*_filled(column, "median", taken), "quantile_normal" if is_skewed else "z_score"]
+    tail = f", skewed ({column.skewness:.1f})" if is_skewed else ""
+    choice = ""
+    if column.is_integer and column.distinct <= min(_FEW_NUMBERS, column.present / 5):
+        choice = "" if _AMOUNT.search(column.name) else _SAME_NAMES
+    elif (column.is_integer or column.are_whole) and _NAMES_THINGS.search(column.name):
+        choice = f"{_names(column)}, if the numbers are names, as the name of the column says"
+        if _YEAR.search(column.name):
+            choice = f"{{cast: float32}} leaves the number as it is; {_names(column)}, for classes"
+    choice = _without_sentinel(column, taken) or choice
+    if column.nulls > _MOSTLY_NULL * column.rows:
+        choice = f"drop, as {_percent(column.nulls / column.rows)} of the rows lack it"
+    return Proposal(
+        column.name,
+        _chain(steps),
+        f"{_range(column)}{tail}{_nulls(column)}",
+        choice,
+    )
+
+
+def _category(column: ColumnProfile, taken: set[str]) -> Proposal:
+    if ranks := _ranks(column):
+        fill = _filled(column, "most_frequent", taken)
+        vocabulary = f"{{vocabulary: {{reserved: {yaml_list(ranks)}, num_oov: 1}}}}"
+        reason = f"{column.distinct:,} values in an order{_nulls(column)}: the ids are ranks"
+        choice = "z_score as the last step, if a model takes the ranks as numbers"
+        return Proposal(column.name, _chain([*fill, vocabulary]), reason, choice)
+    fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
+    reason = f"{column.distinct:,} values{_shown(column)}{_nulls(column)}"
+    return Proposal(column.name, _chain([*fill, _names(column)]), reason)
+
+
+def _many(column: ColumnProfile, _: set[str]) -> Proposal:
+    fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
+    reason = f"{column.distinct:,} values in {column.present:,} rows{_nulls(column)}"
+    return Proposal(column.name, _chain([*fill, _names(column)]), reason)
+
+
+def _names(column: ColumnProfile) -> str:
+    """Returns the encoding of names: a vocabulary, or hashes of very many."""
+    whole = ["{cast: int64}"] if pa.types.is_floating(column.type) else []
+    if column.distinct > MANY_VALUES:
+        return _chain([*whole, f"{{hash_bucket: {_round_up(4 * column.distinct)}}}"])
+    top_k = _round_up(column.distinct)
+    return _chain([*whole, f"{{vocabulary: {{top_k: {top_k}, num_oov: 1}}}}"])
+
+
+def _ranks(column: ColumnProfile) -> list[str]:
+    """Returns the texts of a scale in their order, or none."""
+    is_scale = column.is_text and column.distinct <= _RANKED
+    return (in_order(column.values.to_pylist()) or []) if is_scale else []
+
+
+def _prose(column: ColumnProfile, _: set[str]) -> Proposal:
+    steps = ["{tokenize: {lower: true}}", f"{{vocabulary: {{top_k: {_WORDS}, num_oov: 1}}}}"]
+    reason = f"texts of {column.words:.0f} words on average{_nulls(column)}"
+    return Proposal(column.name, _chain(steps), reason)
+
+
+def _list(column: ColumnProfile, _: set[str]) -> Proposal:
+    low, high = column.lengths
+    number = f"{low}" if low == high else f"{low} to {high}"
+    values = f"lists of {number}, {column.distinct:,} values"
+    if not column.distinct:
+        return Proposal(column.name, "", "lists")
+    if column.item_role in _NAMES:
+        shown = ", ".join(_text(value) for value, _ in column.top)
+        shown += ", …" if column.distinct > len(column.top) else ""
+        return Proposal(column.name, _names(column), f"{values}: {shown}{_nulls(column)}")
+    if column.item_role is not Role.NUMBER:
+        return Proposal(column.name, "", f"lists of {number}")
+    choice = ""
+    if pa.types.is_integer(column.type.value_type):
+        choice = f"{_names(column)}, if its numbers are names"
+    elif low != high:
+        choice = "z_score, if its numbers are amounts"
+    return Proposal(column.name, "", f"lists of {number}, {_range(column)}", choice)
+
+
+def _bytes(column: ColumnProfile, _: set[str]) -> Proposal:
+    return Proposal(column.name, "", "bytes")
+
+
+_PROPOSE: dict[Role, Callable[[ColumnProfile, set[str]], Proposal]] = {
+    Role.EMPTY: _drop,
+    Role.CONSTANT: _drop,
+    Role.IDENTIFIER: _drop,
+    Role.FLAG: _flag,
+    Role.MOMENT: _moment,
+    Role.TIME: _time,
+    Role.NUMBER: _number,
+    Role.CATEGORY: _category,
+    Role.MANY: _many,
+    Role.PROSE: _prose,
+    Role.LIST: _list,
+    Role.BYTES: _bytes,
+}
+
+
+def _filled(column: ColumnProfile, value: str, taken: set[str]) -> list[str]:
+    """Returns the step that fills nulls, if there are any.
+
+    The feature that says where they were needs a name that is free.
+    """
+    if not column.may_lack:
+        return []
+    missing = f"{column.name}_missing"
+    if missing in taken:
+        return [f"{{fill: {value}}}"]
+    return [f"{{fill: {{value: {value}, missing: true}}}}"]
+
+
+def _chain(steps: list[str]) -> str:
+    return steps[0] if len(steps) == 1 else f"[{', '.join(steps)}]"
+
+
+def _round_up(number: int) -> int:
+    """Returns the next of 100, 1,000, …: room for new values."""
+    size = 100
+    while size < number:
+        size *= 10
+    return size
+
+
+def _range(column: ColumnProfile) -> str:
+    low, high = column.range
+    return f"{_number_text(low)} to {_number_text(high)}"
+
+
+def _number_text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return f"{value:,}" if abs(value) >= _NO_YEAR else f"{value}"
+
+
+def _nulls(column: ColumnProfile) -> str:
+    return f", {_percent(column.nulls / column.rows)} null" if column.nulls else ""
+
+
+def _shown(column: ColumnProfile) -> str:
+    shown = ", ".join(
+        f"{_text(value)} {_percent(share)}" if share >= 0.01 else _text(value)
+        for value, share in column.top
+    )
+    return f": {shown}{', …' if column.distinct > len(column.top) else ''}"
+
+
+def _percent(share: float) -> str:
+    if share < 0.01:
+        return "under 1%"
+    return f"{share:.0%}" if share <= 0.99 or share == 1 else "over 99%"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        value = f"{value:g}"
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return shorten(text, _SHOWN_CHARACTERS)

@@ -1,0 +1,140 @@
+"""Drafts a recipe for a folder of images."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.recipe.model import Join, Recipe
+from beam_pipelines.sources.images.folder import CLASS, LABEL, SUFFIXES
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.storage import files, input_files
+from beam_pipelines_plugins.first_recipe import (
+    Candidate,
+    ColumnProfile,
+    JoinProposal,
+    Proposal,
+    Side,
+    SplitProposal,
+    label_candidates,
+    propose_encodings,
+    propose_splits,
+)
+from beam_pipelines_plugins.first_recipe.draft import FEW_ROWS, Draft, DraftedJoin, sample_source
+
+_SIZE = ("image/height", "image/width")
+
+
+def draft_of_images(recipe: Recipe, plans: Sequence[SourcePlan], folder: str) -> Draft:
+    """Reads a sample of images and their table, and drafts their recipe.
+
+    Args:
+      recipe: for the folder, as ``image_folder`` makes it.
+      plans: of its sources; the first one is of the images.
+      folder: where images are looked for.
+
+    Raises:
+      DataError: a file cannot be read.
+    """
+    images, *tables = [sample_source(plan) for plan in plans]
+    pairs = list(zip(recipe.join, tables, strict=True))
+    own = [
+        column
+        for join, table in pairs
+        for column in table.columns.values()
+        if column.name not in {right for _, right in join.on}
+    ]
+    if not recipe.label or own:
+        labels = label_candidates(own)
+        certain = next((found.name for found in labels if found.is_certain), None)
+        if recipe.label:
+            reason = "the only other column of the table"
+            labels = [Candidate(recipe.label, reason, is_certain=True)]
+            certain = recipe.label
+    else:
+        labels, certain = [Candidate(LABEL, "the folder of each image", True)], LABEL
+    splits, is_split = _splits(recipe, images, next((c for c in own if c.name == certain), None))
+    encodings = list(propose_encodings(own, certain))
+    if certain == LABEL and CLASS in images.columns:
+        encodings.append(_of_classes(images.columns[CLASS]))
+    return Draft(
+        tuple(_join(join, images, table) for join, table in pairs),
+        tuple(labels),
+        splits,
+        is_split,
+        tuple(encodings),
+        tuple(column.name for column in own if column.name == certain and column.nulls),
+        tuple(side.unread for side in (images, *tables) if side.unread[0]),
+        choices=(*_unnamed(plans[0], folder), *_sizes(images.rows)),
+    )
+
+
+def _join(join: Join, images: Side, table: Side) -> DraftedJoin:
+    [(left, right)] = join.on
+    names, keys = images.rows.column(left), table.rows.column(right)
+    found = pc.sum(pc.is_in(names, value_set=keys.combine_chunks())).as_py() or 0
+    missing = len(keys) - (pc.sum(pc.is_in(keys, value_set=names.combine_chunks())).as_py() or 0)
+    reason = f"{found:,} of {len(names):,} images are in {join.source}.{right}"
+    if missing and images.is_whole:
+        reason += f"; {missing:,} of its {len(keys):,} rows have no image"
+    if found < len(names):
+        reason += ". 'how: left' keeps the other images"
+    return DraftedJoin(
+        join.source,
+        JoinProposal(join.on, found / max(1, len(names)), reason),
+        join.prefix,
+        is_key=True,
+        how=join.how,
+    )
+
+
+def _splits(
+    recipe: Recipe, images: Side, label: ColumnProfile | None
+) -> tuple[tuple[SplitProposal, ...], bool]:
+    """Returns the splits, and whether there are images enough for one."""
+    by_hash = propose_splits([], (), images.is_whole, label)
+    if recipe.label == LABEL and LABEL in images.columns:
+        by_hash = propose_splits([], (), images.is_whole, _as_category(images.columns[LABEL]))
+    is_split = images.rows.num_rows >= FEW_ROWS or not images.is_whole
+    if not recipe.split.files:
+        return tuple(by_hash), is_split
+    patterns = tuple(recipe.split.files.items())
+    of_folders = SplitProposal("", "", "the folders are the splits", files=patterns)
+    return (of_folders, *by_hash), True
+
+
+def _as_category(column: ColumnProfile) -> ColumnProfile:
+    return dataclasses.replace(column, is_key=True)
+
+
+def _of_classes(names: ColumnProfile) -> Proposal:
+    """Returns what the label of class folders is."""
+    [proposal] = propose_encodings([names], names.name)
+    return Proposal(LABEL, "", proposal.reason)
+
+
+def _unnamed(plan: SourcePlan, folder: str) -> Iterator[str]:
+    """Yields the decision on images that are not read."""
+    known = {os.path.normpath(file.path) for file in plan.files}
+    listed = input_files.list_files(files.join(folder, "**"), suffixes=SUFFIXES)
+    others = [file.path for file in listed if os.path.normpath(file.path) not in known]
+    if others:
+        number = "1 image is" if len(others) == 1 else f"{len(others):,} images are"
+        yield f"{number} not read, as the table names none of them, such as {others[0]}"
+
+
+def _sizes(images: pa.Table) -> Iterator[str]:
+    """Yields the decision on images of several sizes."""
+    if not set(_SIZE) <= set(images.column_names) or not images.num_rows:
+        return
+    ends = [pc.min_max(images.column(name)) for name in _SIZE]
+    if any(end["min"] != end["max"] for end in ends):
+        least, most = (f"{ends[0][end]} x {ends[1][end]}" for end in ("min", "max"))
+        yield (
+            f"images have {least} to {most} pixels. A batch needs one size: "
+            "'image: {resize: [224, 224]}' of the source, or the trainer resizes them"
+        )

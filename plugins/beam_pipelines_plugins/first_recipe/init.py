@@ -1,0 +1,317 @@
+"""Writes a first recipe from data files.
+
+It has joins, a label, a split and encodings, each with its reason, and open decisions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Sequence
+
+from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
+from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
+from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.pipeline import planning, recipes
+from beam_pipelines.pipeline.private import values_hidden
+from beam_pipelines.recipe import reader
+from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
+from beam_pipelines.sources.listing import has_table_log
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.storage import files
+from beam_pipelines.storage.spool import STDIN
+from beam_pipelines.transforms.join.remedies import Key, try_types
+from beam_pipelines_plugins.first_recipe.draft import (
+    joined_encodings,
+    joins_by,
+    make_draft,
+    related_columns,
+    with_base_first,
+)
+from beam_pipelines_plugins.first_recipe.draft_sources import (
+    FoundTables,
+    LeftOut,
+    files_of,
+    grouped,
+    pattern_of,
+    series_of,
+    split_of_name,
+)
+from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images
+from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
+
+_TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
+
+
+def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> list[LeftOut]:
+    """Writes a recipe with a source for each data file or pattern.
+
+    The shards of one set are one source. The JSON Schema that editors check the recipe with is
+    written next to it.
+
+    The base is the source with the label and the most rows that others can be joined to.
+
+    Returns:
+      The data files that cannot be read, which are no sources.
+
+    Raises:
+      RecipeError: the output, or another file in place of the JSON Schema, exists; or a file of
+        data does not exist or has an unknown format.
+      DataError: a file cannot be read.
+    """
+    if files.exists(output) and not overwrite:
+        raise RecipeError(
+            f"{output}: is there already. Add --overwrite to replace it, or choose another "
+            "--output."
+        )
+    if STDIN in data:
+        raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
+    folder = os.path.dirname(output)
+    if len(data) == 1 and recipes.is_recipe(data[0]):
+        text = _encoded(data[0], folder)
+        with files.replace(output) as file:
+            file.write(text.encode())
+        return []
+    questions: dict[str, list[str]] = {}
+    known, reason = _image_recipe(data)
+    if known:
+        plans = [_plan(source, questions) for source in known.sources.values()]
+        tables, draft = FoundTables(tuple(plans)), draft_of_images(known, plans, _folders(data)[0])
+    else:
+        tables = _tables(data, questions, reason)
+        draft = make_draft(tables)
+    text = recipe_text(tables, draft, folder, questions)
+    schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
+    if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
+        if files.exists(schema_path) and not overwrite:
+            raise RecipeError(
+                f"{schema_path}: found another file, expected the JSON Schema of recipes of this "
+                "version, which is written next to the recipe. Add --overwrite to replace it, or "
+                "choose another folder."
+            )
+        with files.replace(schema_path) as file:
+            file.write(schema)
+    with files.replace(output) as file:
+        file.write(f"{MODELINE}\n{text}".encode())
+    return [one for one in tables.left_out if one.is_unreadable]
+
+
+def _encoded(path: str, folder: str) -> str:
+    """Returns the text of a recipe with encodings of its joined columns."""
+    if os.path.normpath(os.path.dirname(path)) != os.path.normpath(folder):
+        raise RecipeError(
+            f"{path}: found the --output in another folder, expected it in the folder of the "
+            "recipe, where its paths start."
+        )
+    plan = planning.plan(path)
+    with values_hidden(plan.recipe):
+        proposals = joined_encodings(plan)
+    return with_encodings(files.read_document(path).decode("utf-8-sig"), path, proposals)
+
+
+def _image_recipe(data: Sequence[str]) -> tuple[Recipe | None, str]:
+    """Returns the recipe of a folder of images, perhaps with a table.
+
+    It is ``None`` for other data, with the reason if there are images.
+    """
+    folders = _folders(data)
+    tables = [path for path in data if format_of_path(path) in _TABLES and path not in folders]
+    if len(folders) != 1 or len(tables) > 1 or len(folders + tables) < len(data):
+        return None, ""
+    try:
+        found = recipes.of_images(folders[0], *tables)
+    except PipelineError as error:
+        if tables:
+            raise
+        return None, str(error)
+    if found is None:
+        return None, ""
+    recipe, _ = reader.set_bare_recipe(folders[0], (), FORMATS, ENCODING_FOR_KIND, found)
+    return recipe, ""
+
+
+def _folders(data: Sequence[str]) -> list[str]:
+    return [path for path in data if files.is_local(path) and os.path.isdir(path)]
+
+
+def _tables(data: Sequence[str], questions: dict[str, list[str]], images: str) -> FoundTables:
+    """Plans the tables of files and folders, the base first.
+
+    Raises:
+      PipelineError: there are none; it is the error of the first file.
+    """
+    folders = _folders(data)
+    sources = _series([path for path in data if path not in folders])
+    left_out: list[LeftOut] = []
+    for path in folders:
+        try:
+            tables, others = _tables_in(path)
+        except PipelineError:
+            if images:
+                raise RecipeError(images) from None
+            raise
+        sources += tables
+        left_out += others
+    named = _named(sources)
+    found = with_base_first(_with_matching_types([_plan(source, questions) for source in named]))
+    base = found.plans[0]
+    if not base.source.keeps_steps:
+        again = _plan(dataclasses.replace(base.source, keeps_steps=True), {})
+        again = dataclasses.replace(again, decisions=base.decisions)
+        found = found._replace(plans=(again, *found.plans[1:]))
+    return found._replace(left_out=(*found.left_out, *left_out))
+
+
+def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
+    """Declares types of keys that match in no other way.
+
+    Such as ``007`` and 7.
+    """
+    found = list(plans)
+    for left, right in itertools.permutations(range(len(found)), 2):
+        for a, b in related_columns(found[left], found[right]):
+            for trial in try_types(Key(found[left], a), Key(found[right], b)):
+                changed = left if trial.source == found[left].source.name else right
+                source = found[changed].source
+                types = {**source.types, trial.column: trial.type}
+                plan = _plan(dataclasses.replace(source, types=types), {})
+                tried = [*found[:changed], plan, *found[changed + 1 :]]
+                if joins_by(tried[left], tried[right], (a, b)):
+                    other = (found[left], a) if changed == right else (found[right], b)
+                    note = f"{trial.column} is declared {trial.type}, as {other[0].source.name}."
+                    note += f"{other[1]}: so {trial.matched:,} of {trial.total:,} keys match"
+                    decisions = (*found[changed].decisions, note)
+                    found[changed] = dataclasses.replace(plan, decisions=decisions)
+                    break
+    return found
+
+
+def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
+    """Returns paths.
+
+    Those of files of one series and the same columns together.
+    """
+    series: dict[str, list[str]] = {}
+    for path in paths:
+        is_one = os.path.isfile(path) and not SHARD_NUMBER.search(path)
+        series.setdefault(series_of(path) if is_one else path, []).append(path)
+    found: list[str | tuple[str, ...]] = []
+    for alike in series.values():
+        if len({*alike}) < 2:
+            found += alike
+            continue
+        groups, _ = grouped(alike, "", lambda path: _plan(name_sources([path])[0], {}))
+        around = [one.path for one in os.scandir(os.path.dirname(alike[0]) or ".")]
+        around = [os.path.normpath(path) for path in around]
+        tables = [pattern_of(own, around) for own, _ in groups]
+        taken = {path for own, _ in groups for path in own}
+        found += [one[0] if len(one) == 1 else one for one in tables]
+        found += [path for path in alike if path not in taken]  # planning says what is wrong
+    return found
+
+
+def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
+    """Returns the paths of each table of a folder.
+
+    Returns also those that are left out.
+    """
+    if has_table_log(folder):
+        return [folder], []
+    paths, left_out = files_of(folder)
+    groups, unread = grouped(paths, folder, lambda path: _plan(name_sources([path])[0], {}))
+    if not groups:
+        _plan(name_sources([folder])[0], {})  # its error says what is wrong
+        return [folder], []
+    if len(groups) == 1 and len(groups[0][0]) == len(paths):
+        own = groups[0][0]
+        others = [one for one in left_out if format_of_path(one.path) or one.reason == "empty"]
+        names = {split_of_name(path) for path in own}
+        if not others and len(own) > 1 and (len(names) == 1 or "train" not in names):
+            return [folder], left_out
+    shown = [one.path for one in (*left_out, *unread) if one.reason != "hidden"]
+    tables = [_whole_folder(own, folder, [*paths, *shown]) for own, _ in groups]
+    return [one[0] if len(one) == 1 else one for one in tables], [*left_out, *unread]
+
+
+def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """Returns the path of a folder inside.
+
+    If a table has all its files; or their pattern.
+    """
+    below = os.path.dirname(own[0])
+    inside = {path for path in paths if path.startswith(f"{below}/")}
+    if len(own) > 1 and below != folder.rstrip("/") and inside == {*own}:
+        return (below,)
+    return pattern_of(own, paths)
+
+
+def _named(tables: Sequence[str | tuple[str, ...]]) -> list[Source]:
+    """Returns a source for each table.
+
+    Those of a series among the files as one.
+    """
+    alone = [path for path in tables if isinstance(path, str)]
+    sources = name_sources(alone)
+    several = [paths for paths in tables if not isinstance(paths, str)]
+    for paths in several:
+        own = name_sources([*alone, paths[0]])[-1]
+        alone.append(paths[0])
+        sources.append(dataclasses.replace(own, path=paths))
+    return [dataclasses.replace(source, keeps_steps=len(sources) == 1) for source in sources]
+
+
+def name_sources(data: Sequence[str]) -> list[Source]:
+    """Returns a source for each path or set of shards.
+
+    It is named after the file. A set is ``x-00000-of-00002.csv`` and ``x-00001-of-00002.csv``.
+    Repeated names get a number.
+    """
+    sets: dict[str, list[str]] = {}
+    for number, path in enumerate(data):
+        pattern = _pattern_of_set(path)
+        sets.setdefault(f"{number} {path}" if pattern == path else pattern, []).append(path)
+    sources: list[Source] = []
+    for paths in sets.values():
+        (source,) = reader.bare_recipe(paths[0]).sources.values()
+        taken = {other.name for other in sources}
+        numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
+        name = next(name for name in numbered if name not in taken)
+        own = (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths)
+        if source.url is not None or source.path != (paths[0],):  # a table, or part of a file
+            sources.append(dataclasses.replace(source, name=name, keeps_steps=not sources))
+            continue
+        # The rows of the first source become records, those of others are joined.
+        sources.append(Source(name, own, keeps_steps=not sources))
+    return sources
+
+
+def _pattern_of_set(path: str) -> str:
+    """Returns the pattern of a shard's whole set; other paths stay."""
+    return SHARD_NUMBER.sub(lambda found: f"-{'?' * len(found[1])}-of-{found[2]}", path)
+
+
+def _is_whole(paths: Sequence[str]) -> bool:
+    """Whether paths of one set are all of it."""
+    numbers = [SHARD_NUMBER.findall(path) for path in paths]
+    if len(paths) == 1 or len(numbers[0]) != 1 or files.has_wildcard(paths[0]):
+        return False
+    is_count = len(paths) == int(numbers[0][0][1])
+    return is_count and {int(found[0][0]) for found in numbers} == set(range(len(paths)))
+
+
+def _plan(source: Source, questions: dict[str, list[str]]) -> SourcePlan:
+    """Plans a source; if there are questions, with ``infer: lenient``.
+
+    It adds the questions.
+    """
+    with reader.bare_lines(source.name, source.url or source.path[0]).explained():
+        try:
+            return plan_source(source, "")
+        except RecipeProblems as error:
+            if not all(problem.path[-1] in ("formats", "types") for problem in error.problems):
+                raise
+            questions[source.name] = [problem.message for problem in error.problems]
+            return plan_source(dataclasses.replace(source, infer="lenient"), "")

@@ -1,0 +1,158 @@
+"""Joins of two sources, by the overlap of their values."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.column_profile import ColumnProfile
+
+# Share of a left column's values that the right one must have, by all rows and by a sample.
+_OVERLAP, _OVERLAP_OF_SAMPLE = 0.8, 0.3
+_KEY_COLUMNS = 4
+
+
+class Side(NamedTuple):
+    """A source's side of a join.
+
+    Attributes:
+      name: of the source.
+      columns: column -> profile.
+      rows: sampled.
+      is_whole: whether these are all rows.
+      unread: number of rows that could not be read, and errors of some.
+    """
+
+    name: str
+    columns: dict[str, ColumnProfile]
+    rows: pa.Table
+    is_whole: bool
+    unread: tuple[int, tuple[str, ...]] = (0, ())
+
+
+class JoinProposal(NamedTuple):
+    """A join of a base source with another one.
+
+    Attributes:
+      on: pairs of left and right key column.
+      overlap: share of the left values that have a partner; of several columns, the least.
+      reason: one line.
+    """
+
+    on: tuple[tuple[str, str], ...]
+    overlap: float
+    reason: str
+
+
+def propose_join(left: Side, right: Side) -> JoinProposal | None:
+    """Returns the join by which left rows find one row at most.
+
+    The right columns of the key are unique together. Whole numbers overlap by chance, so their
+    columns must have related names: ``user`` and ``users.id``.
+    """
+    most = _OVERLAP if right.is_whole else _OVERLAP_OF_SAMPLE
+    pairs = [
+        (overlap, is_named, a, b)
+        for a, b in itertools.product(left.columns.values(), right.columns.values())
+        if _can_match(a, b)
+        and ((is_named := are_related(a.name, b.name, right.name)) or _tells(a, b))
+        and (overlap := overlap_of(a, b)) >= most
+    ]
+    single = [pair for pair in pairs if pair[3].is_unique]
+    if single:
+        overlap, _, a, b = max(single, key=lambda pair: (pair[1], pair[0], a_equals_b(pair)))
+        return JoinProposal(
+            ((a.name, b.name),),
+            overlap,
+            f"{overlap:.0%} of the {a.distinct:,} values of {left.name}.{a.name} are in "
+            f"{right.name}.{b.name}, where each occurs once",
+        )
+    same = [(overlap, a, b) for overlap, _, a, b in pairs if a.name == b.name]
+    for chosen in _unique_together(right.rows, [b.name for _, _, b in same]):
+        overlap = min(overlap for overlap, a, _ in same if a.name in chosen)
+        names = ", ".join(chosen)
+        return JoinProposal(
+            tuple((name, name) for name in chosen),
+            overlap,
+            f"{names} are unique together in {right.name}, and {left.name} has their values",
+        )
+    return None
+
+
+def a_equals_b(pair: tuple[float, bool, ColumnProfile, ColumnProfile]) -> bool:
+    """Whether the columns of a pair have one name."""
+    return pair[2].name == pair[3].name
+
+
+def overlap_of(left: ColumnProfile, right: ColumnProfile) -> float:
+    """Returns the share of the left values that the right column has."""
+    if not left.distinct or not right.distinct:
+        return 0.0
+    found = pc.sum(pc.is_in(left.values, value_set=right.values)).as_py()
+    return int(found or 0) / left.distinct
+
+
+def _can_match(left: ColumnProfile, right: ColumnProfile) -> bool:
+    """Whether two columns have one type, and it can be a key's."""
+    is_key = not (
+        pa.types.is_floating(left.type)
+        or pa.types.is_nested(left.type)
+        or pa.types.is_boolean(left.type)
+    )
+    return is_key and left.type == right.type and left.distinct > 0
+
+
+def _tells(left: ColumnProfile, right: ColumnProfile) -> bool:
+    """Whether equal values are no chance: texts, and several of them."""
+    return left.is_text and left.distinct > 1 and right.distinct > 1
+
+
+def are_related(left: str, right: str, source: str) -> bool:
+    """Whether the names say that one column refers to the other.
+
+    They do if they are equal, or if the left one is the right source's name, with or without the
+    right column's: ``user``, ``user_id``, ``users`` for ``users.id``.
+    """
+    first, second = _words(left), _words(right)
+    if first == second:
+        return True
+    owner = [_singular(word) for word in _words(source) if not word.isdigit()]
+    singular = [_singular(word) for word in first]
+    return any(singular in (name, [*name, *second]) for name in (owner, owner[-1:]) if name)
+
+
+def _words(name: str) -> list[str]:
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return [word for word in re.split(r"[^a-z0-9]+", parted.lower()) if word]
+
+
+def _singular(word: str) -> str:
+    for ending, single in (("ies", "y"), ("sses", "ss"), ("s", "")):
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            return word[: -len(ending)] + single
+    return word
+
+
+def _unique_together(rows: pa.Table, names: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Yields the smallest sets of columns whose values no two rows share."""
+    for size in range(2, min(len(names), _KEY_COLUMNS + 1) + 1):
+        for chosen in itertools.combinations(names, size):
+            if rows.num_rows and _are_unique(rows, chosen):
+                yield chosen
+    if len(names) > _KEY_COLUMNS + 1 and _are_unique(rows, names):
+        yield tuple(names)
+
+
+def _are_unique(rows: pa.Table, names: Sequence[str]) -> bool:
+    found = rows.select(list(names))
+    if any(column.null_count for column in found.columns):
+        return False
+    # Arrow reads a name such as "." as a path.
+    numbers = [str(number) for number in range(len(names))]
+    groups = found.rename_columns(numbers).group_by(numbers).aggregate([])
+    return bool(groups.num_rows == rows.num_rows)

@@ -1,0 +1,362 @@
+"""Writes a first recipe as YAML, with a reason for each line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.recipe.databases import scheme_of
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sql.database import identifier
+from beam_pipelines.storage import files
+from beam_pipelines_plugins.first_recipe import Proposal, SplitProposal
+from beam_pipelines_plugins.first_recipe.draft import Draft, DraftedJoin
+from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
+
+# Needs no quotes anywhere in YAML.
+_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
+_NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+# The comments of a block begin in one column, but not further right.
+_WIDTH = 58
+# A key of the recipe, and the one of encodings.
+_KEY = re.compile(r"[^\s#{}\[\]-]")
+_ENCODE = re.compile(r"""(["']?)encode\1\s*:""")
+# Names that a line lists.
+_NAMED = 10
+_LABELS = 5
+# Encodings that are none of a label.
+_SCALES = re.compile("z_score|quantile_normal")
+
+
+def recipe_text(
+    tables: FoundTables,
+    draft: Draft,
+    folder: str,
+    questions: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Returns the recipe as YAML with comments.
+
+    Args:
+      tables: the sources; the first one is the base.
+      draft: what it says beyond them.
+      folder: of the recipe; paths are written relative to it.
+      questions: source -> questions on its columns, which are texts until then.
+    """
+    plans, base = tables.plans, tables.plans[0]
+    lines = [
+        "# docs/recipe.md explains every key. Lines with '# choose:' are decisions of yours.",
+        f"name: {quoted(base.source.name)}",
+        "",
+        "sources:",
+    ]
+    for plan in plans:
+        keys = next(
+            (
+                [right for _, right in join.found.on]
+                for join in draft.joins
+                if join.source == plan.source.name and join.found and join.is_key
+            ),
+            [],
+        )
+        lines += _source_lines(plan, folder, keys, (questions or {}).get(plan.source.name, ()))
+    for one in tables.left_out:
+        place = _comment(_relative(one.path, folder))
+        lines.append(f"  # left out: {place}: {_comment(one.reason)}")
+    note = f"# its rows become examples{tables.base_note}"
+    lines += [f"from: {quoted(base.source.name)}  {note}", ""]
+    lines += _join_lines(draft.joins)
+    lines += _filter_lines(draft, base)
+    lines += _label_lines(draft)
+    lines += _split_lines(draft)
+    lines += _sequence_lines(base)
+    lines += _encode_lines(draft.encodings)
+    lines += _unread_lines(draft)
+    lines += [
+        "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
+        f"# on_error: {{reject: {sum(number for number, _ in draft.unread) or '0.1%'}}}",
+        "",
+        "output:",
+        "  shard_size: 128 MiB  # of a shard file, compressed; or num_shards",
+        "  compression: gzip    # or zlib, none",
+        "  shuffle: true        # false keeps the order of the source",
+        "  shuffle_seed: 0",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _unread_lines(draft: Draft) -> Iterator[str]:
+    """Yields what keeps the recipe from running as it is."""
+    for choice in draft.choices:
+        yield f"# choose: {_comment(choice)}"
+    for number, errors in draft.unread:
+        rows = "1 row" if number == 1 else f"{number:,} rows"
+        some = "" if number == 1 else ", the first one here" if len(errors) == 1 else ", such as"
+        yield f"# choose: {rows} of those that init has read cannot be read{some}:"
+        yield from (f"#   {' '.join(error.split())}" for error in errors)
+
+
+def _source_lines(
+    plan: SourcePlan, folder: str, keys: Sequence[str], questions: Sequence[str]
+) -> Iterator[str]:
+    source = plan.source
+    yield f"  {quoted(source.name)}:"
+    yield from _place_lines(source, folder)
+    if source.format:
+        yield f"    format: {source.format}"
+    if source.columns:
+        yield f"    columns: [{', '.join(map(quoted, source.columns))}]"
+    if source.types:
+        types = ", ".join(
+            f"{quoted(name)}: {quoted(type_)}" for name, type_ in source.types.items()
+        )
+        yield f"    types: {{{types}}}"
+    number = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'},"
+    if source.url is not None:
+        number = "about"
+    found = f"{plan.format}, {number} {plan.size_bytes:,} bytes"
+    yield f"    # {found}. To change a type: 'types: {{column: text}}'."
+    if source.infer == "lenient":
+        yield "    infer: lenient  # some columns need a decision and are texts until then:"
+    yield from (f"    # choose: {_comment(question)}" for question in questions)
+    for decision in plan.decisions:
+        yield f"    # Found: {decision}"
+    width = max(len(quoted(name)) for name in plan.schema.names)
+    for field in plan.schema:
+        nothing = "  (nothing but nulls in the sample)" if field.name in plan.null_columns else ""
+        yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
+    if keys:
+        yield f"    key: [{', '.join(map(quoted, keys))}]  # unique in all rows; the join checks it"
+
+
+def _place_lines(source: Source, folder: str) -> Iterator[str]:
+    """Yields where a source is: its paths, or its table."""
+    if source.url is not None:
+        url = source.url if scheme_of(source.url) else _relative(source.url, folder)
+        yield f"    url: {quoted(url)}"
+        yield f"    table: {quoted(source.table or '')}"
+        return
+    paths = [quoted(_relative(path, folder)) for path in source.path]
+    if len(paths) == 1:
+        yield f"    path: {paths[0]}"
+    else:
+        yield "    path:"
+        yield from (f"      - {path}" for path in paths)
+    if source.sheet is not None:
+        sheet = source.sheet
+        yield f"    sheet: {sheet if isinstance(sheet, int) else quoted(sheet)}"
+    if source.group is not None:
+        yield f"    group: {quoted(source.group)}"
+
+
+def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
+    if any(join.found for join in joins):
+        yield "join:"
+    for join in joins:
+        if join.found is None:
+            continue
+        pairs = join.found.on
+        names = [quoted(left) for left, right in pairs if left == right]
+        on = (
+            f"[{', '.join(names)}]"
+            if len(names) == len(pairs)
+            else f"{{{', '.join(f'{quoted(a)}: {quoted(b)}' for a, b in pairs)}}}"
+        )
+        yield f"  # {join.found.reason}"
+        prefix = f", prefix: {quoted(join.prefix)}" if join.prefix else ""
+        yield f"  - {{source: {quoted(join.source)}, on: {on}, how: {join.how}{prefix}}}"
+    for join in joins:
+        if join.found is None:
+            yield (
+                f"# choose: no column has the values of a unique column of {join.source}; "
+                "a join would be:"
+            )
+            yield (
+                f"# join: [{{source: {quoted(join.source)}, on: {{left_column: right_column}}, "
+                f"prefix: {quoted(join.prefix)}}}]"
+            )
+    if joins:
+        yield ""
+
+
+def _filter_lines(draft: Draft, base: SourcePlan) -> Iterator[str]:
+    yield "# SQL by DuckDB, row by row. The columns are those of the joined rows."
+    if draft.not_null:
+        condition = " AND ".join(map(_is_not_null, draft.not_null))
+        yield f"filter: {_yaml_text(condition)}  # the label and the split need a value"
+    else:
+        yield f"# filter: {_yaml_text(_is_not_null(base.schema.names[0]))}"
+    if draft.times:
+        yield "derive:"
+        for time in draft.times:
+            text = f"{quoted(time.column.name)}: {_yaml_text(time.sql)}"
+            yield f"  {text}  # {_comment(time.number)} has {time.reason}"
+        yield f"drop: [{', '.join(quoted(time.number) for time in draft.times)}]  # the times stay"
+    else:
+        yield "# derive:"
+        yield f"#   has_value: {_yaml_text(_is_not_null(base.schema.names[-1]))}"
+    yield ""
+
+
+def _label_lines(draft: Draft) -> Iterator[str]:
+    label = draft.label
+    if label is not None:
+        yield f"label: {quoted(label)}  # {draft.labels[0].reason}"
+    others = [found for found in draft.labels if found.name != label]
+    if others:
+        what = "another label" if label else "a label, or none"
+        yield f"# choose: {what}; rows without a value would be left out by a filter:"
+        scaled = {found.name for found in draft.encodings if _SCALES.search(found.encoding)}
+        for found in others[:_LABELS]:
+            scale = "; delete its line of 'encode', which scales it"
+            shown = f"{found.reason}{scale if found.name in scaled else ''}"
+            yield f"# label: {quoted(found.name)}  # {shown}"
+        if len(others) > _LABELS:
+            names = ", ".join(_comment(found.name) for found in others[_LABELS:][:_NAMED])
+            yield f"# or one of {len(others) - _LABELS} more, such as {names}"
+    elif label is None:
+        yield "# choose: no column looks like a label:"
+        yield "# label: column"
+    yield ""
+
+
+def _split_lines(draft: Draft) -> Iterator[str]:
+    best, *others = draft.splits
+    if draft.is_split:
+        yield f"# {best.reason}"
+        yield f"split: {_split(best)}"
+    else:
+        yield "# choose: there are too few rows to divide; all are in the split train:"
+        others = [best, *others]
+    for other in others:
+        yield f"# choose: {other.reason}" if draft.is_split else f"# {other.reason}"
+        yield f"# split: {_split(other)}"
+    yield ""
+
+
+def _split(split: SplitProposal) -> str:
+    if split.before:
+        moment = quoted(split.before) if "T" in split.before else split.before
+        return (
+            f"{{column: {quoted(split.column)}, train: {{before: {moment}}}, "
+            f"eval: {{after: {moment}}}}}"
+        )
+    if split.files:
+        patterns = (f"{quoted(name)}: {{files: {quoted(files)}}}" for name, files in split.files)
+        return f"{{{', '.join(patterns)}}}"
+    by = f", by: [{quoted(split.column)}]" if split.column else ""
+    by += f", stratify: {quoted(split.stratify)}" if split.stratify else ""
+    return f"{{train: 0.8, eval: 0.2{by}}}"
+
+
+def _sequence_lines(base: SourcePlan) -> Iterator[str]:
+    if base.steps:
+        yield "# The records are tf.SequenceExamples again, with these feature lists."
+        yield f"sequence: {{features: [{', '.join(map(quoted, base.steps))}]}}"
+        yield ""
+
+
+def with_encodings(text: str, path: str, proposals: Sequence[Proposal]) -> str:
+    """Returns a recipe's text with encodings for more columns, behind its own.
+
+    Raises:
+      RecipeError: the recipe, or its encodings, are on one line.
+    """
+    lines = text.rstrip().split("\n")
+    place = next((number for number, line in enumerate(lines) if _ENCODE.match(line)), None)
+    if place is None and not any(map(_KEY.match, lines)):
+        raise RecipeError(
+            f"{path}: found a recipe in braces, expected one key a line. Write it so."
+        )
+    if place is None:
+        return "\n".join([*lines, "", *_encode_lines(proposals)])
+    if not re.fullmatch(r"\s*(#.*)?", lines[place].partition(":")[2]):
+        raise RecipeError(
+            f"{path}, line {place + 1}: found 'encode' on one line, expected one column a line, to "
+            "add others. Write it so, or remove it."
+        )
+    after = range(place + 1, len(lines))
+    end = next((number for number in after if _KEY.match(lines[number])), len(lines))
+    inside = [number for number in after if number < end and lines[number][:1] in (" ", "\t")]
+    last = max(inside, default=place) + 1
+    filled = [lines[number] for number in inside if lines[number].strip()]
+    indent = min((line[: -len(line.lstrip(" "))] for line in filled), key=len, default="  ")
+    added = [f"{indent}{line}" for line in _entry_lines(proposals)]
+    return "\n".join([*lines[:last], *added, *_note_lines(proposals), *lines[last:], ""])
+
+
+def _encode_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
+    entries = [*_entry_lines(proposals)]
+    if entries:
+        yield "# Fitted on the split train. Reasons are of the rows that init has read."
+        yield "encode:"
+        yield from (f"  {line}" for line in entries)
+    yield from _note_lines(proposals)
+    yield ""
+
+
+def _entry_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
+    """Yields the lines of 'encode' without their indent."""
+    entries = [
+        (f"{quoted(found.name)}: {found.encoding}", found) for found in proposals if found.encoding
+    ]
+    width = min(_WIDTH, max((len(text) for text, _ in entries), default=0))
+    for text, found in entries:
+        yield f"{text:<{width}}  # {_comment(found.reason)}"
+
+
+def _note_lines(proposals: Sequence[Proposal]) -> Iterator[str]:
+    """Yields comments: what stays as it is, and open decisions."""
+    alike: dict[str, list[str]] = {}
+    for found in proposals:
+        if not found.encoding:
+            yield f"# {_comment(found.name)} stays as it is: {_comment(found.reason)}"
+        if found.choice:
+            alike.setdefault(found.choice, []).append(_comment(found.name))
+    for choice, names in alike.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"# choose: {', '.join(names[:_NAMED])}{more}: {_comment(choice)}"
+
+
+def _comment(text: str) -> str:
+    """Returns a text of one line, as comments are."""
+    return "".join(
+        character if character.isprintable() else _escaped(character) for character in text
+    )
+
+
+def _relative(path: str, folder: str) -> str:
+    if files.is_absolute(path):
+        return path
+    return os.path.relpath(path, folder or ".")
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a YAML scalar, in quotes if needed.
+
+    Quotes are double, with escapes.
+    """
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
+        return text
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    code = ord(character)
+    escape = f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
+    return character if character.isprintable() else escape
+
+
+def _is_not_null(column: str) -> str:
+    """Returns ``column IS NOT NULL`` as SQL."""
+    return f"{identifier(column)} IS NOT NULL"
+
+
+def _yaml_text(text: str) -> str:
+    """Returns SQL within YAML: in quotes if it has some itself."""
+    return quoted(text) if '"' in text else text

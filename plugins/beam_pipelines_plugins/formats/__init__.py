@@ -1,0 +1,1 @@
+"""Formats of files: Avro, ORC, NumPy, HDF5, Excel and WebDataset."""

@@ -1,0 +1,236 @@
+"""Opens a sheet of a workbook, and finds its table."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import zipfile
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from beam_pipelines.core.errors import DataError, RecipeProblems, nearest
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv.header import INDEX
+from beam_pipelines.sources.format import check_columns, problem
+from beam_pipelines.storage import files
+from beam_pipelines_plugins.formats import excel_faults as faults
+from beam_pipelines_plugins.formats.excel_faults import Faults, column_letters
+
+# Files are read whole.
+MOST_FILE_BYTES = 256 << 20
+# Rows in which the names are looked for below a title.
+_TITLE_ROWS = 20
+_ZIP = b"PK\x03\x04"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+class Table(NamedTuple):
+    """The table of a sheet.
+
+    Attributes:
+      sheet: name of the sheet.
+      names: of the columns.
+      columns: number of each column in the sheet, from 0.
+      rows: number of each row in the sheet, from 0, and its cells; "" is empty.
+      faults: errors in the sheet.
+      data: the file.
+      counts_rows: whether the first column has no name and counts the rows from 0.
+    """
+
+    sheet: str
+    names: tuple[str, ...]
+    columns: tuple[int, ...]
+    rows: list[tuple[int, list[Any]]]
+    faults: Faults
+    data: bytes
+    counts_rows: bool = False
+
+    def address(self, row: int, column: int) -> str:
+        """Returns an address such as ``Sheet1!C17``."""
+        return f"{self.sheet}!{column_letters(self.columns[column])}{row + 1}"
+
+
+def read_table(source: Source, path: str) -> Table:
+    """Reads the table of a workbook.
+
+    Raises:
+      DataError: the file is damaged, too large, or has no table.
+      RecipeProblems: the recipe has to name a sheet.
+    """
+    try:
+        import python_calamine
+        import xlrd  # noqa: F401 - it reads the errors of .xls files
+    except ImportError as error:
+        raise DataError(
+            f"{path}: found no package {error.name}, which reads Excel's files. Install it: pip "
+            "install 'beam-pipelines[excel]'."
+        ) from error
+    data = files.read_at_most(path, MOST_FILE_BYTES)
+    if data is None:
+        raise DataError(
+            f"{path}: found more than {MOST_FILE_BYTES:,} bytes, expected at most as many of a "
+            "workbook, which is held in memory. Save the sheet as CSV."
+        )
+    with _explained(path), contextlib.ExitStack() as stack:
+        archive = None
+        if data.startswith(_ZIP):
+            archive = stack.enter_context(zipfile.ZipFile(io.BytesIO(data)))
+            faults.check_size(path, archive, source.limits)
+        elif not data.startswith(_OLE):
+            raise ValueError("it begins like no workbook")
+        workbook = python_calamine.load_workbook(io.BytesIO(data))
+        sheet = _chosen(source, path, workbook)
+        if archive is None:
+            found = faults.of_xls(data, sheet)
+        elif "xl/workbook.xml" in archive.namelist():
+            found = faults.of_xlsx(path, archive, sheet)
+        else:
+            found = faults.of_ods(path, archive, sheet)
+        return _table(source, path, workbook.get_sheet_by_index(sheet.number), found, data)
+
+
+def _chosen(source: Source, path: str, workbook: Any) -> faults.Sheet:
+    """Returns the sheet that the recipe names, or the only one."""
+    names = [
+        (one.name, number)
+        for number, one in enumerate(workbook.sheets_metadata)
+        if "WorkSheet" in str(one.typ)  # others are charts and macros
+    ]
+    wanted = source.sheet
+    known = [name for name, _ in names]
+    if wanted is None and len(names) == 1:
+        return faults.Sheet(*names[0])
+    if wanted is None:
+        shown = ", ".join(f"'{name}'" for name in known[:20])
+        message = (
+            f"found {len(known)} sheets in {path}: {shown}. Say which to read: 'sheet: {known[0]}' "
+            f"in a recipe, or '{path}#{known[0]}'."
+        )
+        raise RecipeProblems([problem(source, "sheet", message)])
+    if isinstance(wanted, int) and str(wanted) not in known:
+        if wanted <= len(names):
+            return faults.Sheet(*names[wanted - 1])
+        message = f"found sheet {wanted}, expected at most {len(names)}, as {path} has."
+        raise RecipeProblems([problem(source, "sheet", message)])
+    for name, number in names:
+        if name == str(wanted):
+            return faults.Sheet(name, number)
+    message = f"there is no sheet '{wanted}' in {path}.{nearest(str(wanted), known)}"
+    raise RecipeProblems([problem(source, "sheet", message)])
+
+
+def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) -> Table:
+    """Finds names and rows of a sheet's table."""
+    where = f"{path}, {sheet.name}"
+    if sheet.start is None:
+        raise DataError(f"{where}: found an empty sheet, expected a table. Set 'sheet'.")
+    first = sheet.start[1]
+    skipped = source.skip_lines or 0
+    rows_with_faults = {row for row, _ in found}
+    filled: list[tuple[int, list[Any]]] = [
+        (number, cells)
+        for number, cells in enumerate(sheet.iter_rows())
+        if number >= skipped and (cells.count("") < len(cells) or number in rows_with_faults)
+    ]
+    if not filled:
+        raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
+    columns_with_faults = {column - first for _, column in found}
+    used = [
+        place
+        for place in range(len(filled[0][1]))
+        if place in columns_with_faults or any(cells[place] != "" for _, cells in filled)
+    ]
+    check_columns(source, path, len(used))
+    _check_merged(where, sheet, filled[0][0])
+    numbers = tuple(first + place for place in used)
+    top, header = filled[0]
+    is_nameless = header[used[0]] == "" and (top, numbers[0]) not in found
+    index = [cells[used[0]] for _, cells in filled[1:]] if is_nameless else []
+    names = _names(source, where, filled, used, numbers, _are_whole(index))
+    rows = filled if source.header is False else filled[1:]
+    if len(used) < len(filled[0][1]):
+        rows = [(number, [cells[place] for place in used]) for number, cells in rows]
+    counts_rows = index != [] and index == list(range(len(index)))
+    return Table(sheet.name, names, numbers, rows, found, data, counts_rows)
+
+
+def _are_whole(cells: list[Any]) -> bool:
+    """Whether cells are the index of pandas, which has no name."""
+    return bool(cells) and all(type(one) in (int, float) and one % 1 == 0 for one in cells)
+
+
+def _check_merged(where: str, sheet: Any, top: int) -> None:
+    """Raises ``DataError`` for merged cells from the header on."""
+    for (row, column), (last_row, last_column) in sheet.merged_cell_ranges or ():
+        if last_row >= top:
+            area = f"{column_letters(column)}{row + 1}:{column_letters(last_column)}{last_row + 1}"
+            raise DataError(
+                f"{where}!{area}: found merged cells, and only the first of them has a "
+                "value. Unmerge them and fill in the values; if they are a title, leave its rows "
+                "out: "
+                f"'skip_lines: {last_row + 1}'."
+            )
+
+
+def _names(
+    source: Source,
+    where: str,
+    filled: list[tuple[int, list[Any]]],
+    used: list[int],
+    numbers: tuple[int, ...],
+    has_index: bool,
+) -> tuple[str, ...]:
+    """Returns the names of the columns, that of an index included."""
+    if source.header is False:
+        if source.columns and len(source.columns) != len(used):
+            message = f"found {len(used)} columns in {where}, expected {len(source.columns)}."
+            raise RecipeProblems([problem(source, "columns", message)])
+        return source.columns or tuple(f"column{place + 1}" for place in range(len(used)))
+    row, cells = filled[0]
+    names = []
+    for place, number in zip(used, numbers, strict=True):
+        name = cells[place]
+        if has_index and place == used[0] and INDEX not in cells:
+            name = INDEX
+        if not isinstance(name, str) or not name.strip():
+            found = repr(name) if name != "" else "an empty cell"
+            raise DataError(
+                f"{where}!{column_letters(number)}{row + 1}: found {found}, expected the name of "
+                f"the column. {_remedy(filled, used)}"
+            )
+        names.append(name if source.header else name.strip())
+    return tuple(names)
+
+
+def _remedy(filled: list[tuple[int, list[Any]]], used: list[int]) -> str:
+    """Returns what to do about a first row without names.
+
+    It may be a title.
+    """
+    for number, cells in filled[1:_TITLE_ROWS]:
+        if all(isinstance(cells[place], str) and cells[place].strip() for place in used):
+            return f"The names are in row {number + 1}: set 'skip_lines: {number}'."
+    return (
+        "Fill it in; or set 'header: false' if the first row has values, or 'skip_lines' if it has "
+        "a title."
+    )
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (DataError, RecipeProblems, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        # calamine, xlrd, zipfile and expat have many errors; one of calamine's is no Exception.
+        if "assword" in str(error) or "ncrypt" in str(error):
+            raise DataError(
+                f"{path}: found a workbook with a password, which is not read. Save it without one."
+            ) from error
+        raise DataError(
+            f"{path}: found a damaged workbook, expected a whole .xlsx, .xls or .ods file: "
+            f"{error or repr(error)}. Open it in a spreadsheet and save it again."
+        ) from error

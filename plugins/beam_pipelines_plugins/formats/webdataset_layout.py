@@ -1,0 +1,161 @@
+"""Which columns the files of a WebDataset row become, by their extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.images.folder import SUFFIXES
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines_plugins.formats.webdataset_samples import Sample
+
+# The column of a row's name, as WebDataset calls it.
+KEY = "__key__"
+# The only image of a row, whatever its extension; no extension has a slash.
+ONLY_IMAGE = "image/"
+_LOOK = (
+    ("format", pa.string()),
+    ("height", pa.int64()),
+    ("width", pa.int64()),
+    ("channels", pa.int64()),
+)
+_IMAGES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
+_NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id")
+_TEXTS = ("txt", "text", "transcript")
+_OBJECTS = ("json", "jsn")
+_TABLES = ("csv", "tsv", "jsonl", "ndjson", "parquet", "pq", "arrow", "feather", "avro", "orc",
+           "tfrecord", "tfrecords", "xlsx", "xls", "ods", "h5", "hdf5", "libsvm")  # fmt: skip
+
+
+def _last(extension: str) -> str:
+    return extension.rpartition(".")[2]
+
+
+def is_image(slot: str) -> bool:
+    """Whether files of an extension are images."""
+    return slot == ONLY_IMAGE or _last(slot) in _IMAGES
+
+
+def is_object(slot: str) -> bool:
+    """Whether files of an extension are JSON."""
+    return _last(slot) in _OBJECTS
+
+
+def reads_object(source: Source, slot: str) -> bool:
+    """Whether a recipe reads columns of the JSON of an extension."""
+    columns = source.columns
+    return is_object(slot) and (not columns or any(_is_of(name, slot) for name in columns))
+
+
+def is_number(slot: str, source: Source) -> bool:
+    """Whether files of an extension are an integer each."""
+    return _last(slot) in _NUMBERS and source.types.get(slot) not in ("text", "bytes")
+
+
+def image_columns(slot: str) -> list[tuple[str, pa.DataType]]:
+    """Returns name and type of an image's columns, the bytes first."""
+    prefix = "image" if slot == ONLY_IMAGE else slot
+    return [
+        (f"{prefix}/encoded", pa.binary()),
+        *((f"{prefix}/{name}", type_) for name, type_ in _LOOK),
+    ]
+
+
+class Layout(NamedTuple):
+    """The parts of a row.
+
+    Attributes:
+      slots: extensions that every row has, ``ONLY_IMAGE`` in place of that of a single image.
+      is_closed: whether other extensions are errors.
+    """
+
+    slots: tuple[str, ...]
+    is_closed: bool = True
+
+    def slot_of(self, extension: str) -> str:
+        """Returns the slot of a file, which the layout may not have."""
+        is_only = _last(extension) in _IMAGES and ONLY_IMAGE in self.slots
+        return ONLY_IMAGE if is_only else extension
+
+    def plain_fields(self, source: Source) -> pa.Schema:
+        """Returns all columns but those of JSON."""
+        fields: list[tuple[str, pa.DataType]] = [(KEY, pa.string())]
+        for slot in self.slots:
+            if is_image(slot):
+                fields += image_columns(slot)
+            elif is_number(slot, source):
+                fields.append((slot, pa.int64()))
+            elif not is_object(slot):
+                is_text = _last(slot) in _TEXTS and source.types.get(slot) != "bytes"
+                fields.append((slot, pa.string() if is_text else pa.binary()))
+        return pa.schema(fields)
+
+    def objects(self) -> tuple[str, ...]:
+        """Returns the extensions of JSON."""
+        return tuple(filter(is_object, self.slots))
+
+    def read_by(self, plan: SourcePlan) -> Layout:
+        """Returns the slots with a column that is read."""
+        names = plan.schema.names
+        kept = [slot for slot in self.slots if any(_is_of(name, slot) for name in names)]
+        return Layout(tuple(kept), not plan.source.columns)
+
+
+def _is_of(column: str, slot: str) -> bool:
+    if is_image(slot):
+        return any(column == name for name, _ in image_columns(slot))
+    return column == slot or (is_object(slot) and column.startswith(f"{slot}."))
+
+
+def layout_of_plan(plan: SourcePlan) -> Layout:
+    """Returns the layout that planning found."""
+    slots = []
+    for name in plan.file_schema.names:
+        prefix, _, what = name.rpartition("/")
+        if what == "encoded":
+            slots.append(ONLY_IMAGE if prefix == "image" else prefix)
+        elif name != KEY and not prefix:
+            slots.append(name)
+    return Layout(tuple(slots)).read_by(plan)
+
+
+class Survey:
+    """The extensions of some rows."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._found: dict[str, None] = {}
+        self._has_several_images = False
+
+    def add(self, path: str, sample: Sample) -> None:
+        """Notes a row.
+
+        Raises:
+          DataError: it has a table, so that the archive is none of rows.
+        """
+        tables = [one for one in sample.members if _last(one) in _TABLES]
+        if tables and self._source.format is None:
+            raise DataError(
+                f"{path}, {sample.members[tables[0]].place}: found a table in a tar archive, "
+                "expected files that are a row together, such as a.jpg and a.cls. Unpack the "
+                "archive, or make it a zip archive, whose tables are read. If tables are values "
+                "of rows, set 'format: webdataset'."
+            )
+        self._has_several_images |= sum(map(is_image, sample.members)) > 1
+        self._found.update(dict.fromkeys(sample.members))
+
+    def layout(self) -> Layout:
+        """Returns the common layout of the rows."""
+        slots: Iterable[str] = self._found
+        if not self._has_several_images:
+            slots = [ONLY_IMAGE if is_image(slot) else slot for slot in self._found]
+        return Layout(tuple(dict.fromkeys(slots)))
+
+
+def missing(layout: Layout, slots: Sequence[str]) -> str | None:
+    """Returns the first extension that a row lacks, or ``None``."""
+    return next((slot for slot in layout.slots if slot not in slots), None)

@@ -1,0 +1,303 @@
+"""Apache Iceberg: the files of a snapshot, and those added later.
+
+Catalogs, metadata and manifests are read by the package ``pyiceberg``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
+from beam_pipelines.recipe.model import Source
+from beam_pipelines_plugins.lakehouses import iceberg_deletes
+from beam_pipelines_plugins.lakehouses.projection import plain_schema
+from beam_pipelines_plugins.lakehouses.snapshots import (
+    NOTHING,
+    ChangedRowsError,
+    DataFile,
+    Positions,
+    TableSnapshot,
+    missing_package,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile as IcebergFile
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+
+def snapshot_of(source: Source) -> TableSnapshot:
+    """Returns a table at its source's snapshot, or the current one.
+
+    Raises:
+      RecipeProblems: there is no such catalog, table or snapshot.
+      DataError: the table cannot be read, or needs what is not supported.
+    """
+    table = _table(source)
+    title = _title(source)
+    with _explained(title):
+        chosen = _chosen(source, table)
+        return _snapshot(source, table, chosen)
+
+
+def added_files(source: Source, snapshot: TableSnapshot, since: str) -> list[DataFile]:
+    """Returns the files whose rows were added after a snapshot.
+
+    Files that only gather rows of others (``replace``) are none of them.
+
+    Args:
+      source: of the table.
+      snapshot: the table now.
+      since: id of the earlier snapshot.
+
+    Raises:
+      DataError: rows were removed or changed since then, or the metadata do not say.
+    """
+    table, title = _table(source), _title(source)
+    added: list[DataFile] = []
+    with _explained(title):
+        schema = _schema(source, table, _chosen(source, table))
+        for step in _steps(table, title, int(snapshot.id), int(since)):
+            own = [
+                manifest
+                for manifest in step.manifests(table.io)
+                if manifest.added_snapshot_id == step.snapshot_id
+            ]
+            added += [
+                _data_file(table, schema, entry.data_file, NOTHING)
+                for entry in _entries(table, own, title)
+                # Merged manifests keep the files of earlier snapshots.
+                if entry.snapshot_id == step.snapshot_id
+            ]
+    return added
+
+
+def _steps(table: Table, title: str, last: int, first: int) -> list[Snapshot]:
+    """Returns the snapshots that add rows after ``first``, oldest first.
+
+    Raises:
+      ChangedRowsError: one removes or changes rows, or the way back is not known.
+    """
+    steps = []
+    current: int | None = last
+    while current != first:
+        found = None if current is None else table.metadata.snapshot_by_id(current)
+        if found is None:
+            raise ChangedRowsError(
+                f"{title}: found no way back from snapshot {last} to {first}, whose rows the "
+                "dataset has: snapshots were expired, or the table was rolled back."
+            )
+        operation = "" if found.summary is None else found.summary.operation.value
+        if operation not in ("append", "replace"):
+            raise ChangedRowsError(
+                f"{title}: snapshot {current} removed or changed rows ('{operation}'), expected "
+                f"that snapshots after {first} only add rows."
+            )
+        if operation == "append":
+            steps.append(found)
+        current = found.parent_snapshot_id
+    return steps[::-1]
+
+
+def _title(source: Source) -> str:
+    if source.catalog is None:
+        return f"Iceberg table {mask(source.path[0])}"
+    return f"Iceberg table {source.table} of catalog {source.catalog.shown}"
+
+
+def _table(source: Source) -> Table:
+    """Opens the table of a source.
+
+    Raises:
+      RecipeProblems: the catalog has no such table.
+    """
+    try:
+        from beam_pipelines_plugins.lakehouses import iceberg_catalogs
+    except ImportError as error:
+        raise missing_package("pyiceberg", error) from error
+    with _explained(_title(source)):
+        if source.catalog is None:
+            return iceberg_catalogs.table_at(source.path[0])
+        return iceberg_catalogs.table_of(source.catalog, source)
+
+
+@contextlib.contextmanager
+def _explained(title: str) -> Iterator[None]:
+    """Turns errors of the package into ``DataError``."""
+    try:
+        yield
+    except (DataError, RecipeProblems):
+        raise
+    # The package has no base class of its errors, and passes on those of databases and storages.
+    except Exception as error:
+        raise DataError(
+            f"{title}: cannot be read: {mask(str(error)) or type(error).__name__}. Check 'catalog' "
+            "and 'table', or 'path', and that its metadata are whole."
+        ) from error
+
+
+def _chosen(source: Source, table: Table) -> Snapshot:
+    """Returns the snapshot that a source names.
+
+    Raises:
+      RecipeProblems: there is none.
+    """
+    key, found = "table" if source.catalog is not None else "path", None
+    if source.snapshot_id is not None:
+        key, found = "snapshot_id", table.snapshot_by_id(source.snapshot_id)
+    elif source.as_of is not None:
+        moment = datetime.datetime.fromisoformat(source.as_of)
+        key, found = "as_of", table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
+    else:
+        found = table.current_snapshot()
+    if found is None:
+        first = ", ".join(
+            f"{known.snapshot_id} ({_utc(known.timestamp_ms)})" for known in table.snapshots()[-5:]
+        )
+        message = f"found no such snapshot of the table. The latest are {first or 'none'}."
+        raise RecipeProblems([Problem(("sources", source.name, key), message)])
+    return found
+
+
+def _utc(millis: int) -> str:
+    moment = datetime.datetime.fromtimestamp(millis / 1000, datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    title = _title(source)
+    schema = _schema(source, table, chosen)
+    manifests = chosen.manifests(table.io)
+    deletes = _deletes(table, chosen, manifests, title)
+    found = sorted(_entries(table, manifests, title), key=lambda each: each.sequence_number or 0)
+    mapping = table.name_mapping()
+    return TableSnapshot(
+        title,
+        str(chosen.snapshot_id),
+        _utc(chosen.timestamp_ms),
+        plain_schema(schema_to_pyarrow(schema, include_field_ids=True), True),
+        "id",
+        "" if mapping is None else mapping.model_dump_json(),
+        [
+            _data_file(
+                table,
+                schema,
+                entry.data_file,
+                deletes.get(entry.data_file.file_path, NOTHING),
+            )
+            for entry in found
+        ],
+        str(table.metadata.table_uuid),
+    )
+
+
+def _schema(source: Source, table: Table, chosen: Snapshot) -> Schema:
+    """Returns the columns of now, or of a snapshot that is named."""
+    if source.snapshot_id is None and source.as_of is None:
+        return table.schema()
+    return table.schemas().get(chosen.schema_id or 0, table.schema())
+
+
+def _entries(
+    table: Table, manifests: Iterable[ManifestFile], title: str
+) -> Iterator[ManifestEntry]:
+    """Yields the entries of data files in manifests.
+
+    Raises:
+      DataError: a file is no Parquet file, or has deleted rows.
+    """
+    from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
+
+    for manifest in manifests:
+        if manifest.content != ManifestContent.DATA:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            file = entry.data_file
+            if file.content != DataFileContent.DATA:
+                raise DataError(
+                    f"{title}: found {file.file_path} of deleted rows among the files of data, "
+                    "expected them in a manifest of their own. Have the engine that writes the "
+                    "table rewrite its manifests."
+                )
+            if file.file_format != FileFormat.PARQUET:
+                raise DataError(
+                    f"{title}: found the file {file.file_path} of {file.file_format.value}, "
+                    "expected Parquet. Have the table's files rewritten with the property "
+                    "'write.format.default' = 'parquet'."
+                )
+            yield entry
+
+
+def _deletes(
+    table: Table, chosen: Snapshot, manifests: Iterable[ManifestFile], title: str
+) -> dict[str, Positions]:
+    """Returns path -> deleted rows of the files that have some.
+
+    Raises:
+      DataError: rows are deleted by their values.
+    """
+    from pyiceberg.manifest import DataFileContent, ManifestContent
+
+    kinds = {
+        entry.data_file.content
+        for manifest in manifests
+        if manifest.content == ManifestContent.DELETES
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
+    if DataFileContent.EQUALITY_DELETES in kinds:
+        raise DataError(
+            f"{title}: found rows that are deleted by their values (equality deletes), expected "
+            "deleted positions or deletion vectors. Have the engine that writes the table apply "
+            "them, for example Spark: CALL catalog.system.rewrite_data_files(table => "
+            f"'{source_name(title)}', options => map('delete-file-threshold', '1'))."
+        )
+    if not kinds:
+        return {}
+    tasks = table.scan(snapshot_id=chosen.snapshot_id).plan_files()
+    return iceberg_deletes.read_deletes(
+        {
+            task.file.file_path: [(each.file_path, each.file_format.value)
+                                  for each in task.delete_files]
+            for task in tasks
+            if task.delete_files
+        }
+    )  # fmt: skip
+
+
+def source_name(title: str) -> str:
+    """Returns the table's name in a title."""
+    return title.removeprefix("Iceberg table ").partition(" of catalog ")[0]
+
+
+def _data_file(table: Table, schema: Schema, file: IcebergFile, deleted: Positions) -> DataFile:
+    return DataFile(
+        iceberg_deletes.local_path(file.file_path),
+        file.file_size_in_bytes,
+        file.record_count,
+        _constants(table, schema, file),
+        deleted,
+    )
+
+
+def _constants(table: Table, schema: Schema, file: IcebergFile) -> dict[str, Any]:
+    """Returns the values that a file has if it lacks their columns."""
+    from pyiceberg.transforms import IdentityTransform
+
+    known = {field.field_id: field for field in schema.fields}
+    constants = {
+        field.name: field.initial_default
+        for field in schema.fields
+        if field.initial_default is not None
+    }
+    for place, part in enumerate(table.specs()[file.spec_id].fields):
+        field = known.get(part.source_id)
+        if field is not None and isinstance(part.transform, IdentityTransform):
+            constants[field.name] = file.partition[place]
+    return constants

@@ -1,0 +1,242 @@
+"""Opens Iceberg tables, whose metadata start and open nothing else.
+
+The package ``pyiceberg`` imports and calls classes that properties name, and opens any path.
+Metadata and the answers of a catalog's server are data: only the properties listed here are taken
+from them. All files are opened by ``files.open_read``, within ``--input_root``.
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+import zlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+import requests
+from pyiceberg import catalog as catalogs
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.utils.config import merge_config
+
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.recipe.lakehouses import Catalog, sqlite_path
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.storage import files, input_roots
+from beam_pipelines_plugins.lakehouses.iceberg_deletes import local_path
+
+# What a table's metadata may say, and what a catalog's server may say of itself.
+_OF_TABLES = ("schema.name-mapping.default",)
+_OF_SERVERS = ("prefix", "namespace-separator", "view-endpoints-supported", "rest-page-size")
+# Properties of data that could only be meant to load code.
+_CODE = ("py-io-impl", "py-catalog-impl", "auth")
+_MOST_METADATA_BYTES = 256 << 20
+_CONFIGURATION = ".pyiceberg.yaml"
+
+
+class TableFiles(FileIO):
+    """Opens the files of tables for reading, and no others.
+
+    No property changes where or how.
+    """
+
+    def new_input(self, location: str) -> _TableFile:
+        """Returns a file that is not opened yet."""
+        return _TableFile(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Raises ``DataError``: tables are read only."""
+        raise DataError(f"{location}: not written, as tables are read only.")
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Raises ``DataError``: tables are read only."""
+        raise DataError(f"{location}: not removed, as tables are read only.")
+
+
+class _TableFile(InputFile):
+    def __len__(self) -> int:
+        with self.open() as file:
+            return int(file.seek(0, os.SEEK_END))
+
+    def exists(self) -> bool:
+        return files.exists(local_path(self.location))
+
+    def open(self, seekable: bool = True) -> Any:
+        return files.open_read(local_path(self.location))
+
+
+def table_at(path: str) -> Table:
+    """Opens the table of a metadata file or a table's folder."""
+    path = local_path(path)
+    if not path.endswith(".metadata.json"):
+        folder = files.join(path, "metadata")
+        hinted = files.join(folder, "version-hint.text")
+        if not files.exists(hinted):
+            raise DataError(
+                f"{hinted}: there is no such file. Expected it in the folder of an Iceberg table "
+                "without a catalog; or name one of its files .metadata.json."
+            )
+        hint = files.read_document(hinted).decode().strip()
+        name = hint.removesuffix(".metadata.json")
+        path = files.join(folder, f"{'v' if name.isnumeric() else ''}{name}.metadata.json")
+    return _own(("table", path), path, _metadata(path))
+
+
+def table_of(catalog: Catalog, source: Source) -> Table:
+    """Opens the table that a source names in a catalog.
+
+    Raises:
+      RecipeProblems: there is no such catalog or table.
+    """
+    where = ("sources", source.name)
+    opened = _opened(catalog, where)
+    try:
+        table = opened.load_table(source.table or "")
+    except NoSuchTableError as error:
+        namespaces = opened.list_namespaces()
+        known = [".".join(each) for space in namespaces for each in opened.list_tables(space)]
+        shown = (
+            f" It has {', '.join(sorted(known)[:20])}."
+            if known
+            else (
+                " It has no tables by the name "
+                f"'{catalog.name}': 'catalog: {{name: …, uri: …}}' names another."
+            )
+        )
+        hint = nearest(source.table or "", known)
+        message = f"there is no table '{source.table}' in the catalog.{shown}{hint}"
+        raise RecipeProblems([Problem((*where, "table"), message)]) from error
+    input_roots.check(local_path(table.metadata_location))
+    return _own(table.name(), table.metadata_location, table.metadata)
+
+
+def _own(name: tuple[str, ...], location: str, metadata: TableMetadata) -> Table:
+    """Returns a table that can reach nothing but its files."""
+    refuse_code(metadata.properties, "the table's properties")
+    kept = {key: value for key, value in metadata.properties.items() if key in _OF_TABLES}
+    metadata = metadata.model_copy(update={"properties": kept})
+    return Table(name, metadata, location, TableFiles(), NoopCatalog("data"))
+
+
+def refuse_code(properties: Mapping[str, Any], where: str) -> None:
+    """Raises ``ValueError`` if properties of data name code to load."""
+    for key in _CODE:
+        if key in properties:
+            raise ValueError(
+                f"found '{key}' in {where}, expected none: data name no code to run. Remove the "
+                "property if you trust the rest of the table"
+            )
+
+
+def _metadata(path: str) -> TableMetadata:
+    """Reads a metadata file, compressed or not."""
+    data = files.read_at_most(path, _MOST_METADATA_BYTES)
+    if data is not None and path.endswith(".gz.metadata.json"):
+        unpack = zlib.decompressobj(wbits=31)
+        data = unpack.decompress(data, _MOST_METADATA_BYTES)
+        data = None if unpack.unconsumed_tail else data
+    if data is None:
+        raise DataError(
+            f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes of metadata, expected at most "
+            "as many. Have old snapshots of the table expired."
+        )
+    return TableMetadataUtil.parse_raw(data.decode())
+
+
+def _opened(catalog: Catalog, where: tuple[str, ...]) -> catalogs.Catalog:
+    """Opens a catalog; its server is asked only if ``--input_root`` allows it."""
+    properties = _properties(catalog)
+    uri = str(properties.get("uri") or "")
+    kind = catalogs.CatalogType(str(properties["type"]).lower()) if "type" in properties else None
+    if kind is None:
+        kind = catalogs.infer_catalog_type(catalog.name, cast("Any", properties))
+    if database := sqlite_path(uri):
+        if not files.exists(database):
+            message = f"there is no file {database}. Check the path of the catalog."
+            raise RecipeProblems([Problem((*where, "catalog"), message)])
+    else:
+        # Parameters of a URI can name another server; Hive takes several.
+        scheme = f"{uri.partition('://')[0] or (kind.value if kind else '')}://"
+        named = [scheme] if "?" in uri or not uri else uri.split(",")
+        for each in named:
+            input_roots.check(each)
+    if kind is catalogs.CatalogType.REST:
+        return _RestCatalog(catalog.name, **properties)
+    if kind is None:
+        raise ValueError("the kind of the catalog is not known")
+    opened = catalogs.AVAILABLE_CATALOGS[kind](catalog.name, properties)
+    opened._load_file_io = lambda *_, **__: TableFiles()  # type: ignore[method-assign]  # noqa: SLF001
+    return opened
+
+
+def _properties(catalog: Catalog) -> dict[str, Any]:
+    """Returns the properties of a catalog: those of the user's configuration.
+
+    Ours.
+    """
+    _check_configuration()
+    configured = catalogs._ENV_CONFIG.get_catalog_config(catalog.name) or {}  # noqa: SLF001
+    own = {"init_catalog_tables": "false", "py-io-impl": f"{__name__}.{TableFiles.__name__}"}
+    given = own if catalog.uri is None else own | {"uri": catalog.uri}
+    return dict(merge_config(configured, cast("Any", given)))
+
+
+def _check_configuration() -> None:
+    """Raises ``ValueError`` if the configuration is that of the current folder.
+
+    It may have come with the data, and can name classes and servers.
+    """
+    trusted = [os.environ.get("PYICEBERG_HOME") or "", os.path.expanduser("~")]
+    if any(each and os.path.isfile(os.path.join(each, _CONFIGURATION)) for each in trusted):
+        return
+    if os.path.isfile(_CONFIGURATION):
+        raise ValueError(
+            f"found {_CONFIGURATION} in the current folder, expected it in your home folder or in "
+            "that of PYICEBERG_HOME: a file that comes with data configures nothing. Move it, or "
+            'set PYICEBERG_HOME="$PWD" if you wrote it'
+        )
+
+
+class _RestCatalog(RestCatalog):
+    """A catalog whose server says where its tables are, and no more."""
+
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        session.hooks["response"].append(_check_redirect)
+        return session
+
+    def _fetch_config(self) -> None:
+        own, server = self.properties, self.uri
+        super()._fetch_config()
+        # Our own names a class, too.
+        said = {key: value for key, value in self.properties.items() if own.get(key) != value}
+        refuse_code(said, "the configuration that the catalog's server sent")
+        if _origin(self.uri) != _origin(server):
+            raise ValueError(
+                f"the catalog's server names another one, {_origin(self.uri)}, expected "
+                f"{_origin(server)}. Name the other in 'catalog' if you trust it"
+            )
+        input_roots.check(self.uri)
+        self.properties = own | {key: said[key] for key in _OF_SERVERS if key in said}
+
+    def _load_file_io(
+        self,
+        properties: Mapping[str, Any] = {},
+        location: str | None = None,
+    ) -> FileIO:
+        refuse_code(properties, "the answer of the catalog's server")
+        return TableFiles()
+
+
+def _check_redirect(response: requests.Response, **_: Any) -> None:
+    if response.is_redirect:
+        input_roots.check(urllib.parse.urljoin(response.url, response.headers["location"]))
+
+
+def _origin(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

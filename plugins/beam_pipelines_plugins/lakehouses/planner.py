@@ -1,0 +1,244 @@
+"""Plans sources in lakehouses: the snapshot, its files and columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.lakehouses import (
+    DELTA,
+    LAKEHOUSES,
+    sqlite_path,
+    with_sqlite_path,
+)
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import nested
+from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
+from beam_pipelines.storage import file_checksums, files, input_roots
+from beam_pipelines_plugins.lakehouses import delta, iceberg
+from beam_pipelines_plugins.lakehouses.deletes import keep_deletes
+from beam_pipelines_plugins.lakehouses.snapshots import (
+    ChangedRowsError,
+    DataFile,
+    Note,
+    TableSnapshot,
+    rows_of,
+)
+from beam_pipelines_plugins.lakehouses.table import LakeTable
+
+
+def as_lakehouse(source: Source, directory: str) -> Source:
+    """Returns the source of a lakehouse with absolute places; others stay.
+
+    A folder on this machine that has a Delta log needs no ``format``.
+
+    Args:
+      source: of the recipe.
+      directory: where relative paths start.
+
+    Raises:
+      OutsideRootError: the table may not be read.
+    """
+    path = tuple(files.resolve(each, directory) for each in source.path)
+    is_folder = source.format is None and len(path) == 1 and files.is_local(path[0])
+    if is_folder and os.path.isdir(os.path.join(path[0], delta.LOG)):
+        source = dataclasses.replace(source, format=DELTA)
+    if source.format not in LAKEHOUSES:
+        return source
+    for each in path:
+        input_roots.check(each)
+    catalog = source.catalog
+    if catalog is not None and catalog.uri and (database := sqlite_path(catalog.uri)):
+        uri = with_sqlite_path(catalog.uri, files.resolve(database, directory))
+        catalog = dataclasses.replace(catalog, uri=uri)
+    return dataclasses.replace(source, path=path, catalog=catalog)
+
+
+def plan_lake(source: Source) -> tuple[SourcePlan, Contents]:
+    """Plans a table of a lakehouse; its ranges are not cut yet.
+
+    Args:
+      source: with its path or catalog absolute.
+
+    Raises:
+      RecipeProblems: the recipe does not fit the table.
+      DataError: the table cannot be read, or has no rows.
+    """
+    snapshot = _log(source).snapshot_of(source)
+    if not snapshot.files or snapshot.rows == 0:
+        raise DataError(
+            f"{snapshot.title}: found no rows at {_word(source)} {snapshot.id}, expected data. "
+            f"Check source '{source.name}', or name another {_word(source)}."
+        )
+    plan = _plan(source, snapshot, snapshot.files)
+    contents = plan.reader.infer(source, tuple(plan.files)) if plan.reader else None
+    if contents is None:
+        raise TypeError(source.name)
+    read_schema = contents.read_schema
+    schema = columns.normalise_schema(read_schema, snapshot.title, takes_steps=True)
+    plan = dataclasses.replace(
+        plan,
+        read_schema=read_schema,
+        schema=schema,
+        null_columns=contents.null_columns,
+        file_schema=contents.file_schema,
+        sparse=contents.sparse,
+    )
+    return plan, contents
+
+
+def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
+    """Returns the plan of added rows, without ranges.
+
+    Args:
+      plan: of the table now.
+      before: the snapshot that a dataset was made of, as its manifest has it.
+
+    Raises:
+      DataError: rows were removed or changed since then, or it is another table.
+    """
+    source = plan.source
+    snapshot = plan.snapshot
+    if snapshot is None:
+        raise TypeError(source.name)
+    word, since, table = _word(source), str(before["id"]), before.get("table")
+    cure = (
+        f"Convert everything anew with --overwrite; or name the {word} up to which rows were only "
+        f"added: '{'version' if source.format == DELTA else 'snapshot_id'}: …'."
+    )
+    title = f"source '{source.name}'"
+    if table != snapshot.table:
+        raise DataError(
+            f"{title}: found another table than the dataset was made of, expected the same to "
+            f"append from: its id is {snapshot.table}, and was {table}. Convert everything anew "
+            "with --overwrite."
+        )
+    if source.format == DELTA and int(snapshot.id) < int(since):
+        raise DataError(
+            f"{title}: found version {snapshot.id}, expected {since} or later, which the dataset "
+            "has. Name a later 'version', or none."
+        )
+    now = _log(source).snapshot_of(source)
+    if not isinstance(plan.reader, LakeTable) or now.schema != plan.reader.columns:
+        raise DataError(f"{now.title}: its columns changed during planning. Run again.")
+    try:
+        added = _log(source).added_files(source, now, since)
+    except ChangedRowsError as error:
+        raise DataError(f"{error} Append takes added rows only. {cure}") from error
+    new = _plan(source, now, added)
+    return dataclasses.replace(
+        plan,
+        files=new.files,
+        ranges=(),
+        reader=new.reader,
+        snapshot=new.snapshot,
+        decisions=(*new.decisions, *plan.decisions[1:], *_left_out(plan)),
+    )
+
+
+def _left_out(plan: SourcePlan) -> list[str]:
+    """Returns a line for columns that the dataset has not."""
+    names = [field.name for field in nested.flatten_fields(plan.file_schema)]
+    more = [name for name in names if name not in plan.source.columns]
+    listed = ", ".join(f"'{name}'" for name in more)
+    return [f"left out, as the dataset has not: {listed}"] if more else []
+
+
+def _log(source: Source) -> Any:
+    return delta if source.format == DELTA else iceberg
+
+
+def _word(source: Source) -> str:
+    return "version" if source.format == DELTA else "snapshot"
+
+
+def _plan(source: Source, snapshot: TableSnapshot, chosen: Sequence[DataFile]) -> SourcePlan:
+    """Returns the plan of some files of a table, without their columns."""
+    known: set[str] = set()
+    for file in chosen:
+        input_roots.check(file.path)
+        if file.path in known:
+            raise DataError(
+                f"{snapshot.title}: found {file.path} twice, expected each file once. Have the "
+                "table's files rewritten, or restore its log."
+            )
+        known.add(file.path)
+    dates = file_checksums.modified_secs(file.path for file in chosen)
+    constants, numbers = _constants(snapshot.schema, chosen)
+    with_deletes = [file for file in chosen if len(file.deleted)]
+    places = {file.path: number for number, file in enumerate(with_deletes)}
+    listed = tuple(
+        FileInfo(
+            file.path,
+            file.size_bytes,
+            dates[file.path],
+            note=Note(file.rows, number, places.get(file.path)).to_text(),
+        )
+        for file, number in zip(chosen, numbers, strict=True)
+    )
+    table = LakeTable(
+        snapshot.schema,
+        snapshot.by,
+        snapshot.names,
+        constants,
+        keep_deletes(file.deleted for file in with_deletes),
+    )
+    return SourcePlan(
+        source=source,
+        format=source.format or "",
+        files=listed,
+        read_schema=pa.schema([]),
+        schema=pa.schema([]),
+        ranges=(),
+        decisions=(_decision(source, snapshot),),
+        reader=table,
+        snapshot=Snapshot(snapshot.id, rows_of(chosen), snapshot.table),
+    )
+
+
+def _decision(source: Source, snapshot: TableSnapshot) -> str:
+    """Returns what the dataset tells of its table."""
+    number = len(snapshot.files)
+    deleted = sum(len(file.deleted) for file in snapshot.files)
+    when = f" of {snapshot.committed} UTC" if snapshot.committed else ""
+    rows = "" if snapshot.rows is None else f"{snapshot.rows:,} rows in "
+    left = f", without {deleted:,} deleted rows" if deleted else ""
+    return (
+        f"{snapshot.title}, {_word(source)} {snapshot.id}{when}: {rows}{number:,} "
+        f"file{'' if number == 1 else 's'}{left}"
+    )
+
+
+def _constants(
+    schema: pa.Schema, chosen: Sequence[DataFile]
+) -> tuple[pa.Table | None, list[int | None]]:
+    """Returns the distinct constants of files, and each file's row of them."""
+    names = [field.name for field in schema if any(field.name in file.constants for file in chosen)]
+    if not names:
+        return None, [None] * len(chosen)
+    rows: dict[tuple[Any, ...], int] = {}
+    numbers: list[int | None] = [
+        rows.setdefault(tuple(file.constants.get(name) for name in names), len(rows))
+        for file in chosen
+    ]
+    arrays = [
+        _array([row[place] for row in rows], schema.field(name).type)
+        for place, name in enumerate(names)
+    ]
+    return pa.table(arrays, names), numbers
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    """Returns constants in a column's type; Iceberg counts days and microseconds."""
+    is_temporal = pa.types.is_temporal(type_)
+    if is_temporal and all(isinstance(value, int) or value is None for value in values):
+        width = pa.int32() if type_.bit_width == 32 else pa.int64()
+        return pa.array(values, width).view(type_)
+    return pa.array(values, type_)

@@ -1,0 +1,1 @@
+"""Encodings as an ONNX model."""

@@ -1,0 +1,19 @@
+"""The fixtures of tests/conftest.py."""
+
+from tests.conftest import (
+    _graph_server,
+    browser,
+    flights_data,
+    own_graph_process,
+    repository,
+    with_and_without_kernels,
+)
+
+__all__ = [
+    "_graph_server",
+    "browser",
+    "flights_data",
+    "own_graph_process",
+    "repository",
+    "with_and_without_kernels",
+]

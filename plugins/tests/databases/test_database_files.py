@@ -1,0 +1,480 @@
+"""Tables in SQLite and DuckDB files."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import json
+import pathlib
+import sqlite3
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms import read
+from beam_pipelines_plugins.databases import database_of
+from beam_pipelines_plugins.databases.keep import keep_tables
+from beam_pipelines_plugins.databases.planner import ranges_of
+from tests.support.filtered_tables import check_filters, table_rows
+
+SQLITE = """
+CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, score REAL, price DECIMAL(10,2),
+  data BLOB, day DATE, empty INT);
+INSERT INTO users VALUES (3, 'é', 1.5, 10, x'00ff', '2024-02-29', NULL),
+  (1, NULL, -0.25, 2.5, NULL, NULL, NULL), (2, 'b', 2, 7, x'', '2024-01-01', NULL);
+CREATE TABLE mixed (id INTEGER, x, big REAL, y NUMERIC);
+"""
+DUCKDB = """
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TABLE kinds AS SELECT 1 AS id, true AS b, 170141183460469231::HUGEINT AS h,
+  18446744073709551615::UBIGINT % 1000 AS u, 1.25::DECIMAL(10, 2) AS d, 0.5::FLOAT AS f,
+  uuid_value::UUID AS id2, 'ok'::mood AS m, [1, 2] AS l, {'a': 1, 'b': 'x'} AS s,
+  '2024-02-29'::DATE AS day, '2024-06-01 12:00:00+02'::TIMESTAMPTZ AS at, '\\x00'::BLOB AS raw,
+  '{"a": 1}'::JSON AS j, TIME '12:00:00.5' AS t
+  FROM (SELECT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' AS uuid_value);
+INSERT INTO kinds (id) VALUES (2);
+"""
+
+
+def sqlite_file(folder: pathlib.Path, script: str = SQLITE) -> str:
+    """The path of a new SQLite file."""
+    path = str(folder / "shop.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+    return path
+
+
+def duckdb_file(folder: pathlib.Path, script: str = DUCKDB) -> str:
+    """The path of a new DuckDB file."""
+    path = str(folder / "shop.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(script)
+    return path
+
+
+def planned(url: str, **options: Any) -> SourcePlan:
+    """The plan of one source."""
+    return plan_source(Source("rows", url=url, **options), "")
+
+
+def both(url: str, folder: pathlib.Path, **options: Any) -> list[dict[str, Any]]:
+    """The rows of a table, which are the same live and kept."""
+    plan = planned(url, **options)
+    kept = keep_tables({"rows": plan}, {}, str(folder / "kept"))["rows"]
+    rows = read.read_table(plan, reject=False)[0]
+    assert read.read_table(kept, reject=False)[0].equals(rows)
+    assert kept.snapshot is not None
+    assert kept.snapshot.rows == rows.num_rows
+    return list(rows.to_pylist())
+
+
+def test_sqlite_types(tmp_path: pathlib.Path) -> None:
+    """Types of SQLite follow from values, else from declarations."""
+    rows = both(sqlite_file(tmp_path), tmp_path, table="users", partition="id")
+    assert rows == [
+        {**dict.fromkeys(rows[0]), "id": 1, "score": -0.25, "price": 2.5},
+        {
+            "id": 2,
+            "name": "b",
+            "score": 2.0,
+            "price": 7.0,
+            "data": b"",
+            "day": "2024-01-01",
+            "empty": None,
+        },
+        {
+            "id": 3,
+            "name": "é",
+            "score": 1.5,
+            "price": 10.0,
+            "data": b"\x00\xff",
+            "day": "2024-02-29",
+            "empty": None,
+        },
+    ]
+    schema = planned(sqlite_file(tmp_path / ".", ""), table="users").schema
+    assert schema.field("empty").type == pa.int64()
+
+
+def test_sqlite_declared_types(tmp_path: pathlib.Path) -> None:
+    """``types`` converts exactly."""
+    types = {"day": "date", "id": "text", "price": "float64"}
+    rows = both(sqlite_file(tmp_path), tmp_path, table="users", types=types, partition="id")
+    assert [row["day"] for row in rows] == [
+        None,
+        datetime.date(2024, 1, 1),
+        datetime.date(2024, 2, 29),
+    ]
+    assert [row["id"] for row in rows] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "late", "said"),
+    [
+        ("x", 1, "two", "found a value of another type"),
+        ("x", 1, 1.5, "found a value of another type"),
+        ("x", "one", 2, "found a value of another type"),
+        ("x", b"1", "2", "found a value of another type"),
+        ("y", 1.5, "two", "a value that is no number"),
+        ("y", 1.5, (1 << 53) + 1, "an integer that no float64 equals"),
+    ],
+)
+def test_sqlite_values_of_other_types(
+    tmp_path: pathlib.Path, column: str, first: object, late: object, said: str
+) -> None:
+    """A value of another type than the first is an error."""
+    path = sqlite_file(tmp_path)
+    values = [*[first] * 10_000, late]
+    with sqlite3.connect(path) as connection:
+        connection.executemany(
+            f"INSERT INTO mixed (id, {column}) VALUES (?, ?)", list(enumerate(values))
+        )
+    with pytest.raises(DataError, match=rf"#mixed, row 10001, column '{column}': ") as raised:
+        both(path, tmp_path, table="mixed", columns=(column,))
+    assert said in str(raised.value)
+    if not isinstance(first, bytes):
+        rows = both(path, tmp_path, table="mixed", columns=(column,), types={column: "text"})
+        assert rows[-1][column] == str(late)
+
+
+def test_sqlite_mixed_types_in_the_first_rows(tmp_path: pathlib.Path) -> None:
+    """A column of several types is a problem of the recipe."""
+    path = sqlite_file(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.executemany("INSERT INTO mixed (x) VALUES (?)", [(1,), ("b",)])
+    with pytest.raises(RecipeProblems, match="found integer and text, which no column type"):
+        planned(path, table="mixed")
+
+
+def test_duckdb_types(tmp_path: pathlib.Path) -> None:
+    """Types of DuckDB are exact, with nulls, lists and structs."""
+    first, second = both(duckdb_file(tmp_path), tmp_path, table="kinds")
+    expected = {
+        "id": 1,
+        "b": True,
+        "h": 170141183460469231,
+        "u": 615,
+        "d": 1.25,
+        "f": 0.5,
+        "id2": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+        "m": "ok",
+        "l": [1, 2],
+        "s.a": 1,
+        "s.b": "x",
+        "day": datetime.date(2024, 2, 29),
+        "raw": b"\x00",
+        "j": '{"a": 1}',
+        "t": datetime.time(12, 0, 0, 500_000),
+        "at": datetime.datetime(2024, 6, 1, 10, 0, tzinfo=datetime.timezone.utc),
+    }
+    assert first == expected
+    assert {name for name, value in second.items() if value is not None} == {"id"}
+    assert decimal.Decimal(first["d"]) == decimal.Decimal("1.25")
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("'infinity'::DATE", "found infinity"),
+        ("'-infinity'::TIMESTAMP", "found infinity"),
+        ("'infinity'::TIMESTAMPTZ", "found infinity"),
+        ("['infinity'::DATE]", "found infinity"),
+    ],
+)
+def test_duckdb_values_without_an_equal(tmp_path: pathlib.Path, expression: str, said: str) -> None:
+    """Infinite dates are errors with their rows."""
+    query = f"SELECT i, CASE WHEN i = 2 THEN {expression} END AS x FROM range(3) AS t(i)"
+    with pytest.raises(DataError, match=r"#query, row 3, column 'x'") as raised:
+        both(duckdb_file(tmp_path), tmp_path, query=query)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("expression", ["INTERVAL 1 MONTH", "'101'::BIT", "'12:00+02'::TIMETZ"])
+def test_duckdb_types_without_an_equal(tmp_path: pathlib.Path, expression: str) -> None:
+    """Types without an equal are refused, and read as text."""
+    query = f"SELECT {expression.replace('12:00+02', '12:00:00+02')} AS x"
+    path = duckdb_file(tmp_path)
+    with pytest.raises(RecipeProblems, match="which no column type equals"):
+        planned(path, query=query)
+    assert both(path, tmp_path, query=query, types={"x": "text"})[0]["x"]
+
+
+def test_duckdb_reaches_no_other_file(tmp_path: pathlib.Path) -> None:
+    """A query reads the database's file only."""
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    with pytest.raises(RecipeProblems, match="DuckDB answered"):
+        planned(duckdb_file(tmp_path), query=f"SELECT * FROM read_csv('{tmp_path}/other.csv')")
+
+
+@pytest.mark.end_to_end
+def test_sqlite_texts_that_are_no_utf8(tmp_path: pathlib.Path) -> None:
+    """They are bad rows with their places."""
+    script = "CREATE TABLE t (i INTEGER, s TEXT); "
+    script += "INSERT INTO t VALUES (1, 'é'), (2, CAST(x'ff41' AS TEXT)), (3, NULL)"
+    path = sqlite_file(tmp_path, script)
+    said = r"shop.sqlite#t, i 2, row 2, column 's': found b'\\xffA', expected text in UTF-8"
+    with pytest.raises(DataError, match=said):
+        both(path, tmp_path, table="t", partition="i")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("name: a\nsources: {t: shop.sqlite}\non_error: {reject: 1}\n")
+    bp.convert(str(recipe), str(tmp_path / "out"))
+    assert "row 2" in (tmp_path / "out" / "rejected" / "t.jsonl").read_text()
+    counts = json.loads((tmp_path / "out" / "dataset.json").read_text())["counts"]
+    assert (counts["rejected"], counts["written"]) == (1, 2)
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_ranges_are_read_live(make: Any, tmp_path: pathlib.Path) -> None:
+    """Rows of several ranges come once each, the last ones too."""
+    script = "CREATE TABLE numbers AS SELECT 1 AS x"
+    script += "".join(f" UNION ALL SELECT {number}" for number in range(2, 8))
+    plan = planned(make(tmp_path, script), table="numbers", partition="x")
+    ranges = ranges_of(plan.files[0], 7, 3)
+    assert len(ranges) == 3
+    reader = dataclasses.replace(plan.reader, range_rows=3)
+    cut = dataclasses.replace(plan, ranges=ranges, reader=reader)
+    assert read.read_table(cut, reject=False)[0].column("x").to_pylist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_volatile_queries_are_read_once(make: Any, tmp_path: pathlib.Path) -> None:
+    """Rows of a volatile query are kept, and not counted."""
+    plan = planned(make(tmp_path), query="SELECT random() AS x")
+    kept = keep_tables({"rows": plan}, {}, str(tmp_path / "kept"))["rows"]
+    assert kept.snapshot is not None
+    assert kept.snapshot.rows is None
+    assert read.read_table(kept, False)[0].equals(read.read_table(kept, False)[0])
+
+
+VIEWS = """
+CREATE TABLE t (a INTEGER, day TEXT);
+INSERT INTO t VALUES (1, '2024-01-01'), (2, '2024-02-01');
+CREATE VIEW dice AS SELECT a, "random"() AS r FROM t;
+CREATE VIEW "odd view" AS SELECT a FROM dice WHERE r <> 0;
+CREATE VIEW plain AS SELECT a, upper(day) AS random FROM t;
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "is_repeatable"),
+    [
+        ("both", {"table": "t"}, True),
+        ("both", {"table": "plain"}, True),
+        ("both", {"table": "dice"}, False),
+        ("both", {"table": '"odd view"'}, False),
+        ("both", {"query": "SELECT max(a) AS a FROM main.dice"}, None),
+        ("both", {"query": 'SELECT a, "RANDOM" () AS r FROM t'}, False),
+        ("both", {"query": "SELECT a, random -- chance\n/* ( */ () AS r FROM t"}, False),
+        ("both", {"query": "SELECT a FROM t ORDER BY random() LIMIT 1"}, False),
+        ("both", {"query": "SELECT 'dice' AS x, lower(day) AS random FROM t"}, None),
+        ("sqlite", {"query": "SELECT date(day, '+1 day') AS d FROM t"}, True),
+        ("sqlite", {"query": "SELECT a, 'random()' AS x FROM t"}, True),
+        ("sqlite", {"query": "SELECT a FROM t WHERE day < datetime('NOW')"}, False),
+        ("sqlite", {"query": "SELECT a, CURRENT_TIMESTAMP AS at FROM t"}, False),
+        ("sqlite", {"query": "SELECT a, date() AS at FROM t"}, False),
+        ("duckdb", {"query": "SELECT toss(a) AS x FROM t"}, False),
+        ("duckdb", {"table": "computed"}, False),
+        ("duckdb", {"table": "numbered"}, True),
+        ("duckdb", {"table": "few"}, False),
+        ("duckdb", {"query": "SELECT a FROM t USING /* 1 of */ SAMPLE 1 ROWS"}, False),
+    ],
+)
+def test_views_may_be_volatile(
+    tmp_path: pathlib.Path, kind: str, place: dict[str, str], is_repeatable: bool | None
+) -> None:
+    """Functions are found in views, in quotes and behind comments."""
+    more = """
+    CREATE MACRO toss(x) AS x + random();
+    CREATE TABLE computed (a INTEGER, r DOUBLE AS (random()));
+    INSERT INTO computed VALUES (1);
+    CREATE SEQUENCE number;
+    CREATE TABLE numbered (a INTEGER DEFAULT nextval('number'), b INTEGER);
+    INSERT INTO numbered (b) VALUES (1);
+    CREATE VIEW few AS SELECT a FROM t TABLESAMPLE reservoir(2);
+    """
+    for name, make, script in (
+        ("sqlite", sqlite_file, VIEWS),
+        ("duckdb", duckdb_file, VIEWS + more),
+    ):
+        if kind not in ("both", name):
+            continue
+        plan = planned(make(tmp_path, script), **place)
+        # SQLite's program has only what is needed. DuckDB's check takes a text for a view.
+        expected = name == "sqlite" if is_repeatable is None else is_repeatable
+        assert getattr(plan.reader, "is_repeatable", None) is expected, name
+        kept = keep_tables({"rows": plan}, {}, str(tmp_path / name))["rows"]
+        assert kept.snapshot is not None
+        assert (kept.snapshot.rows is not None) is expected
+
+
+def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
+    """Tables of a file are of one moment, while another connection writes."""
+    path = sqlite_file(
+        tmp_path, "PRAGMA journal_mode = WAL; CREATE TABLE a (x); CREATE TABLE b (x)"
+    )
+    with sqlite3.connect(path) as writer:
+        writer.executemany("INSERT INTO a VALUES (?)", [(n,) for n in range(40_000)])
+        writer.execute("INSERT INTO b VALUES (40000)")
+        writer.commit()
+        plans = {name: plan_source(Source(name, url=path, table=name), "") for name in ("a", "b")}
+
+        def write(rows: int) -> None:
+            writer.execute("INSERT INTO a VALUES (-1)")
+            writer.execute("UPDATE b SET x = x + 1")
+            writer.commit()
+
+        kept = keep_tables(plans, {}, str(tmp_path / "kept"), write)
+    rows = read.read_table(kept["a"], reject=False)[0]
+    assert rows.num_rows == read.read_table(kept["b"], reject=False)[0].column("x")[0].as_py()
+    assert rows.num_rows == 40_000
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+@pytest.mark.parametrize("name", ["my.table", '"', 'a"b.c'])
+def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str) -> None:
+    """Such a name is in quotation marks; the only table needs none."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    path = make(tmp_path, f"CREATE TABLE {quoted} AS SELECT 'a' AS \"#guard\", 2 AS x")
+    assert both(path, tmp_path, table=quoted)[0]["x"] == 2
+    found = planned(path).source.table
+    assert both(path, tmp_path, table=found)[0]["x"] == 2
+    with pytest.raises(RecipeProblems) as raised:
+        planned(path, table="my.tabel")
+    assert name != "my.table" or "Did you mean '\"my.table\"'?" in raised.value.problems[0].message
+
+
+def test_a_column_named_as_the_guard(tmp_path: pathlib.Path) -> None:
+    """Values that cannot be read are found with it."""
+    query = 'SELECT i AS "#GUARD", \'{}\'::DATE AS "#guard1" FROM range(2) AS t(i)'
+    path = duckdb_file(tmp_path)
+    rows = both(path, tmp_path, query=query.format("2024-01-01"))
+    assert [row["#GUARD"] for row in rows] == [0, 1]
+    with pytest.raises(DataError, match=r"row 1, column '#guard1': found infinity"):
+        both(path, tmp_path, query=query.format("infinity"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("shop.sqlite", {}, "found 2 tables: mixed, users, expected one to be named"),
+        ("shop.sqlite", {"table": "user"}, "Did you mean 'users'?"),
+        ("shop.sqlite", {"query": "SELECT missing"}, "no such column: missing"),
+        ("nothing.sqlite", {"table": "a"}, "there is no file"),
+    ],
+)
+def test_problems(tmp_path: pathlib.Path, name: str, options: dict[str, str], said: str) -> None:
+    """Missing files, tables and columns are problems of the recipe."""
+    sqlite_file(tmp_path)
+    with pytest.raises(RecipeProblems) as raised:
+        planned(str(tmp_path / name), **options)
+    assert said in raised.value.problems[0].message
+
+
+def test_damaged_files(tmp_path: pathlib.Path) -> None:
+    """A file of something else is an error that names it."""
+    for name in ("a.sqlite", "b.duckdb", "c.db"):
+        path = tmp_path / name
+        path.write_bytes(b"something else " * 100)
+        with pytest.raises(DataError, match=rf"{name}#t: (SQLite|DuckDB) answered"):
+            planned(str(path), table="t")
+
+
+def test_a_suffix_of_two_databases(tmp_path: pathlib.Path) -> None:
+    """The content of a ``.db`` file says whose it is."""
+    one = pathlib.Path(sqlite_file(tmp_path)).rename(tmp_path / "one.db")
+    other = pathlib.Path(duckdb_file(tmp_path)).rename(tmp_path / "other.db")
+    assert database_of(str(one)).name == "SQLite"
+    assert database_of(str(other)).name == "DuckDB"
+
+
+@pytest.mark.end_to_end
+def test_a_conversion_of_both(tmp_path: pathlib.Path) -> None:
+    """A table of SQLite is joined with one of DuckDB."""
+    sqlite_file(tmp_path)
+    duckdb_file(tmp_path, "CREATE TABLE sizes AS SELECT i AS id, i * 10 AS size FROM range(9) t(i)")
+    (tmp_path / "recipe.yaml").write_text(
+        "name: users\nsources:\n  users: {url: shop.sqlite, table: users, partition: id}\n"
+        "  sizes: shop.duckdb#sizes\nfrom: users\njoin: [{source: sizes, on: id}]\n"
+    )
+    bp.convert(str(tmp_path / "recipe.yaml"), str(tmp_path / "out"))
+    manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
+    assert manifest["splits"]["train"]["rows"] == 3
+    assert manifest["joins"][0]["matched"] == 3
+    assert {name: source["format"] for name, source in manifest["sources"].items()} == {
+        "users": "sqlite",
+        "sizes": "duckdb",
+    }
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_filters_are_sent(kind: str, tmp_path: pathlib.Path) -> None:
+    """The database leaves out no row that the filter takes."""
+    columns = "i BIGINT, x DOUBLE, t TEXT, day DATE, ts TIMESTAMP"
+    script = f"""
+    CREATE TABLE rows (id INTEGER, {columns});
+    INSERT INTO rows VALUES {", ".join(table_rows())};
+    """
+    url = (sqlite_file if kind == "sqlite" else duckdb_file)(tmp_path, script)
+    plan = planned(url, table="rows", partition="id")
+    check_filters(plan, tmp_path, texts=kind == "sqlite")
+
+
+def test_a_limit_comes_before_the_filter(tmp_path: pathlib.Path) -> None:
+    """A part of the rows is taken before any is left out."""
+    script = "CREATE TABLE rows AS SELECT range AS id FROM range(100)"
+    recipe = tmp_path / "recipe.yaml"
+    duckdb_file(tmp_path, script)
+    recipe.write_text("name: a\nsources: {rows: shop.duckdb}\nfilter: id >= 10\n")
+    for given, expected in ((["--limit", "30"], (30, 10, 20)), ([], (100, 10, 90))):
+        out = tmp_path / f"out{len(given)}"
+        assert main_module.run(["convert", str(recipe), "-o", str(out), "-q", *given]) == 0
+        counts = json.loads((out / "dataset.json").read_text())["counts"]
+        assert (counts["read"], counts["filtered"], counts["written"]) == expected
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_a_filter_that_takes_nothing(make: Any, tmp_path: pathlib.Path) -> None:
+    """It gives a dataset without rows, as with a file."""
+    path = make(tmp_path, "CREATE TABLE rows AS SELECT 1 AS id UNION ALL SELECT 2")
+    (tmp_path / "rows.csv").write_text("id\n1\n2\n")
+    found = []
+    for name in (f"{path}#rows", "rows.csv"):
+        recipe = tmp_path / "recipe.yaml"
+        recipe.write_text(f"name: a\nsources: {{rows: '{name}'}}\nfilter: id > 1000\n")
+        bp.convert(str(recipe), str(tmp_path / "out"), overwrite=True)
+        manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
+        found.append((manifest["counts"], manifest["splits"]["train"]["rows"]))
+    assert found[0] == found[1]
+    assert found[0][0]["filtered"] == 2
+    assert found[0][1] == 0
+
+
+@pytest.mark.parametrize("make", [sqlite_file, duckdb_file])
+def test_a_table_without_rows(make: Any, tmp_path: pathlib.Path) -> None:
+    """It is an error, also with a filter."""
+    path = make(tmp_path, "CREATE TABLE rows (id INTEGER)")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"name: a\nsources: {{rows: '{path}#rows'}}\nfilter: id > 1000\n")
+    with pytest.raises(DataError, match="found no rows, expected data"):
+        bp.convert(str(recipe), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("condition", ["x < 5", "x = 1", "x IN (1, 2)"])
+def test_a_filter_hides_no_value_of_another_type(condition: str, tmp_path: pathlib.Path) -> None:
+    """SQLite compares a text with a number, and finds it larger."""
+    values = ", ".join(["(1)"] * 20_000)
+    sqlite_file(tmp_path, f"CREATE TABLE rows (x); INSERT INTO rows VALUES {values}, ('abc');")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"name: a\nsources: {{rows: shop.sqlite}}\nfilter: {condition}\n")
+    with pytest.raises(DataError, match="column 'x': found a value of another type"):
+        bp.convert(str(recipe), str(tmp_path / "out"))

@@ -1,0 +1,663 @@
+"""Sources in MariaDB, on a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import pathlib
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+import beam_pipelines as bp
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.sql.expressions import parse_expression
+from beam_pipelines.transforms import read
+from beam_pipelines_plugins.databases import keep, mysql
+from beam_pipelines_plugins.databases.conditions import with_condition
+from tests.support.filtered_tables import check_filters, table_rows
+from tests.support.mariadb_server import PASSWORD, USER, Server
+
+pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
+
+KINDS = """
+CREATE TABLE shop.kinds (
+  id int, b boolean, i1 tinyint, u1 tinyint unsigned, i2 smallint, i3 mediumint, i8 bigint,
+  u8 bigint unsigned, zf int(6) zerofill, f4 float, f8 double, fd double(10,2), n decimal(10,2),
+  n0 decimal(12,0), nu decimal(18,0) unsigned, big decimal(30,10), t text, v varchar(5), c char(4),
+  latin varchar(9) CHARACTER SET latin1, by1 varbinary(5), by2 blob, d date, dt datetime,
+  dt6 datetime(6), ts timestamp(3) NULL, ti time(6), y year, bits bit(9), j json,
+  e enum('sad', 'ok'), s set('x', 'y'), u uuid, ip inet6
+)
+"""
+FULL = """
+INSERT INTO shop.kinds VALUES (
+  1, true, -128, 255, -32768, -8388608, -9223372036854775808, 9223372036854775807, 7, 0.1,
+  0.30000000000000004, 1.25, 12345678.91, 999999999999, 999999999999999999, 1.1, 'é"''\\\\ 😀\\n\\0',
+  'abc', 'ab', 'ü', x'00ff', '', '2024-02-29', '1000-01-01 00:00:00',
+  '9999-12-31 23:59:59.123456', '2024-06-01 12:00:00.5', '23:59:59.999999', 1999, b'101',
+  '{"a": 1}', 'ok', 'x,y', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '::1'
+)
+"""
+EXPECTED = {
+    "id": 1,
+    "b": 1,
+    "i1": -128,
+    "u1": 255,
+    "i2": -32768,
+    "i3": -8388608,
+    "i8": -(1 << 63),
+    "u8": (1 << 63) - 1,
+    "zf": 7,
+    "f4": 0.10000000149011612,
+    "f8": 0.30000000000000004,
+    "fd": 1.25,
+    "n": 12345678.91,
+    "n0": 999999999999,
+    "nu": 999999999999999999,
+    "big": 1.1,
+    "t": "é\"'\\ 😀\n\0",
+    "v": "abc",
+    "c": "ab",
+    "latin": "ü",
+    "by1": b"\x00\xff",
+    "by2": b"",
+    "d": datetime.date(2024, 2, 29),
+    "dt": datetime.datetime(1000, 1, 1),  # noqa: DTZ001 - chunks have no zones
+    "dt6": datetime.datetime(9999, 12, 31, 23, 59, 59, 123456),  # noqa: DTZ001
+    "ts": datetime.datetime(2024, 6, 1, 10, 0, 0, 500_000, datetime.timezone.utc),
+    "ti": datetime.time(23, 59, 59, 999_999),
+    "y": 1999,
+    "bits": 5,
+    "j": '{"a": 1}',
+    "e": "ok",
+    "s": "x,y",
+    "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    "ip": "::1",
+}
+
+
+@pytest.fixture(scope="module")
+def shop(running_mariadb: Server) -> Server:
+    """Tables of all kinds of values, and one with many rows."""
+    running_mariadb.run(
+        "SET time_zone = '+02:00'",
+        KINDS,
+        FULL,
+        "INSERT INTO shop.kinds (id) VALUES (2)",
+        "CREATE TABLE shop.users (user_id bigint, age int, city varchar(20), score double, day "
+        "date, KEY (user_id)) AS SELECT seq AS user_id, seq * 7919 % 1000 AS age, "
+        "CONCAT('city ', seq % 50) AS city, (seq % 997) / 10e0 AS score, "
+        "DATE '2020-01-01' + INTERVAL seq % 2000 DAY AS day FROM seq_1_to_100000",
+        "INSERT INTO shop.users VALUES (NULL, 1, NULL, NULL, NULL)",
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        "CREATE TABLE shop.odd (id int, d date, dt datetime, ti time, u bigint unsigned, "
+        "b bit(64), g point)",
+        "INSERT INTO shop.odd (id) VALUES (1)",
+        "INSERT INTO shop.odd VALUES (2, '2024-02-31', '0000-00-00', '24:00:00', "
+        "9223372036854775808, 9223372036854775808, POINT(1, 2))",
+        "CREATE TABLE shop.old (id int) ENGINE = MyISAM",
+        "INSERT INTO shop.old VALUES (1), (2)",
+        "CREATE TABLE shop.`a``b 'c` (`x``y` int, `order` int, `now` int)",
+        "INSERT INTO shop.`a``b 'c` VALUES (1, 2, 3)",
+        "CREATE FUNCTION shop.dice() RETURNS int NOT DETERMINISTIC NO SQL RETURN 4",
+        "CREATE VIEW shop.drawn AS SELECT user_id AS x FROM shop.users WHERE rand() < 0.5",
+    )
+    return running_mariadb
+
+
+def planned(server: Server, **options: object) -> SourcePlan:
+    """The plan of one source."""
+    return plan_source(Source("rows", url=server.url(), **options), "")
+
+
+def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
+    """The plans of the same rows in files."""
+    return keep.keep_tables(plans, {}, str(folder))
+
+
+def rows_of(plan: SourcePlan) -> pa.Table:
+    """All rows of a plan."""
+    return read.read_table(plan, reject=False)[0]
+
+
+def write_recipe(folder: pathlib.Path, text: str) -> str:
+    """The path of a recipe's file."""
+    path = folder / "recipe.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_types_are_exact(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """Each type arrives with its values and nulls, live and kept."""
+    plan = planned(mariadb, table="kinds", partition="id")
+    for found in (plan, kept({"rows": plan}, tmp_path)["rows"]):
+        first, second = rows_of(found).to_pylist()
+        assert first == EXPECTED
+        assert {name for name, value in second.items() if value is not None} == {"id"}
+    said = " ".join(plan.decisions)
+    assert "column 'big' is decimal(30,10): the nearest float64" in said
+    assert "'n0' is" not in said
+
+
+def test_the_scheme_of_mysql(shop: Server, mariadb: Server) -> None:
+    """``mysql://`` reads the same rows."""
+    plan = plan_source(Source("rows", url=mariadb.url(scheme="mysql"), table="kinds"), "")
+    assert rows_of(plan).equals(rows_of(planned(mariadb, table="kinds")))
+    assert plan.format == "mysql"
+
+
+def test_floats_are_exact(mariadb: Server) -> None:
+    """Random floats of both widths arrive bit for bit."""
+    drawn = random.Random(1)
+    doubles = [drawn.uniform(-1, 1) * 10.0 ** drawn.randint(-300, 300) for _ in range(2000)]
+    singles = pa.array([drawn.uniform(-1, 1) * 10.0 ** drawn.randint(-30, 30) for _ in doubles])
+    singles = singles.cast(pa.float32(), safe=False).to_pylist()
+    values = ", ".join(
+        f"({number}, {one!r}, {other!r})"
+        for number, (one, other) in enumerate(zip(doubles, singles, strict=True))
+    )
+    mariadb.run(
+        "CREATE OR REPLACE TABLE shop.floats (id int, f8 double, f4 float)",
+        f"INSERT INTO shop.floats VALUES {values}",
+    )
+    found = rows_of(planned(mariadb, table="floats", partition="id"))
+    assert found.column("f8").to_pylist() == doubles
+    assert found.column("f4").to_pylist() == singles
+
+
+def test_declared_types_keep_digits(shop: Server, mariadb: Server) -> None:
+    """``types`` reads a decimal by its digits, others by their texts."""
+    types = {"n": "text", "big": "text", "n0": "text", "d": "text", "u8": "text", "bits": "text"}
+    (row, _) = rows_of(planned(mariadb, table="kinds", types=types)).to_pylist()
+    assert {name: row[name] for name in types} == {
+        "n": "12345678.91",
+        "big": "1.1000000000",
+        "n0": "999999999999",
+        "d": "2024-02-29",
+        "u8": "9223372036854775807",
+        "bits": "5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "said", "text"),
+    [
+        ("d", "a day that no calendar has, which no date of a dataset equals", "2024-02-31"),
+        ("dt", "a day that no calendar has, which no datetime of", "0000-00-00 00:00:00"),
+        ("ti", "a time below 0 or of 24 hours or more", "24:00:00"),
+        ("u", "an integer above 9223372036854775807", "9223372036854775808"),
+        ("b", "an integer above 9223372036854775807", "9223372036854775808"),
+    ],
+)
+def test_values_without_an_equal_are_errors(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path, column: str, said: str, text: str
+) -> None:
+    """A value without an equal is an error; its text is read."""
+    options = {"table": "odd", "partition": "id", "columns": ("id", column)}
+    plan = planned(mariadb, **options)
+    with pytest.raises(DataError, match=rf"#odd, id 2, row 2, column '{column}': found") as raised:
+        rows_of(plan)
+    assert said in str(raised.value)
+    with pytest.raises(DataError, match="found"):
+        kept({"rows": plan}, tmp_path)
+    read_as_text = planned(mariadb, **options, types={column: "text"})
+    assert rows_of(read_as_text).column(column).to_pylist() == [None, text]
+
+
+def test_types_without_an_equal_are_problems(shop: Server, mariadb: Server) -> None:
+    """A geometry is refused, and read as text."""
+    with pytest.raises(RecipeProblems, match="found geometry, which no column type equals"):
+        planned(mariadb, table="odd", columns=("g",))
+    plan = planned(mariadb, table="odd", columns=("g",), types={"g": "text"})
+    assert rows_of(plan).column("g").to_pylist() == [None, "POINT(1 2)"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"table": "usres"}, "there is no table 'usres' in MariaDB. Did you mean 'users'?"),
+        ({"table": "users", "columns": ("agee",)}, "Did you mean 'age'?"),
+        ({"query": "SELEC 1"}, "error in your SQL syntax"),
+        ({"query": "SELECT rand() AS x, 1 AS i", "partition": "i"}, "other rows each time"),
+        ({}, "tables: a`b 'c, drawn"),
+    ],
+)
+def test_problems_of_recipes(
+    shop: Server, mariadb: Server, options: dict[str, object], said: str
+) -> None:
+    """Unknown tables and columns are problems with the place in the recipe."""
+    with pytest.raises(RecipeProblems) as raised:
+        planned(mariadb, **options)
+    (problem, *_) = raised.value.problems
+    assert problem.path[:2] == ("sources", "rows")
+    assert said in problem.message
+
+
+def test_names_are_quoted(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """Any name of a table and a column can be read."""
+    plan = planned(mariadb, table="a`b 'c", partition="order")
+    assert rows_of(kept({"rows": plan}, tmp_path)["rows"]).to_pylist() == [
+        {"x`y": 1, "order": 2, "now": 3}
+    ]
+    whole = plan_source(Source("rows", url=mariadb.url("").rstrip("/"), table="shop.users"), "")
+    assert whole.schema.names == ["user_id", "age", "city", "score", "day"]
+
+
+@pytest.mark.parametrize("column", ["user_id", "age", "day", "city"])
+def test_a_partition_orders_the_rows(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path, column: str
+) -> None:
+    """Each row comes once, in the order of the column, nulls last."""
+    plan = planned(mariadb, table="users", partition=column)
+    found = rows_of(kept({"rows": plan}, tmp_path)["rows"])
+    keys = found.column(column).to_pylist()
+    assert len(set(found.column("user_id").to_pylist())) == found.num_rows == 100_001
+    assert keys[:-1] == sorted(keys[:-1])
+    assert keys[-1] == (1 if column == "age" else None) or column == "age"
+
+
+@pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
+def test_filters_are_sent(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path, charset: str
+) -> None:
+    """The server leaves out no row that the filter takes."""
+    mariadb.run(
+        "CREATE OR REPLACE TABLE shop.filtered (id int, i bigint, x double, t varchar(9), day "
+        f"date, ts datetime(6)) CHARACTER SET {charset}",
+        f"INSERT INTO shop.filtered VALUES {', '.join(table_rows())}",
+    )
+    check_filters(planned(mariadb, table="filtered", partition="id"), tmp_path)
+    # Times may change in a table without snapshots.
+    plan = planned(mariadb, table="old", partition="id")
+    assert with_condition(plan, parse_expression("filter", "id > 1", ["id"]), {}) == plan
+
+
+def test_wide_rows(mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """Rows of megabytes arrive, beyond the size of the protocol's packets too."""
+    mariadb.run(
+        "SET GLOBAL max_allowed_packet = 67108864",
+        "CREATE OR REPLACE TABLE shop.wide (id int, x longblob)",
+    )
+    with mariadb.connected() as connection, connection.cursor() as cursor:
+        for number, size in enumerate((3, (1 << 24) - 6, 1 << 24, 1 << 25, 0)):
+            cursor.execute(f"INSERT INTO shop.wide VALUES ({number}, REPEAT('é', {size // 2}))")
+    plan = planned(mariadb, table="wide", partition="id")
+    found = rows_of(kept({"rows": plan}, tmp_path)["rows"]).column("x")
+    lengths = [len(value) // 2 for value in found.to_pylist()]
+    assert lengths == [1, (1 << 23) - 3, 1 << 23, 1 << 24, 0]
+
+
+def test_long_lists_are_not_cut(mariadb: Server) -> None:
+    """GROUP_CONCAT is not cut off at the server's limit."""
+    mariadb.run("SET GLOBAL group_concat_max_len = 100")
+    plan = planned(mariadb, query="SELECT GROUP_CONCAT(user_id) AS x FROM users")
+    assert rows_of(plan).column("x")[0].as_py().count(",") == 99_999
+
+
+@contextlib.contextmanager
+def writing(server: Server) -> Iterator[None]:
+    """Moves amounts between accounts, adds some, until the body ends."""
+    stops, moves = threading.Event(), 0
+
+    def move() -> None:
+        nonlocal moves
+        with server.connected() as connection, connection.cursor() as cursor:
+            while not stops.is_set():
+                one, other = moves * 7919 % 20_000, moves * 104_729 % 20_000
+                for statement in (
+                    "BEGIN",
+                    f"UPDATE shop.accounts SET amount = amount - 5 WHERE id = {one}",
+                    f"UPDATE shop.accounts SET amount = amount + 5 WHERE id = {other}",
+                    f"INSERT INTO shop.accounts VALUES ({100_000 + moves}, 3), ({-1 - moves}, -3)",
+                    "UPDATE shop.totals SET accounts = accounts + 2",
+                    "COMMIT",
+                ):
+                    cursor.execute(statement)
+                moves += 1
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        while not moves:
+            time.sleep(0.01)
+        yield
+    finally:
+        stops.set()
+        thread.join()
+    assert moves > 20
+
+
+def test_all_reads_are_of_one_snapshot(mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """All tables are of one moment, while another connection writes."""
+    mariadb.run(
+        "CREATE OR REPLACE TABLE shop.accounts (id int PRIMARY KEY, amount int) AS "
+        "SELECT seq AS id, 100 AS amount FROM seq_0_to_19999",
+        "CREATE OR REPLACE TABLE shop.totals AS SELECT 20000 AS accounts",
+    )
+    seen = set()
+    with writing(mariadb):
+        for attempt in range(3):
+            plans = {
+                "accounts": planned(mariadb, table="accounts", partition="id"),
+                "totals": planned(mariadb, table="totals"),
+            }
+            found = kept(plans, tmp_path / str(attempt))
+            rows = rows_of(found["accounts"])
+            assert sum(rows.column("amount").to_pylist()) == 2_000_000
+            assert rows.num_rows == rows_of(found["totals"]).column("accounts")[0].as_py()
+            assert found["accounts"].snapshot is not None
+            assert found["accounts"].snapshot.rows == rows.num_rows
+            assert found["accounts"].snapshot.id == found["totals"].snapshot.id
+            seen.add(found["accounts"].snapshot.id)
+    assert len(seen) == 3
+    assert all(id_.startswith("log.00000") for id_ in seen)
+
+
+@pytest.mark.parametrize("kill", ["KILL", "KILL QUERY"])
+def test_a_broken_connection_fails(
+    shop: Server,
+    mariadb: Server,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kill: str,
+) -> None:
+    """A connection that breaks in the middle leaves no dataset."""
+    own_read = mysql._Session.read
+
+    def read_and_break(session: mysql._Session, select: str) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(own_read(session, select)):
+            yield batch
+            if "city" in select and number == 0:
+                mariadb.run(f"{kill} {session._connection.thread_id()}")
+
+    monkeypatch.setattr(mysql._Session, "read", read_and_break)
+    recipe = f"name: users\nsources: {{users: {{url: '{mariadb.url()}', table: users}}}}\n"
+    with pytest.raises(DataError, match=r"#users: MariaDB answered"):
+        bp.convert(write_recipe(tmp_path, recipe), str(tmp_path / "out"))
+    assert not (tmp_path / "out" / "dataset.json").exists()
+
+
+def test_an_abandoned_read_ends_on_the_server(shop: Server, mariadb: Server) -> None:
+    """A read that is given up ends its SELECT."""
+    session = mysql.Mariadb().connect(mariadb.url())
+    rows = session.read("SELECT a.*, SLEEP(0) FROM users a, users b")
+    assert next(rows).num_rows
+    rows.close()
+    session.close()
+    for _ in range(100):
+        running = mariadb.run("SELECT info FROM information_schema.processlist")
+        if not any("users a, users b" in (info or "") for (info,) in running):
+            return
+        time.sleep(0.1)
+    pytest.fail("the SELECT still runs")
+
+
+def test_a_count_of_other_rows_fails(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that the server counts and does not give are an error."""
+    own_read = mysql._Session.read
+
+    def read_fewer(session: object, select: str) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(own_read(session, select)):
+            yield batch.slice(1) if "city" in select and number == 0 else batch
+
+    monkeypatch.setattr(mysql._Session, "read", read_fewer)
+    plan = planned(mariadb, table="users")
+    with pytest.raises(DataError, match=r"counts 100,001 rows, and 100,000 came"):
+        kept({"rows": plan}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"query": "SELECT seq AS i, RAND() AS x FROM seq_1_to_5000 WHERE RAND() < 0.5"},
+        {"query": "SELECT dice() AS i"},
+        {"query": r"SELECT 'it\'s' AS t, RAND() AS i, 'it\'s' AS u FROM users"},
+        {"query": "SELECT 'a\\'' AS t, RAND() AS i -- it's\n FROM users -- '"},
+        {"query": "SELECT /*! RAND() */ AS i FROM users"},
+        {"query": "SELECT user_id AS i FROM users WHERE day < CURRENT_DATE"},
+        {"table": "drawn"},
+    ],
+)
+def test_a_volatile_query_is_read_once(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path, options: dict[str, str]
+) -> None:
+    """A query or view with volatile functions is read once."""
+    found = kept({"rows": planned(mariadb, **options)}, tmp_path)["rows"]
+    assert rows_of(found).equals(rows_of(found))
+    assert found.snapshot is not None
+    assert found.snapshot.rows is None
+    assert any("read once" in decision for decision in found.decisions)
+
+
+def test_no_error_names_the_user(mariadb: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's own refusals come without it."""
+    for database, password, said in (
+        ("mysql", None, r"Access denied for user \*\*\* to database 'mysql'"),
+        ("mysql", "wrong", r"Access denied for user \*\*\* \(using password"),
+    ):
+        if password is not None:
+            monkeypatch.setenv("MYSQL_PWD", password)
+        with pytest.raises(DataError, match=said) as raised:
+            plan_source(Source("rows", url=mariadb.url(database), table="user"), "")
+        assert USER not in str(raised.value)
+
+
+def test_names_with_dots(shop: Server, mariadb: Server) -> None:
+    """A name with dots is in quotation marks, also in hints."""
+    mariadb.run("CREATE OR REPLACE TABLE `my.table` AS SELECT DATE '2024-01-01' AS `#guard`")
+    for table in ('"my.table"', 'shop."my.table"'):
+        assert rows_of(planned(mariadb, table=table)).column_names == ["#guard"]
+    with pytest.raises(RecipeProblems) as raised:
+        planned(mariadb, table="my.table")
+    assert "Did you mean '\"my.table\"'?" in raised.value.problems[0].message
+
+
+def test_words_in_names_and_texts_are_not_functions(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path
+) -> None:
+    """Names and texts do not make a query volatile."""
+    query = "SELECT 'rand() @x' AS `now()`, user_id /* now() */ FROM users WHERE user_id < 9"
+    found = kept({"rows": planned(mariadb, query=query)}, tmp_path)["rows"]
+    assert found.snapshot is not None
+    assert found.snapshot.rows == 8
+
+
+@pytest.mark.parametrize("options", [{"table": "old"}, {"query": "SELECT old.id FROM old, users"}])
+def test_tables_without_snapshots_are_named(
+    shop: Server, mariadb: Server, options: dict[str, str]
+) -> None:
+    """The plan names tables that have no snapshots."""
+    said = "table 'old' is of MyISAM, which has no snapshots"
+    assert any(said in decision for decision in planned(mariadb, **options).decisions)
+    assert not any("snapshots" in text for text in planned(mariadb, table="users").decisions)
+
+
+def test_a_query_cannot_write(shop: Server, mariadb: Server) -> None:
+    """A function that writes is refused by the server."""
+    mariadb.run(
+        "CREATE OR REPLACE TABLE shop.written (x int)",
+        "CREATE OR REPLACE FUNCTION shop.writes() RETURNS int DETERMINISTIC "
+        "BEGIN INSERT INTO shop.written VALUES (1); RETURN 1; END",
+    )
+    with pytest.raises(RecipeProblems, match="READ ONLY transaction"):
+        planned(mariadb, query="SELECT writes() AS x")
+    assert mariadb.run("SELECT * FROM shop.written") == []
+
+
+RECIPE = """
+name: scores
+sources:
+  users: {{url: "{url}", table: users, partition: user_id, columns: [user_id, city, score]}}
+  cities: {{url: "{url}", query: "SELECT DISTINCT city, LENGTH(city) AS size FROM users
+    WHERE city IS NOT NULL ORDER BY city", key: city}}
+from: users
+join: [{{source: cities, on: city}}]
+split: {{train: 0.8, eval: 0.2}}
+output: {{num_shards: 2, shuffle: false}}
+"""
+
+
+def test_a_conversion_with_a_join(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """Base and joined source come from the server; TensorFlow reads the rows."""
+    out = tmp_path / "out"
+    bp.convert(write_recipe(tmp_path, RECIPE.format(url=mariadb.url())), str(out))
+    manifest = json.loads((out / "dataset.json").read_text())
+    users = manifest["sources"]["users"]
+    assert users["snapshot"] == {**users["snapshot"], "rows": 100_001}
+    assert users["snapshot"]["id"] == manifest["sources"]["cities"]["snapshot"]["id"]
+    assert users["files"][0]["path"] == f"mariadb://127.0.0.1:{mariadb.port}/shop#users"
+    shards = sorted(map(str, out.glob("examples/Split-*/*.gz")))
+    found = {}
+    for record in tf.data.TFRecordDataset(shards, "GZIP").as_numpy_iterator():
+        feature = tf.train.Example.FromString(record).features.feature
+        if feature["user_id"].int64_list.value:
+            city = feature["city"].bytes_list.value[0].decode()
+            found[feature["user_id"].int64_list.value[0]] = city
+            assert feature["size"].int64_list.value[0] == len(city)
+    assert len(found) == 100_000
+    assert all(city == f"city {user % 50}" for user, city in found.items())
+    assert not (out / "_temporary").exists()
+
+
+def test_append_is_refused(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """A dataset of a database cannot be appended to."""
+    recipe = f"name: a\nsources: {{users: {{url: '{mariadb.url()}', table: kinds}}}}\n"
+    with pytest.raises(RecipeError, match="append"):
+        bp.convert(
+            write_recipe(tmp_path, f"{recipe}output: {{append: true}}\n"), str(tmp_path / "out")
+        )
+
+
+def test_commands_take_a_table(
+    shop: Server, mariadb: Server, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``plan``, ``preview``, ``init``, and ``--limit`` understand ``URL#table``."""
+    table = f"{mariadb.url()}#users"
+    assert main_module.run(["plan", table]) == 0
+    assert "rows by MariaDB's estimate" in capsys.readouterr().out
+    assert main_module.run(["preview", table]) == 0
+    assert "user_id" in capsys.readouterr().out
+    recipe = str(tmp_path / "users.yaml")
+    assert main_module.run(["init", table, "--output", recipe]) == 0
+    assert "table: users" in pathlib.Path(recipe).read_text()
+    out = tmp_path / "out"
+    given = ["convert", table, "--output", str(out), "--limit", "1000", "--quiet"]
+    assert main_module.run(given) == 0
+    manifest = json.loads((out / "dataset.json").read_text())
+    assert manifest["sources"]["users"]["snapshot"]["rows"] == 1000
+
+
+def test_a_password_is_refused_and_never_shown(
+    running_mariadb: Server, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A password in a URL is refused by a message without it."""
+    secret = "open-sesame-9"
+    url = running_mariadb.url()
+    for given in (url.replace("shop@", f"shop:{secret}@"), f"{url}?passwd={secret}"):
+        command = ["convert", f"{given}#users", "--output", str(tmp_path / "out")]
+        assert main_module.run(command) == 2
+        said = capsys.readouterr()
+        assert "found a password in the URL" in said.err
+        assert "MYSQL_PWD" in said.err
+        assert secret not in said.err + said.out
+
+
+def test_passwords_come_from_files_and_environment(
+    shop: Server,
+    running_mariadb: Server,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Passwords come from the usual places, and are in no file."""
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    text = "name: a\nsources: {{kinds: {{url: '{url}', table: kinds}}}}\n"
+    recipe = write_recipe(tmp_path, text.format(url=running_mariadb.url()))
+    with pytest.raises(DataError, match=r"MariaDB answered: Access denied .*using password: NO"):
+        bp.convert(recipe, str(tmp_path / "out"))
+    monkeypatch.setenv("MYSQL_PWD", "another one, wrong")
+    with pytest.raises(DataError, match="using password: YES") as raised:
+        bp.convert(recipe, str(tmp_path / "out"))
+    assert "another one" not in str(raised.value)
+    options = f'[mysqld]\npassword=x\n[client]\nuser = shop # not root\npassword = "{PASSWORD}"\n'
+    (tmp_path / ".my.cnf").write_text(options)
+    bp.convert(recipe, str(tmp_path / "home"))
+    (tmp_path / ".my.cnf").rename(tmp_path / "named.cnf")
+    url = running_mariadb.url().replace("shop@", "")
+    recipe = write_recipe(
+        tmp_path, text.format(url=f"{url}?defaults-file={tmp_path / 'named.cnf'}")
+    )
+    bp.convert(recipe, str(tmp_path / "named"))
+    for out in (tmp_path / "home", tmp_path / "named"):
+        written = [path for path in out.rglob("*") if path.is_file()]
+        assert written
+        assert not any(b"#secret" in path.read_bytes() for path in written)
+
+
+def test_places_of_the_server(
+    shop: Server, running_mariadb: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option file names what the URL leaves out."""
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    file = tmp_path / "a.cnf"
+    socket = running_mariadb.folder / "socket"
+    file.write_text(f"[client]\nsocket={socket}\nuser=shop\ndatabase=shop\npassword='{PASSWORD}'\n")
+    url = f"mariadb://?defaults-file={file}"
+    found = rows_of(plan_source(Source("t", url=url, table="old"), ""))
+    assert found.column("id").to_pylist() == [1, 2]
+
+
+def ciphers(server: Server, options: str, folder: pathlib.Path, host: str = "127.0.0.1") -> str:
+    """The cipher of a connection with options of a file, or ""."""
+    file = folder / "options.cnf"
+    file.write_text(f"[client]\n{options}\n")
+    url = server.url().replace("127.0.0.1", host)
+    query = "SELECT variable_value AS x FROM information_schema.session_status "
+    query += "WHERE variable_name = 'SSL_CIPHER'"
+    source = Source("t", url=f"{url}?defaults-file={file}", query=query)
+    return str(rows_of(plan_source(source, "")).column("x")[0].as_py())
+
+
+def test_encryption(mariadb: Server, tmp_path: pathlib.Path) -> None:
+    """Connections are encrypted, and checked where options ask."""
+    authority = f"ssl-ca={mariadb.folder / 'authority.pem'}"
+    assert ciphers(mariadb, "", tmp_path).startswith("TLS_")
+    assert ciphers(mariadb, "skip-ssl", tmp_path) == ""
+    assert ciphers(mariadb, "ssl-mode=REQUIRED", tmp_path).startswith("TLS_")
+    assert ciphers(mariadb, authority, tmp_path).startswith("TLS_")
+    assert ciphers(mariadb, authority, tmp_path, "localhost").startswith("TLS_")
+    checked = f"{authority}\nssl-verify-server-cert"
+    assert ciphers(mariadb, checked, tmp_path).startswith("TLS_")
+    with pytest.raises(DataError, match="certificate is not valid for 'localhost'"):
+        ciphers(mariadb, checked, tmp_path, "localhost")
+    with pytest.raises(DataError, match="certificate verify failed"):
+        ciphers(mariadb, "ssl-mode=VERIFY_CA", tmp_path)
+
+
+def test_no_password_in_clear_text(
+    shop: Server, mariadb: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that asks for the password itself does not get it."""
+    mariadb.run("INSTALL SONAME 'auth_pam'", "CREATE USER open@'%' IDENTIFIED VIA pam")
+    url = mariadb.url().replace("shop@", "open@")
+    with pytest.raises(DataError, match="asks for the password in clear text"):
+        plan_source(Source("t", url=url, table="old"), "")
+
+
+def test_no_server(tmp_path: pathlib.Path) -> None:
+    """A server that does not answer is an error with its address."""
+    with pytest.raises(DataError, match=r"mysql://127.0.0.1:9/shop#t: MySQL answered: Can't"):
+        plan_source(Source("t", url="mysql://127.0.0.1:9/shop", table="t"), "")

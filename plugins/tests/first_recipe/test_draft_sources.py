@@ -1,0 +1,317 @@
+"""Tables of ordinary folders: the base, the label.
+
+Returns also those that are left out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pathlib
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import beam_pipelines as bp
+from beam_pipelines.cli.main import run
+from beam_pipelines.recipe.yaml import parse_yaml
+from beam_pipelines_plugins.first_recipe import Proposal
+from beam_pipelines_plugins.first_recipe.draft_sources import pattern_of, series_of, split_of_name
+from beam_pipelines_plugins.first_recipe.recipe_text import with_encodings
+
+
+def table(columns: str, first: int, count: int) -> str:
+    """Returns CSV of counting ids and small numbers."""
+    names = columns.split(",")
+    rows = (
+        ",".join(str(row if place == 0 else row % (place + 1)) for place in range(len(names)))
+        for row in range(first, first + count)
+    )
+    return "\n".join([columns, *rows]) + "\n"
+
+
+TRAIN = table("id,y,a,b", 1, 120)
+TEST = table("id,a,b", 200, 30)
+FORM = table("id,y", 200, 30)
+USERS = table("id,age,kind", 1, 40)
+CLICKS = table("click,user_id,late", 1, 40)
+# Files -> base, label, sources, names in comments on what is left out.
+FOLDERS = {
+    "kaggle": (
+        {"train.csv": TRAIN, "test.csv": TEST, "sample_submission.csv": FORM},
+        ("train", "y", ["train"], ["test.csv", "sample_submission.csv"]),
+    ),
+    "subfolders": (
+        {"data/train_data.csv": TRAIN, "data/holdout.csv": TEST, "gender_submission.csv": FORM},
+        ("train_data", "y", ["train_data"], ["holdout.csv", "gender_submission.csv"]),
+    ),
+    "gzip": (
+        {"train.csv.gz": TRAIN, "test.csv.gz": TEST},
+        ("train", "y", ["train"], ["test.csv.gz"]),
+    ),
+    "splits": (
+        {"train.csv": TRAIN, "valid.csv": TRAIN, "test.csv": TEST},
+        ("train", "y", ["train"], ["test.csv"]),
+    ),
+    "years": (
+        {"clicks-2025.csv": CLICKS, "clicks-2026.csv": CLICKS, "users.csv": USERS},
+        ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "months": (
+        {"clicks_jan.csv": CLICKS, "clicks_feb.csv": CLICKS, "users.csv": USERS},
+        ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "parts": (
+        {"clicks/part-0001.csv": CLICKS, "clicks/part-0002.csv": CLICKS, "users.csv": USERS},
+        ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "others": (
+        {
+            "clicks.csv": CLICKS,
+            "README.md": "x",
+            "empty.csv": "",
+            "logo.png": "x",
+            ".hidden": "x",
+            "raw.zip": "x",
+            "config.json": "{}",
+            "book.xlsx": "x",
+            "notes.foo": "x",
+            "old/dataset.json": "{}",
+            "recipe.schema.json": "{}",
+        },
+        (
+            "clicks",
+            "late",
+            ["clicks"],
+            [
+                "README.md",
+                "empty.csv",
+                "logo.png",
+                ".hidden",
+                "raw.zip",
+                "config.json",
+                "book.xlsx",
+                "notes.foo",
+                "old",
+            ],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_first_recipes_of_folders(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is in a source or a comment."""
+    contents, (base, label, sources, left_out) = FOLDERS[name]
+    for path, text in contents.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        data = text.encode()
+        (tmp_path / path).write_bytes(gzip.compress(data) if path.endswith(".gz") else data)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert run(["init", ".", "--overwrite"]) == 0
+        text = pathlib.Path("recipe.yaml").read_text()
+        recipe = bp.plan("recipe.yaml").recipe
+        assert (recipe.base, recipe.label, list(recipe.sources)) == (base, label, sources)
+        found = re.findall(
+            r"# left out: \./([^:]+):", text.replace("# left out: ", "# left out: ./")
+        )
+        found = [path.removeprefix("./").rpartition("/")[2] for path in found]
+        assert sorted(set(found) - {"recipe.yaml"}) == sorted(left_out)
+
+
+def test_the_order_of_arguments(tmp_path: pathlib.Path) -> None:
+    """The base is the same in any order."""
+    (tmp_path / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    for names in (("users", "clicks"), ("clicks", "users")):
+        paths = [str(tmp_path / f"{name}.csv") for name in names]
+        assert run(["init", *paths, "-o", str(tmp_path / "r.yaml"), "--overwrite"]) == 0
+        assert bp.plan(tmp_path / "r.yaml").recipe.base == "clicks"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("a-2025.csv.gz", "a-2026.csv.gz", True),
+        ("log_20240101.csv", "log_20240102.csv", True),
+        ("sales_jan.csv", "sales_february.csv", True),
+        ("part-0001.csv", "part-0002.csv", True),
+        ("items.csv", "items_2.csv", True),
+        ("items (1).csv", "items.csv", True),
+        ("users.csv", "items.csv", False),
+        ("may_sales.csv", "mayor_sales.csv", False),
+    ],
+)
+def test_names_of_a_series(one: str, other: str, expected: bool) -> None:
+    """Numbers, dates and months do not tell files of a series apart."""
+    assert (series_of(one) == series_of(other)) is expected
+
+
+def test_patterns_match_no_other_file() -> None:
+    """A series is listed where its pattern would match another file."""
+    paths = ["d/a-2025.csv", "d/a-2026.csv"]
+    assert pattern_of(paths, [*paths, "d/b.csv"]) == ("d/a-*.csv",)
+    assert pattern_of(paths, [*paths, "d/a-old.csv"]) == tuple(paths)
+
+
+def test_splits_in_names() -> None:
+    """Words of a name say the split; parts of words do not."""
+    names = ["train_data.csv", "X_test.csv", "valid.csv", "latest.csv", "test_submission.csv"]
+    assert [*map(split_of_name, names)] == ["train", "test", "eval", "", "submission"]
+
+
+@pytest.mark.parametrize(
+    ("key", "users", "orders", "types"),
+    [
+        ("id", "{:06}", '{{"user_id": {}, "v": {}}}', {"users": {"id": "int64"}}),
+        ("id", "{}", '{{"user_id": "{}", "v": {}}}', {"users": {"id": "text"}}),
+        ("id", "{}", '{{"user_id": {}, "v": {}}}', {}),
+        ("id", "A{}", '{{"user_id": {}, "v": {}}}', {}),
+        ("User ID", "{:06}", '{{"user_id": {}, "v": {}}}', {"users": {"User ID": "int64"}}),
+    ],
+)
+def test_types_by_which_keys_match(
+    key: str, users: str, orders: str, types: dict[str, dict[str, str]], tmp_path: pathlib.Path
+) -> None:
+    """A join is proposed with the type that matches."""
+    ids = range(1, 60)
+    lines = [f"{users.format(row)},{row % 9}" for row in ids]
+    (tmp_path / "users.csv").write_text("\n".join([f"{key},age", *lines, ""]))
+    lines = [orders.format(row % 50 + 1, row) for row in range(200)]
+    (tmp_path / "orders.jsonl").write_text("\n".join(lines))
+    recipe = tmp_path / "r.yaml"
+    paths = [str(tmp_path / name) for name in ("users.csv", "orders.jsonl")]
+    assert run(["init", *paths, "-o", str(recipe)]) == 0
+    made = bp.plan(recipe).recipe
+    assert {name: dict(one.types) for name, one in made.sources.items() if one.types} == types
+    assert bool(made.join) is not users.startswith("A")
+    assert (made.base == "orders") or not made.join
+
+
+def test_a_folder_called_metadata(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It makes no lakehouse of a folder.
+
+    An unreadable file is told of.
+    """
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    (tmp_path / "bad.parquet").write_text("PAR1 broken")
+    recipe = tmp_path / "r.yaml"
+    assert run(["init", str(tmp_path), "-o", str(recipe)]) == 0
+    assert set(bp.plan(recipe).recipe.sources) == {"clicks", "users"}
+    assert re.search(r"warning: .*bad\.parquet is left out: ", capsys.readouterr().err)
+
+
+def test_a_comma_in_braces(tmp_path: pathlib.Path) -> None:
+    """The error of a text that YAML cut says to quote it.
+
+    Which helps.
+    """
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    recipe = tmp_path / "r.yaml"
+    text = "name: r\nsources: {c: clicks.csv}\nfrom: c\nderive: {x: coalesce(late > 1, false)}\n"
+    recipe.write_text(text)
+    with pytest.raises(bp.RecipeError, match="In braces a comma ends a text"):
+        bp.plan(recipe)
+    recipe.write_text(text.replace("coalesce(late > 1, false)", '"coalesce(late > 1, false)"'))
+    bp.plan(recipe)
+
+
+def test_a_recipe_gets_encodings(tmp_path: pathlib.Path) -> None:
+    """Columns of joined rows are encoded; encodings of the recipe stay."""
+    (tmp_path / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        "name: r\nsources: {c: clicks.csv, u: {path: users.csv, key: id}}\nfrom: c\n"
+        "join: [{source: u, on: {user_id: id}, prefix: u_}]\nlabel: late\n"
+        "encode:\n  user_id: {hash_bucket: 7}\n"
+    )
+    with pytest.raises(bp.RecipeError, match=r"beam-pipelines init .*r.yaml -o encoded.yaml"):
+        bp.plan(recipe, encode=True)
+    assert run(["init", str(recipe), "-o", str(tmp_path / "encoded.yaml")]) == 0
+    encode = bp.plan(tmp_path / "encoded.yaml").recipe.encode
+    assert encode["user_id"] == (("hash_bucket", {"value": 7}),)
+    assert {"u_age", "u_kind"} <= set(encode)
+    assert run(["init", str(recipe), "-o", str(tmp_path / "other" / "e.yaml")]) == 2
+
+
+def test_private_columns_of_a_recipe(tmp_path: pathlib.Path) -> None:
+    """No proposal for a private column shows a value of it."""
+    lines = "".join(f"{row},secret{row % 3},town{row % 4}\n" for row in range(60))
+    (tmp_path / "d.csv").write_text(f"n,who,town\n{lines}")
+    recipe = tmp_path / "r.yaml"
+    for private in ("pii: {allow: [who]}", "protect: {who: {truncate: 7}}"):
+        recipe.write_text(f"name: d\nsources: {{d: d.csv}}\nfrom: d\n{private}\n")
+        output = tmp_path / "e.yaml"
+        assert run(["init", str(recipe), "-o", str(output), "--overwrite"]) == 0
+        assert "who stays as it is: its values are private" in output.read_text()
+        assert "town0" in output.read_text()
+        assert "secret" not in output.read_text()
+        bp.plan(output)
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_recipe_without_rows(
+    rows: int, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without rows there is an error, and no recipe."""
+    pq.write_table(pa.table({"n": pa.array(range(rows), pa.int64())}), tmp_path / "d.parquet")
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("name: d\nsources: {d: d.parquet}\nfrom: d\nfilter: n > 5\n")
+    assert run(["init", str(recipe), "-o", str(tmp_path / "e.yaml")]) == 1
+    assert re.search("found (no row|.*no rows)", capsys.readouterr().err)
+    assert not (tmp_path / "e.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("encode:\n    a: drop\n", ""),
+        ("# Fitted\nencode:  # mine\n  a:\n  - fill: 0\n\n  # last\n", "output: {num_shards: 1}\n"),
+        ('"encode":\n  a: drop\n# of the label\n', "label: b\n"),
+        ("encode:\n", "label: b\n"),
+        ("", ""),
+    ],
+)
+def test_encodings_go_behind(before: str, after: str, tmp_path: pathlib.Path) -> None:
+    """Encodings of a recipe are followed by new ones.
+
+    In its own indent.
+    """
+    text = f"name: d\n{before}{after}"
+    made = with_encodings(
+        text, "r.yaml", [Proposal("c", "drop", "none"), Proposal("d", "", "bytes")]
+    )
+    (tree, _, found), (old, *_) = (parse_yaml(each, "r.yaml") for each in (made, text))
+    assert not found
+    assert isinstance(tree, dict)
+    assert isinstance(old, dict)
+    encode, own = tree.pop("encode"), old.pop("encode", {})
+    assert tree == old
+    assert isinstance(encode, dict)
+    assert [*encode] == [*(own if isinstance(own, dict) else {}), "c"]
+    assert made.count("# Fitted") == (before.count("# Fitted") or not before)
+
+
+def test_sources_that_nothing_uses(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plans and previews name them, and JSON has them without text."""
+    (tmp_path / "users.csv").write_text(USERS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("name: r\nsources: {c: clicks.csv, u: users.csv}\nfrom: c\n")
+    for command in ("plan", "preview"):
+        assert run([command, str(recipe)]) == 0
+        assert "sources that nothing uses: u." in capsys.readouterr().out
+    assert run(["plan", str(recipe), "--format", "json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["plan"]["unused_sources"] == ["u"]

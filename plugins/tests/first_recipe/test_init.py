@@ -1,0 +1,278 @@
+"""Writing a first recipe: it is read back, and it runs.
+
+Its suggestions are recipes, too.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.pipeline import plan as plan_module
+from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe import reader
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml import Scalar, parse_yaml
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines_plugins.first_recipe import Side, profile_columns
+from beam_pipelines_plugins.first_recipe.draft import draft_of
+from beam_pipelines_plugins.first_recipe.draft_sources import FoundTables
+from beam_pipelines_plugins.first_recipe.init import name_sources, write_recipe
+from beam_pipelines_plugins.first_recipe.recipe_text import quoted, recipe_text
+
+
+def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
+    path = f"data/{name}.csv"
+    return SourcePlan(
+        Source(name, (path,)),
+        "csv",
+        (FileInfo(path, 1000),),
+        schema,
+        schema,
+        (),
+        (schema.names[-1],),
+    )
+
+
+def uncomment(text: str, key: str) -> str:
+    """Turns the suggestion for a key into a part of the recipe.
+
+    Indented lines below the key belong to it.
+    """
+    text = re.sub(rf"^# ({key}:.*)$", r"\1", text, flags=re.MULTILINE)
+    lines = text.split("\n")
+    index = next(index for index, line in enumerate(lines) if line.startswith(f"{key}:")) + 1
+    while lines[index].startswith("#  "):
+        lines[index] = lines[index][2:]
+        index += 1
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Two tables that share a column."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "clicks.csv").write_text(
+        "user id,at,item\n1,2013-01-01,a\n2,2013-01-02,b\n"
+    )
+    (tmp_path / "data" / "users.csv").write_text("user id,age,none\n1,20,\n2,30,\n")
+    return tmp_path
+
+
+def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The written recipe loads and can be planned from any folder.
+
+    It says what was found in the data.
+    """
+    monkeypatch.chdir(folder)
+    write_recipe(["data/clicks.csv", "data/users.csv"], "recipes/first.yaml")
+    text = (folder / "recipes" / "first.yaml").read_text()
+    assert re.search(r'"user id" +int64\n', text)
+    assert re.search(r"at +date\n", text)
+    assert re.search(r"none +text +\(nothing but nulls in the sample\)", text)
+    monkeypatch.chdir("/")
+    recipe = recipes.load(str(folder / "recipes" / "first.yaml"))
+    assert {name: source.path for name, source in recipe.sources.items()} == {
+        "clicks": ("../data/clicks.csv",),
+        "users": ("../data/users.csv",),
+    }
+    (join,) = recipe.join
+    assert (recipe.base, join.source, join.on) == ("clicks", "users", (("user id", "user id"),))
+    assert plan_module.make_plan(recipe).base.schema.names == ["user id", "at", "item"]
+
+
+@pytest.mark.parametrize("key", ["filter", "derive", "label", "split", "on_error"])
+def test_suggestions_are_recipes(
+    key: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each suggestion that is not uncommented can be planned."""
+    monkeypatch.chdir(folder)
+    write_recipe(["data/clicks.csv", "data/users.csv"], "recipe.yaml")
+    recipe = recipes.parse_recipe(
+        uncomment((folder / "recipe.yaml").read_text(), key), "recipe.yaml"
+    )
+    assert getattr(recipe, key) != reader.bare_recipe("a.csv").__getattribute__(key)
+    plan_module.make_plan(recipe)
+
+
+def test_existing_file_is_kept(folder: pathlib.Path) -> None:
+    """An existing file is replaced only on request.
+
+    A missing source leaves nothing.
+    """
+    output = folder / "recipe.yaml"
+    output.write_text("mine")
+    with pytest.raises(RecipeError, match="is there already"):
+        write_recipe([str(folder / "data" / "clicks.csv")], str(output))
+    with pytest.raises(RecipeError, match="no file matches"):
+        write_recipe([str(folder / "missing.csv")], str(output), overwrite=True)
+    assert output.read_text() == "mine"
+    write_recipe([str(folder / "data" / "clicks.csv")], str(output), overwrite=True)
+    assert recipes.load(str(output)).sources["clicks"].path == (
+        str(folder / "data" / "clicks.csv"),
+    )
+
+
+def test_another_schema_is_kept(folder: pathlib.Path) -> None:
+    """Another file in place of the schema is replaced on request only."""
+    data, schema = [str(folder / "data" / "clicks.csv")], folder / "recipe.schema.json"
+    schema.write_text("mine")
+    with pytest.raises(RecipeError, match=r"recipe\.schema\.json: found another file"):
+        write_recipe(data, str(folder / "a.yaml"))
+    assert (schema.read_text(), (folder / "a.yaml").exists()) == ("mine", False)
+    write_recipe(data, str(folder / "a.yaml"), overwrite=True)
+    assert schema.read_text() != "mine"
+    write_recipe(data, str(folder / "b.yaml"))
+
+
+def test_source_names() -> None:
+    """Sources of the same file name get numbers.
+
+    A number never gives the name of another source.
+    """
+    names = [
+        source.name
+        for source in name_sources(
+            ["a/x.csv", "b/x.csv", "x_2.csv", "gs://b/y/*.parquet", "x_2.tsv"]
+        )
+    ]
+    assert names == ["x", "x_2", "x_2_2", "y", "x_2_3"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (
+            ["d/x-00001-of-00002.csv.gz", "d/x-00000-of-00002.csv.gz"],
+            {"x": ("d/x-?????-of-00002.csv.gz",)},
+        ),
+        (
+            ["t/mnist-train.tfrecord-00000-of-00001", "u.csv"],
+            {"mnist-train": ("t/mnist-train.tfrecord-00000-of-00001",), "u": ("u.csv",)},
+        ),
+        (
+            ["data_tfrecord-00000-of-00003.gz", "data_tfrecord-00002-of-00003.gz"],
+            {
+                "data_tfrecord": (
+                    "data_tfrecord-00000-of-00003.gz",
+                    "data_tfrecord-00002-of-00003.gz",
+                )
+            },
+        ),
+        (
+            ["x[1]-00000-of-00002.csv", "x[1]-00001-of-00002.csv"],
+            {"x_1": ("x[1]-00000-of-00002.csv", "x[1]-00001-of-00002.csv")},
+        ),
+        (
+            ["a/x-00000-of-00001.csv", "b/x-00000-of-00001.csv", "x-00000-of-00001.tsv"],
+            {
+                "x": ("a/x-00000-of-00001.csv",),
+                "x_2": ("b/x-00000-of-00001.csv",),
+                "x_3": ("x-00000-of-00001.tsv",),
+            },
+        ),
+        (["x.csv", "x.csv"], {"x": ("x.csv",), "x_2": ("x.csv",)}),
+        (
+            ["x-000000-of-100000.csv", "x-100000-of-100000.csv"],
+            {"x": ("x-000000-of-100000.csv", "x-100000-of-100000.csv")},
+        ),
+    ],
+)
+def test_shards_are_one_source(data: list[str], expected: dict[str, tuple[str, ...]]) -> None:
+    """Shards of one set are one source: a pattern, or a list."""
+    assert {source.name: source.path for source in name_sources(data)} == expected
+
+
+def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe of a listed set reads all shards, without a join."""
+    monkeypatch.chdir(folder)
+    shards = [f"data/s-0000{number}-of-00003.csv" for number in range(3)]
+    for shard in shards:
+        (folder / shard).write_text("a,b\n1,x\n")
+    for data, number in ((shards, 3), (shards[1:], 2)):
+        write_recipe(data, "recipes/s.yaml", overwrite=True)
+        assert "# join:" not in (folder / "recipes" / "s.yaml").read_text()
+        recipe = recipes.load(str(folder / "recipes" / "s.yaml"))
+        assert len(plan_module.make_plan(recipe).base.files) == number
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_quoted_text_is_read_back(text: str) -> None:
+    """Any text survives as YAML item, value and key."""
+    tree, _, problems = parse_yaml(
+        f"a: [{quoted(text)}]\nb: {quoted(text)}\n? {quoted(text)}\n: 1\n", "r.yaml"
+    )
+    assert isinstance(tree, dict)
+    assert tree["a"] == [Scalar(text, text)]
+    if text not in ("a", "b"):
+        assert not problems
+        assert tree["b"] == Scalar(text, text)
+        assert text in tree
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+@example(["0", "."], "0")  # Arrow reads names such as "." as paths
+def test_any_names_and_values(names: list[str], value: str) -> None:
+    """The recipe can be read for any names and any values."""
+    rows = pa.table({column: [value, "other"] * 30 for column in names})
+    plans = [source_plan(name, rows.schema) for name in ("a", "b")]
+    sides = [Side(name, profile_columns(rows), rows, True) for name in ("a", "b")]
+    text = recipe_text(FoundTables(tuple(plans)), draft_of(sides, plans), "")
+    recipe = recipes.parse_recipe(text, "r.yaml")
+    assert recipe.base == "a"
+    assert recipe.encode.keys() <= set(names)
+
+
+def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
+    """A file in UTF-16 gets a recipe, as others do."""
+    (tmp_path / "names.csv").write_text("name\tage\nZoë\t20\nEva\t30\n", encoding="utf-16")
+    write_recipe([str(tmp_path / "names.csv")], str(tmp_path / "recipe.yaml"))
+    plan = plan_module.make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
+    assert plan.base.schema.names == ["name", "age"]
+
+
+def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
+    """The recipe says which row keeps it from running."""
+    text = '{"id": 1, "tags": ["a"]}\n{"id": 2, "tags": ["b", null]}\n{"id": 3, "tags": []}\n'
+    (tmp_path / "events.jsonl").write_text(text)
+    write_recipe([str(tmp_path / "events.jsonl")], str(tmp_path / "recipe.yaml"))
+    made = (tmp_path / "recipe.yaml").read_text()
+    assert "# choose: 1 row of those that init has read cannot be read:" in made
+    assert "events.jsonl, line 2, column 'tags': found a null inside a list" in made
+    plan_module.make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
+    (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
+    write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
+    assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
+
+
+def test_a_column_that_needs_a_decision(tmp_path: pathlib.Path) -> None:
+    """The recipe has the question, whose remedy makes numbers."""
+    lines = [f"{number % 9},{' ' if number == 50 else number / 8}" for number in range(300)]
+    (tmp_path / "bills.csv").write_text("\n".join(["n,total", *lines]) + "\n")
+    write_recipe([str(tmp_path / "bills.csv")], str(tmp_path / "r.yaml"))
+    text = (tmp_path / "r.yaml").read_text()
+    found = re.search(
+        r"# choose: column 'total': found ' ' \(.*, line 52\) .* Set '(nulls: .*?)' if", text
+    )
+    assert found is not None
+    assert re.search("total: drop +# texts of numbers, nearly all different", text)
+    assert "# choose: total: z_score, after the decision on its source" in text
+    decided = text.replace("infer: lenient", found[1]).replace("total: drop", "total: z_score")
+    plan = plan_module.make_plan(recipes.parse_recipe(decided, str(tmp_path / "r.yaml")))
+    assert plan.base.schema.field("total").type == pa.float64()

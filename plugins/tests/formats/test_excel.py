@@ -1,0 +1,355 @@
+"""Sheets of .xlsx, .xls and .ods files."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import odf.opendocument
+import odf.table
+import odf.text
+import openpyxl
+import pandas as pd
+import pytest
+import xlwt
+import yaml
+
+import beam_pipelines as bp
+from beam_pipelines.cli.main import run
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.transforms import read
+from beam_pipelines_plugins.formats import excel_faults as faults
+from tests.sources.support import plan_of, problems_of, read_rows, types_of
+
+DAY = datetime.date(2026, 1, 31)
+MOMENT = datetime.datetime(2026, 1, 31, 5, 15)  # noqa: DTZ001 - a sheet knows no zone
+Row = list[Any]
+
+
+def xlsx(path: Path, rows: list[Row], **others: list[Row]) -> Path:
+    """Writes a workbook of some sheets by openpyxl."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Sheet1"
+    for name, own in {"": rows, **others}.items():
+        sheet = book.create_sheet(name) if name else book.active
+        for row in own:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def xls(path: Path, rows: list[Row]) -> Path:
+    """Writes a workbook by xlwt."""
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Sheet1")
+    date = xlwt.easyxf(num_format_str="YYYY-MM-DD")
+    for number, row in enumerate(rows):
+        for place, value in enumerate(row):
+            if isinstance(value, str) and value.startswith("#"):
+                sheet.row(number).set_cell_error(place, 0x2A)
+            elif value is not None:
+                style = date if isinstance(value, datetime.date) else xlwt.Style.default_style
+                sheet.write(number, place, value, style)
+    book.save(str(path))
+    return path
+
+
+def ods(path: Path, rows: list[Row]) -> Path:
+    """Writes a workbook by odfpy; ``#N/A`` as LibreOffice does."""
+    document = odf.opendocument.OpenDocumentSpreadsheet()
+    sheet = odf.table.Table(name="Sheet1")
+    for row in rows:
+        line = odf.table.TableRow()
+        for value in row:
+            sheet_cell: dict[str, Any] = {}
+            if isinstance(value, (int, float)):
+                sheet_cell = {"valuetype": "float", "value": value}
+            elif isinstance(value, datetime.date):
+                sheet_cell = {"valuetype": "date", "datevalue": value.isoformat()}
+            elif value is not None:
+                sheet_cell = {"valuetype": "string"}
+            cell = odf.table.TableCell(**sheet_cell)
+            if value is not None:
+                cell.addElement(odf.text.P(text=str(value)))
+            line.addElement(cell)
+        sheet.addElement(line)
+    document.spreadsheet.addElement(sheet)
+    document.save(str(path))
+    with zipfile.ZipFile(path) as archive:
+        files = {info.filename: archive.read(info) for info in archive.infolist()}
+    files["content.xml"] = re.sub(
+        rb'office:value-type="string">(<text:p>#)',
+        rb'office:value-type="string" office:string-value="" calcext:value-type="error">\1',
+        files["content.xml"],
+    ).replace(b"<office:document-content ", b'<office:document-content xmlns:calcext="urn:c" ', 1)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+WRITERS: Mapping[str, Callable[[Path, list[Row]], Path]] = {"xlsx": xlsx, "xls": xls, "ods": ods}
+ROWS: list[Row] = [
+    ["n", "x", "text", "day"],
+    [1, 1.5, "ç", DAY],
+    [2, 3, None, None],
+    [3, 4, "00501", DAY],
+]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_cells_have_their_types(tmp_path: Path, suffix: str) -> None:
+    """Integers, numbers, texts and dates are read from each kind of file."""
+    path = WRITERS[suffix](tmp_path / f"a.{suffix}", ROWS)
+    assert types_of(path) == {"n": "int64", "x": "double", "text": "string", "day": "date32[day]"}
+    assert read_rows(path) == [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
+    frame = pd.read_excel(path, engine="calamine", dtype={"text": str})
+    assert frame["x"].tolist() == [1.5, 3, 4]
+
+
+def test_types_of_xlsx(tmp_path: Path) -> None:
+    """Moments, times, durations and booleans are columns of their types."""
+    rows = [
+        ["b", "moment", "time", "long", "nothing", "mixed"],
+        [True, MOMENT, datetime.time(5, 15), datetime.timedelta(hours=30), None, 1],
+        [False, DAY, None, None, None, "x"],
+    ]
+    path = xlsx(tmp_path / "a.xlsx", rows)
+    found = read_rows(path)
+    midnight = datetime.datetime(2026, 1, 31)  # noqa: DTZ001 - a sheet knows no zone
+    assert found == [
+        {"b": True, "moment": MOMENT, "time": datetime.time(5, 15), "long": 108_000_000_000, "nothing": None, "mixed": "1"},
+        {"b": False, "moment": midnight, "time": None, "long": None, "nothing": None, "mixed": "x"},
+    ]  # fmt: skip
+    declared = read_rows(path, types={"b": "text", "moment": "text"}, columns=("b", "moment"))
+    assert declared[0] == {"b": "true", "moment": "2026-01-31 05:15:00"}
+
+
+def test_empty_rows_and_columns_are_left_out(tmp_path: Path) -> None:
+    """The table may begin anywhere; places stay those of the sheet."""
+    rows = [
+        [],
+        [None, None, "n", None, "m"],
+        [None, None, 1, None, 2],
+        [],
+        [None, None, 5, None, 6.5],
+    ]
+    path = xlsx(tmp_path / "a.xlsx", rows)
+    assert read_rows(path) == [{"n": 1, "m": 2}, {"n": 5, "m": 6.5}]
+    with pytest.raises(DataError, match=r"a\.xlsx, Sheet1!E5, column 'm': found 6\.5"):
+        read_rows(path, types={"m": "int8"})
+    plan = plan_of(path)
+    [place] = read.format_of(plan).positions(plan, plan.ranges[0], {}, [], [1])
+    assert place.place == "Sheet1, row 5"
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_errors_have_their_cell(tmp_path: Path, suffix: str) -> None:
+    """An error is no empty cell; what the message says works."""
+    rows = [["n", "x"], [1, 2], [3, "#N/A"], [5, 6], [7, 8]]
+    path = WRITERS[suffix](tmp_path / f"a.{suffix}", rows)
+    with pytest.raises(DataError) as caught:
+        read_rows(path)
+    assert str(caught.value) == (
+        f"{path}, Sheet1!B3, column 'x': found the error #N/A, expected a value. Mend the cell, or "
+        "add '#N/A' to 'nulls' of the source."
+    )
+    assert [row["x"] for row in read_rows(path, nulls=("", "#N/A"))] == [2, None, 6, 8]
+    assert [row["n"] for row in read_rows(path, columns=("n",))] == [1, 3, 5, 7]
+    table, counts, rejected = read.read_table(plan_of(path), reject=True)
+    assert table.column("n").to_pylist() == [1, 5, 7]
+    assert counts == {"read": 3, "rejected": 1}
+    assert rejected[0].position == "Sheet1!B3"
+
+
+def test_formulas_without_a_value(tmp_path: Path) -> None:
+    """Programs write formulas that nothing has computed: no empty cells."""
+    path = xlsx(tmp_path / "a.xlsx", [["n", "m"], [1, "=A2+1"]])
+    with pytest.raises(DataError, match=r"Sheet1!B2, column 'm': found a formula without a value"):
+        read_rows(path)
+
+
+def test_sheets(tmp_path: Path) -> None:
+    """One of several sheets is named, or the run asks."""
+    path = xlsx(tmp_path / "a.xlsx", [["a"], [1]], Other=[["b"], [2]])
+    [message] = problems_of(path).values()
+    assert "found 2 sheets" in message
+    assert re.findall(r"'sheet: (.*?)'", message) == ["Sheet1"]
+    assert read_rows(path, sheet="Sheet1") == [{"a": 1}]
+    assert read_rows(path, sheet="Other") == read_rows(path, sheet=2) == [{"b": 2}]
+    assert "at most 2" in problems_of(path, sheet=3)["sources", "s", "sheet"]
+    assert "Did you mean 'Other'" in problems_of(path, sheet="other")["sources", "s", "sheet"]
+
+
+@pytest.mark.end_to_end
+def test_a_recipe_of_a_named_sheet(tmp_path: Path) -> None:
+    """``init`` takes ``book.xlsx#Prices``, and its recipe converts."""
+    path = xlsx(tmp_path / "book.xlsx", [["a"], [1]], Prices=[["price"], [2.5], [3.5]])
+    recipe, out = tmp_path / "recipe.yaml", tmp_path / "out"
+    assert run(["init", f"{path}#Prices", "--output", str(recipe)]) == 0
+    assert yaml.safe_load(recipe.read_text())["sources"]["book"]["sheet"] == "Prices"
+    assert run(["convert", str(recipe), "--output", str(out), "--quiet"]) == 0
+    assert bp.open(out).splits["train"] == 2
+
+
+def test_headers(tmp_path: Path) -> None:
+    """Names are texts; without them the recipe says so."""
+    path = xlsx(tmp_path / "a.xlsx", [[1, "x"], [2, "y"]])
+    with pytest.raises(DataError, match=r"Sheet1!A1: found 1\.0, expected the name of the column"):
+        read_rows(path)
+    assert read_rows(path, header=False) == [
+        {"column1": 1, "column2": "x"},
+        {"column1": 2, "column2": "y"},
+    ]
+    assert read_rows(path, header=False, columns=("a", "b"))[0] == {"a": 1, "b": "x"}
+    assert (
+        "expected 3"
+        in problems_of(path, header=False, columns=("a", "b", "c"))["sources", "s", "columns"]
+    )
+
+
+def test_an_index_of_pandas(tmp_path: Path) -> None:
+    """A nameless column that counts the rows is left out."""
+    frame = pd.DataFrame({"n": [5, 6, 7], "x": ["a", "b", "c"]})
+    path = tmp_path / "a.xlsx"
+    frame.to_excel(path)
+    assert read_rows(path) == frame.to_dict("records")
+    [decision] = plan_of(path).decisions
+    assert "column 1 has no name and counts the rows: left out" in decision
+    assert read_rows(path, columns=("index", "n"))[2] == {"index": 2, "n": 7}
+    frame[frame.n != 6].to_excel(path)
+    assert read_rows(path) == [{"index": 0, "n": 5, "x": "a"}, {"index": 2, "n": 7, "x": "c"}]
+    frame.rename(columns={"x": "index"}).to_excel(path)
+    with pytest.raises(DataError, match="found an empty cell, expected the name of the column"):
+        read_rows(path)
+    xlsx(path, [[None, "Title"], ["name", "amount"], ["a", 1]])
+    with pytest.raises(DataError, match="found an empty cell, expected the name of the column"):
+        read_rows(path)
+
+
+def test_merged_cells(tmp_path: Path) -> None:
+    """Merged cells are refused, unless they are above the table."""
+    path = xlsx(tmp_path / "a.xlsx", [["Title", None], ["n", "m"], [1, 2]])
+    book = openpyxl.load_workbook(path)
+    book.active.merge_cells("A1:B1")
+    book.save(path)
+    with pytest.raises(DataError, match=r"Sheet1!A1:B1: found merged cells") as caught:
+        read_rows(path)
+    [lines] = re.findall(r"skip_lines: ([0-9]+)", str(caught.value))
+    assert read_rows(path, skip_lines=int(lines)) == [{"n": 1, "m": 2}]
+
+
+def test_nearly_numeric_columns_are_asked_about(tmp_path: Path) -> None:
+    """A few texts among numbers stop the run; each remedy works."""
+    path = xlsx(tmp_path / "a.xlsx", [["n"], *([number] for number in range(200)), ["unknown"]])
+    message = problems_of(path)["sources", "s", "types"]
+    assert "'unknown'" in message
+    assert "Sheet1!A202" in message
+    assert read_rows(path, nulls=("unknown",))[-1] == {"n": None}
+    assert read_rows(path, types={"n": "text"})[-2:] == [{"n": "199"}, {"n": "unknown"}]
+    assert read_rows(path, infer="lenient")[-1] == {"n": "unknown"}
+    with pytest.raises(DataError, match=r"Sheet1!A202, column 'n': found 'unknown'"):
+        read_rows(path, types={"n": "int64"})
+
+
+def test_several_files_agree(tmp_path: Path) -> None:
+    """Types are those of all files; names must be the same."""
+    xlsx(tmp_path / "a1.xlsx", [["n", "m"], [1, None]])
+    xlsx(tmp_path / "a2.xlsx", [["n", "m"], [1.5, "x"]])
+    assert read_rows(tmp_path / "a*.xlsx") == [{"n": 1, "m": None}, {"n": 1.5, "m": "x"}]
+    xlsx(tmp_path / "a3.xlsx", [["n", "other"], [1, 2]])
+    with pytest.raises(DataError, match="found no column 'm'"):
+        read_rows(tmp_path / "a*.xlsx")
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    """Damaged, empty and oversized workbooks say what is wrong."""
+    path = xlsx(tmp_path / "a.xlsx", ROWS)
+    data = path.read_bytes()
+    for damaged in (data[:-400], b"a,b\n1,2\n", data[:40] + bytes(2_000)):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"a\.xlsx: found a damaged workbook"):
+            read_rows(path)
+    xlsx(path, [])
+    with pytest.raises(DataError, match=r"Sheet1: found an empty sheet"):
+        read_rows(path)
+    xlsx(path, [["n"]])
+    with pytest.raises(DataError, match="found no rows"):
+        read_rows(path)
+
+
+def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells far away, bombs and large files are refused early."""
+    path = tmp_path / "a.xlsx"
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "n", 1
+    book.save(path)
+    with pytest.raises(DataError, match=r"spans 17,179,869,184 cells"):
+        read_rows(path)
+    xlsx(path, [["n"], *([number] for number in range(3_000))])
+    monkeypatch.setattr("beam_pipelines.core.limits.FREE_BYTES", 1_000)
+    with pytest.raises(DataError, match="decompression_ratio"):
+        read_rows(path, limits=Limits(decompression_ratio=2))
+    monkeypatch.setattr("beam_pipelines_plugins.formats.excel_workbook.MOST_FILE_BYTES", 1_000)
+    with pytest.raises(DataError, match="more than 1,000 bytes"):
+        read_rows(path)
+
+
+def test_ods_does_not_unfold_without_end(tmp_path: Path) -> None:
+    """Rows that are counted are refused if they are too many."""
+    path = ods(tmp_path / "a.ods", [["n"], [1]])
+    with zipfile.ZipFile(path) as archive:
+        files = {info.filename: archive.read(info) for info in archive.infolist()}
+    files["content.xml"] = files["content.xml"].replace(
+        b"<table:table-row>", b'<table:table-row table:number-rows-repeated="99999999">'
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    with pytest.raises(DataError, match="found a sheet that spans"):
+        read_rows(path)
+
+
+@pytest.mark.parametrize("letters", ["A", "Z", "AA", "XFD"])
+def test_columns_have_letters(letters: str) -> None:
+    """Numbers and letters of columns are inverse."""
+    assert faults.column_letters(faults.column_number(letters)) == letters
+
+
+def test_document_types_are_refused(tmp_path: Path) -> None:
+    """XML with entities, which could grow without bounds, is damage."""
+    path = xlsx(tmp_path / "a.xlsx", [["n"], ["#N/A"]])
+    with zipfile.ZipFile(path) as archive:
+        files = {info.filename: archive.read(info) for info in archive.infolist()}
+    name = "xl/workbook.xml"
+    files[name] = b'<!DOCTYPE x [<!ENTITY a "b">]>' + files[name].partition(b"?>")[2]
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for one, data in files.items():
+            archive.writestr(one, data)
+    path.write_bytes(stream.getvalue())
+    with pytest.raises(DataError, match="found a damaged workbook"):
+        read_rows(path)
+
+
+@pytest.mark.parametrize("size", [*range(1, 40), 64, 100, 1000])
+def test_a_sheet_is_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Errors and the last cell are found wherever a piece ends."""
+    path = xlsx(tmp_path / "a.xlsx", [["n", "t"], [1, "a"], ["#N/A", "=1+1"]])
+    monkeypatch.setattr(faults, "_PIECE_BYTES", size)
+    with zipfile.ZipFile(path) as archive:
+        sheet = faults.Sheet("Sheet1", 0)
+        found = faults.of_xlsx(str(path), archive, sheet)
+        assert found == {(2, 0): "#N/A", (2, 1): faults.NO_VALUE}
+        monkeypatch.setattr(faults, "MOST_CELLS", 5)
+        with pytest.raises(DataError, match="spans 6 cells"):
+            faults.of_xlsx(str(path), archive, sheet)
