@@ -1,4 +1,4 @@
-"""Commands that read a dataset: ``inspect``, ``verify`` and ``index``."""
+"""Commands that read a dataset: ``inspect`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -102,27 +102,3 @@ def verify(path: str, images: bool, form: str) -> None:
             f"{found.left_behind[0]}"
         )
     answer(form, {"path": path, **dataclasses.asdict(found)}, lines)
-
-
-class _Index(StorageCommand):
-    checks_access = False  # it refuses paths that are not local
-
-
-@click.command(cls=_Index, epilog="index out/flights\nindex 'data/*.tfrecord.gz'")
-@click.argument("paths", metavar="DIR_OR_FILES...", nargs=-1, required=True)
-@click.option("--dali", is_flag=True, help="Also write DALI's index of each uncompressed file.")
-@output_options
-def index(paths: tuple[str, ...], dali: bool, form: str) -> None:
-    """Index a dataset's shards, or TFRecord files of other writers."""
-    from beam_pipelines_plugins.foreign_index.make_index import make_indexes
-
-    indexes = (made for path in paths for made in make_indexes(path, dali))
-    if form == "json":
-        answer(form, [made._asdict() for made in indexes], ())
-        return
-    for made in indexes:
-        line = (
-            f"{made.path}: {made.parts:,} parts of {made.files:,} file(s) with {made.rows:,} "
-            "records."
-        )
-        answer(form, None, [line])

@@ -20,14 +20,13 @@ from collections.abc import Sequence
 import click
 
 from beam_pipelines.cli.compare import compare
-from beam_pipelines.cli.datasets import index, inspect, verify
+from beam_pipelines.cli.datasets import inspect, verify
 from beam_pipelines.cli.doctor import doctor
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.graph import graph
 from beam_pipelines.cli.options import (
     BEAM_OPTIONS,
     BeamCommand,
-    StorageCommand,
     date_option,
     fill_date_of_output,
     input_root_option,
@@ -49,13 +48,11 @@ from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
-from beam_pipelines.core import memory, signals
+from beam_pipelines.core import memory, plugins, signals
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.runners.fork_server import allow_forks, was_interrupted
-from beam_pipelines_plugins.onnx.export import export
-from beam_pipelines_plugins.passports.command import passport
 
 
 def main() -> None:
@@ -141,7 +138,23 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
+class _Commands(click.Group):
+    """Commands of this package, and of other distributions."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of all that are installed."""
+        return sorted({*super().list_commands(ctx), *plugins.installed(plugins.COMMANDS)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports a command of another distribution when it is asked for."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None and plugins.has(plugins.COMMANDS, cmd_name):
+            command = plugins.load(plugins.COMMANDS, cmd_name)
+        return command
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 For a start:
@@ -387,32 +400,8 @@ def transform(
     print_summary(made.manifest, output, form=form)
 
 
-@cli.command(cls=StorageCommand, epilog="init flights.csv planes.csv -o recipe.yaml")
-@click.argument("data", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="recipe.yaml",
-    show_default=True,
-    help="The recipe to write.",
-)
-@click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
-@output_options
-def init(data: tuple[str, ...], output: str, overwrite: bool, form: str) -> None:
-    """Look at data files and write a recipe with comments."""
-    from beam_pipelines_plugins.first_recipe.init import write_recipe
-
-    unreadable = write_recipe(data, output, overwrite)
-    for one in () if is_quiet() else unreadable:
-        warn(f"{one.path} is left out: {one.reason}")
-    line = f"{output} written. Read it, then: beam-pipelines convert {output} --output out/"
-    answer(form, {"recipe": output}, [line])
-
-
 cli.add_command(inspect)
 cli.add_command(verify)
-cli.add_command(index)
 cli.add_command(statistics)
 cli.add_command(schema)
 cli.add_command(validate)
@@ -420,9 +409,7 @@ cli.add_command(plan)
 cli.add_command(preview)
 cli.add_command(doctor)
 cli.add_command(compare)
-cli.add_command(export)
 cli.add_command(graph)
-cli.add_command(passport)
 
 
 if __name__ == "__main__":

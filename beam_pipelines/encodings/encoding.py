@@ -29,7 +29,6 @@ from beam_pipelines.encodings.feature import Feature
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # One value of each input -> one value: int, a float that a float32 equals, str, bytes, a numpy
 # array of a vector, ``None`` for null.
@@ -165,23 +164,6 @@ class Fitted(abc.ABC):
           features: ragged tensors [batch, None] of int64, float32 or string; a vector has rows of
             equal length.
         """
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Builds the encoding in an ONNX graph (``onnx_graph.py``).
-
-        Args:
-          columns: the inputs: scalars, or lists of a fixed length in columns without null.
-
-        Returns:
-          The values, [rows] or [rows, length]. Where ``output`` may be null, those of rows that are
-          null in the first input are ignored.
-
-        Raises:
-          InexpressibleError: ONNX has no operators for it; says why.
-        """
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        raise InexpressibleError("ONNX has no operators for it")
 
 
 class Fixed(Encoding, Fitted):

@@ -25,8 +25,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
-
 
 @dataclasses.dataclass(frozen=True)
 class Library:
@@ -134,14 +132,6 @@ class Formula(Fitted):
             return None if x is None else float(np.float32(formula(wide(x), PYTHON)))
 
         return compute
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Computes the numbers."""
-        from beam_pipelines_plugins.onnx.onnx_graph import onnx_library
-
-        (column,) = columns
-        result: Value = self.formula(column.wide(), onnx_library(column.builder))
-        return result.cast("float32")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes the flat values."""

@@ -418,11 +418,13 @@ class Dataset:
           DataError: as ``encoder``; ``onnx`` is not installed; or ONNX cannot express a feature.
           ValueError: there is no such feature.
         """
-        from beam_pipelines_plugins.onnx.onnx_model import make_model
+        from beam_pipelines.core import plugins
 
+        make_model = plugins.load(plugins.FUNCTIONS, "make_onnx_model")
         features = self._features("to_onnx()", columns)
         fitted = self._fitted([feature.name for feature in features])
-        return make_model(fitted, features, self.folder, self.manifest["name"])
+        model: ModelProto = make_model(fitted, features, self.folder, self.manifest["name"])
+        return model
 
     def _features(self, reader: str, columns: Iterable[str] | None) -> list[Feature]:
         """Returns some features of the schema; default: all but the label."""

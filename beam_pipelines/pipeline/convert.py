@@ -39,6 +39,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     builds_graph,
     check_anomalies,
 )
+from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
@@ -69,7 +70,6 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms.preprocessing_fn import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.write import ShardInfo
-from beam_pipelines_plugins.databases.kept_tables import has_tables, keep_plan
 
 
 @dataclasses.dataclass

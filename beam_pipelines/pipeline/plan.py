@@ -45,8 +45,6 @@ from beam_pipelines.transforms.shards import shard_name
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.transforms.split_key import plan_split_key, with_record_keys
 from beam_pipelines.transforms.take import Take
-from beam_pipelines_plugins.databases.conditions import with_condition
-from beam_pipelines_plugins.lakehouses.table import store_deletes
 
 T = TypeVar("T")
 
@@ -302,9 +300,9 @@ def _filtered(plan: Plan) -> Plan:
         plan = dataclasses.replace(plan, sources=sources, select=select, base_filter=first)
         condition = None if first is None else first.filter
     is_joined = recipe.base in {join.source for join in recipe.join}
-    if plan.base.source.url is None or condition is None or is_joined:
+    if condition is None or is_joined:
         return plan
-    base = with_condition(plan.base, condition, recipe.rename)
+    base = format_of(plan.base).push_down(plan.base, condition, recipe.rename)
     return dataclasses.replace(plan, sources={**plan.sources, recipe.base: base})
 
 
@@ -314,7 +312,7 @@ def store_lists(plan: Plan, folder: str) -> Plan:
     Workers read the lists of small files from there.
     """
     sources = {
-        name: store_deletes(store_files(source, folder), folder)
+        name: format_of(source).store(store_files(source, folder), folder)
         for name, source in plan.sources.items()
     }
     steps = tuple(

@@ -33,14 +33,13 @@ from beam_pipelines.pipeline.plan import Append, Plan, make_plan
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.recipe.normal_form import normalised
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.storage import files
 from beam_pipelines.storage.input_roots import only_below
 from beam_pipelines.transforms.protect import with_fingerprints
 from beam_pipelines.transforms.split import by_file
-from beam_pipelines_plugins.lakehouses.planner import plan_added
-from beam_pipelines_plugins.lakehouses.table import LakeTable
 
 # Options of reading, checking and packing; they do not shape the rows.
 _NOT_OF_ROWS = ("on_error", "limits", "schema", "validation_config")
@@ -149,10 +148,10 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
 
 def _added(dataset: str, manifest: Manifest, base: SourcePlan, directory: str) -> SourcePlan:
     """Returns the plan of the files that a dataset lacks, without ranges."""
-    if isinstance(base.reader, LakeTable):
-        return plan_added(base, manifest["sources"][base.source.name]["snapshot"])
-    added = new_files(dataset, manifest, base, directory)
-    return dataclasses.replace(base, files=added, ranges=())
+    added = format_of(base).added(base, manifest["sources"][base.source.name])
+    if added is not None:
+        return added
+    return dataclasses.replace(base, files=new_files(dataset, manifest, base, directory), ranges=())
 
 
 def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, dataset: str) -> None:

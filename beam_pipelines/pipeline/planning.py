@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.pipeline.plan import Plan, make_plan
@@ -66,8 +67,7 @@ def plan(
                 "an encoding for each column."
             )
         bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
-        from beam_pipelines_plugins.first_recipe.draft import encode_settings
-
+        encode_settings = plugins.load(plugins.FUNCTIONS, "encode_settings")
         settings = [*encode_settings(bare), *settings]
     loaded, problems = _read(recipe, settings)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, MutableMapping
 
+from beam_pipelines.core import plugins
 from beam_pipelines.sources.arrow import Arrow
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
@@ -18,42 +20,76 @@ from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
-from beam_pipelines_plugins.formats.avro_format import Avro
-from beam_pipelines_plugins.formats.excel_format import Excel
-from beam_pipelines_plugins.formats.hdf5 import Hdf5
-from beam_pipelines_plugins.formats.numpy_files import NumPy
-from beam_pipelines_plugins.formats.orc import Orc
-from beam_pipelines_plugins.formats.webdataset_format import WebDataset
-from beam_pipelines_plugins.lakehouses.table import LakeTable
 
 # The number of a shard and that of all shards, in the name of a file.
 SHARD_NUMBER = re.compile(r"-([0-9]{5,})-of-([0-9]{5,})(?=\.|\Z)")
 
-FORMATS: dict[str, Format] = {
+_OWN: dict[str, Format] = {
     "csv": Csv((".csv", ".txt"), ","),
     "tsv": Csv((".tsv", ".tab"), "\t"),
     "json_lines": JsonLines((".jsonl", ".ndjson", ".json", ".geojson")),
     "json": JsonLines(()),
     "parquet": Parquet(),
     "arrow": Arrow(),
-    "avro": Avro(),
-    "orc": Orc(),
-    "delta": LakeTable(),
-    "iceberg": LakeTable(),
-    "numpy": NumPy(),
-    "excel": Excel(),
-    "hdf5": Hdf5(),
     "tfrecord": TFRecord(),
     "raw_records": RawRecords(),
     "cifar": Cifar(),
     "idx": Idx(),
     "images": Images(),
-    "webdataset": WebDataset(),
     "lines": PlainLines(),
     "libsvm": SparseLines((".libsvm", ".svm", ".svmlight"), base=1),
     "libfm": SparseLines((".libfm",), base=0),
     "libffm": SparseLines((".libffm", ".ffm"), base=0, has_fields=True),
 }
+
+
+class _Formats(MutableMapping[str, Format]):
+    """Formats by name; those of other distributions are imported when asked for."""
+
+    def __init__(self, own: Mapping[str, Format]) -> None:
+        self._found = dict(own)
+
+    def __getitem__(self, name: str) -> Format:
+        if name in self._found:
+            return self._found[name]
+        format_: Format = plugins.load(plugins.FORMATS, name)()
+        return format_
+
+    def __setitem__(self, name: str, format_: Format) -> None:
+        self._found[name] = format_
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self.known(), *self._others()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found or plugins.has(plugins.FORMATS, str(name))
+
+    def known(self) -> dict[str, Format | plugins.Known]:
+        """Returns what is known of formats before they are imported."""
+        return {**_OWN, **plugins.KNOWN[plugins.FORMATS], **self._found}
+
+    def is_own(self, name: str) -> bool:
+        """Whether this distribution has a format, or a program has registered it."""
+        return name in self._found
+
+    def of_suffix(self, path: str) -> str | None:
+        """Returns the format of a path; asks other distributions last."""
+        for name, known in self.known().items():
+            if path.endswith(known.suffixes):
+                return name
+        return next((name for name in self._others() if path.endswith(self[name].suffixes)), None)
+
+    def _others(self) -> list[str]:
+        return [name for name in plugins.installed(plugins.FORMATS) if name not in self.known()]
+
+
+FORMATS = _Formats(_OWN)
 
 
 def register_format(name: str, format_: Format) -> None:
@@ -88,7 +124,4 @@ def format_of_path(path: str) -> str | None:
     for suffix in COMPRESSION_FOR_SUFFIX:
         path = path.removesuffix(suffix)
     path = SHARD_NUMBER.sub("", path)
-    for name, format_ in FORMATS.items():
-        if path.endswith(format_.suffixes):
-            return name
-    return None
+    return FORMATS.of_suffix(path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,9 @@ from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect, Positions
+
+if TYPE_CHECKING:
+    from beam_pipelines.sql.expressions import Expression
 
 # Most rows of a chunk: narrow rows would otherwise make batches of millions.
 MAX_CHUNK_ROWS = 131_072
@@ -109,6 +112,7 @@ class Format(abc.ABC):
         row, and a range is a run of files.
       checks_images: whether images are decoded when they are read.
       reads_archives: whether the format itself lists the files in an archive.
+      is_kept: whether rows are read before the job, and kept in files (``keep``).
     """
 
     suffixes: tuple[str, ...]
@@ -119,6 +123,7 @@ class Format(abc.ABC):
     is_file_a_row = False
     checks_images = False
     reads_archives = False
+    is_kept = False
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -159,6 +164,56 @@ class Format(abc.ABC):
         if not self.infers_types:
             return source
         return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
+
+    def push_down(
+        self, plan: SourcePlan, condition: Expression | None, names: Mapping[str, str]
+    ) -> SourcePlan:
+        """Returns the plan that leaves out rows which a condition does not take.
+
+        It may leave out fewer: the condition still decides about the others.
+
+        Args:
+          plan: of a source.
+          condition: of rows with renamed columns; ``None``: all rows are read.
+          names: column of the source -> its name in ``condition``, where it differs.
+        """
+        return plan
+
+    def keep(
+        self,
+        plans: Mapping[str, SourcePlan],
+        limits: Mapping[str, int],
+        folder: str,
+        note_rows: Callable[[int], None],
+    ) -> dict[str, SourcePlan]:
+        """Reads rows before the job, and returns the plans of what is kept.
+
+        Args:
+          plans: of sources of this kind, by name.
+          limits: source -> number of its first rows; all of the others.
+          folder: for the files.
+          note_rows: is told how many rows came, by several threads.
+
+        Raises:
+          DataError: rows cannot be read.
+        """
+        raise NotImplementedError
+
+    def store(self, plan: SourcePlan, folder: str) -> SourcePlan:
+        """Returns the plan with what workers read from a folder stored there."""
+        return plan
+
+    def added(self, plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan | None:
+        """Returns the plan of rows that a dataset lacks, without ranges.
+
+        Args:
+          plan: of the source now.
+          before: what the dataset's manifest says of it.
+
+        Returns:
+          ``None``: new rows are in new files.
+        """
+        return None
 
     @abc.abstractmethod
     def read(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 from collections.abc import Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core import columns
+from beam_pipelines.core import columns, plugins
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
-from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
@@ -28,8 +28,6 @@ from beam_pipelines.sources.plan import (
 )
 from beam_pipelines.storage import files
 from beam_pipelines.storage.spool import as_file
-from beam_pipelines_plugins.databases.planner import plan_table
-from beam_pipelines_plugins.lakehouses.planner import as_lakehouse, plan_lake
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
@@ -45,21 +43,36 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
       RecipeProblems: the recipe does not fit the files.
       DataError: the data cannot be read.
     """
+    owner = _owner_of(source, directory)
+    return (
+        _plan_files(source, directory) if owner is None else _plan_owned(source, directory, owner)
+    )
+
+
+def _owner_of(source: Source, directory: str) -> str | None:
+    """Returns the planner of a source that is no list of files, or ``None``."""
     if source.url is not None:
-        return _plan_table(source, directory)
-    source = as_lakehouse(source, directory)
-    return _plan_files(source, directory) if source.format not in LAKEHOUSES else _plan_lake(source)
+        return "database"
+    if source.format is not None:
+        is_owned = not FORMATS.is_own(source.format) and plugins.has(
+            plugins.PLANNERS, source.format
+        )
+        return source.format if is_owned else None
+    folder = files.resolve(source.path[0], directory) if len(source.path) == 1 else ""
+    claims = plugins.CLAIMS if folder and files.is_local(folder) else {}
+    return next((claims[one] for one in claims if os.path.isdir(os.path.join(folder, one))), None)
 
 
 def _plan_files(source: Source, directory: str) -> SourcePlan:
     """Plans a source of files."""
     source = dataclasses.replace(source, path=tuple(map(as_file, source.path)))
-    named = FORMATS.get(source.format or "")
+    named = FORMATS.get(source.format) if source.format is not None else None
     found, folders, archives, documents, problems = list_files(
         source, directory, named, format_of_path
     )
     name = source.format or (format_of_path(found[0].path) if found else None)
-    if source.compression is None and not (name in FORMATS and FORMATS[name].is_file_a_row):
+    is_file_a_row = name is not None and name in FORMATS and FORMATS[name].is_file_a_row
+    if source.compression is None and not is_file_a_row:
         for file in found:
             check_suffix(file.path)
     if source.format is not None and source.format not in FORMATS:
@@ -91,7 +104,7 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
         labels = tuple(files.resolve(path, directory) for path in source.idx.labels)
         source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
     for file in found:
-        if file.size_bytes == 0 and not FORMATS[name].is_file_a_row:
+        if file.size_bytes == 0 and not is_file_a_row:
             raise DataError(
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
                 "wrote it."
@@ -129,24 +142,20 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     )
 
 
-def _plan_table(source: Source, directory: str) -> SourcePlan:
-    """Plans a source in a database."""
-    if problems := _check_options(source):
-        raise RecipeProblems(problems)
-    plan, contents = plan_table(source, directory)
-    check_columns(source, plan.files[0].path, len(contents.names))
-    _check_names(source, contents)
-    return plan
-
-
-def _plan_lake(source: Source) -> SourcePlan:
-    """Plans a table of a lakehouse."""
-    problems = [*FORMATS[source.format or ""].check(source), *_check_options(source)]
+def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
+    """Plans a source that is no list of files, such as a table of a database."""
+    problems = _check_options(source)
+    if source.url is None:
+        source = dataclasses.replace(source, format=owner)
+        problems = [*FORMATS[owner].check(source), *problems]
     if problems:
         raise RecipeProblems(problems)
-    plan, contents = plan_lake(source)
+    made: tuple[SourcePlan, Contents] = plugins.load(plugins.PLANNERS, owner)(source, directory)
+    plan, contents = made
     check_columns(source, plan.files[0].path, len(contents.names))
     _check_names(source, contents)
+    if plan.ranges:
+        return plan
     return dataclasses.replace(plan, ranges=_ranges(plan.source, plan.format, tuple(plan.files)))
 
 
@@ -173,8 +182,8 @@ def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> Sou
 def _check_family(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option that only other formats have."""
     families: dict[str, list[str]] = {}
-    for other, format_ in FORMATS.items():
-        for option in format_.options:
+    for other, known in FORMATS.known().items():
+        for option in known.options:
             families.setdefault(option, []).append(other)
     return [
         problem(

@@ -24,7 +24,7 @@ from tests.fuzz.finding import Finding
 ROOT = pathlib.Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 # The helper that reads Delta's deletion vectors, which is our own module.
-_HELPER = str(ROOT / "beam_pipelines" / "sources" / "lakehouses" / "delta_vectors.py")
+_HELPER = str(ROOT / "plugins" / "beam_pipelines_plugins" / "lakehouses" / "delta_vectors.py")
 # Python's module platform asks for the processor when a library is imported.
 _OF_PLATFORM = ["uname", "-p"]
 _STARTS = {

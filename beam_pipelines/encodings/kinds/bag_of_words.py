@@ -18,8 +18,6 @@ from beam_pipelines.encodings.tokens import NO_TOKENS, TokenCounts
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
-
 
 @dataclasses.dataclass(frozen=True)
 class BagOfWords(Encoding):
@@ -77,12 +75,6 @@ class FittedBagOfWords(Fitted):
         """Counts tokens."""
         counted = count_terms(self.tokens, arrays[0])
         return vectors(counted, counted.counts.astype(np.float64), len(self.tokens))
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Has no operators."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        raise InexpressibleError("it takes or gives any number of texts a row")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Counts tokens."""

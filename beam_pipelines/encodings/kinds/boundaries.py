@@ -27,7 +27,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "ascending numbers, as in {boundaries: [0, 10, 100]}"
 
@@ -81,13 +80,6 @@ class Boundaries(Fixed):
         wide = widened(features[0])
         boundaries = self._for(pa.types.is_integer(features[0].type)).tolist()
         return elementwise(lambda x: bisect.bisect_right(boundaries, wide(x)))
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Finds the buckets."""
-        from beam_pipelines_plugins.onnx.onnx_graph import place
-
-        (column,) = columns
-        return place(self._for(column.values.dtype == "int64"), column.wide())
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds the buckets of the flat values."""

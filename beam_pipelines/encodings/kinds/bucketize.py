@@ -29,7 +29,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 _LIKE = "'tft', as in {bucketize: {buckets: 10, like: tft}}"
@@ -96,12 +95,6 @@ class TftBoundaries(Boundaries):
         wide = widened(features[0])
         boundaries = np.array(self.boundaries, np.float32).tolist()
         return elementwise(lambda x: bisect.bisect_right(boundaries, narrow(wide(x))))
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Finds the buckets."""
-        from beam_pipelines_plugins.onnx.onnx_graph import place
-
-        return place(np.array(self.boundaries, np.float32), columns[0].wide().cast("float32"))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds the buckets of the flat values."""

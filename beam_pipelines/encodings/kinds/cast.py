@@ -27,7 +27,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # Smallest and largest value of each integer type; a feature of any of them is int64.
 _RANGES = {
@@ -167,31 +166,6 @@ class Cast(Fixed):
             return number
 
         return elementwise(whole)
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Casts the values; numbers in texts have no equal parser."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        (column,) = columns
-        x = column.values
-        if self.to in ("text", "bytes"):
-            return x.cast("str")
-        if x.dtype == "str":
-            raise InexpressibleError("ONNX does not parse texts as numbers in the same way")
-        if self.to == "float32":
-            return x.cast("float32")
-        if x.dtype == "float32":
-            x = x.builder.where(x.apply("Abs") < SMALLEST_NORMAL, 0.0, x)
-        if self.to == "bool":
-            return (~(x == 0)).cast("int64")
-        low, high = _RANGES[self.to]
-        if x.dtype == "float32":
-            is_whole = (x.apply("Floor") == x) & (x >= -(2.0**63)) & (x < 2.0**63)
-            x = x.builder.checked(x, is_whole, "cast: not a whole number").cast("int64")
-        if self.to == "int64":
-            return x
-        in_range = (x >= low) & (x <= high)
-        return x.builder.checked(x, in_range, f"cast: beyond the range of {self.to}")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Casts the flat values.

@@ -24,7 +24,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a lower and an upper bound; one of them may be null, as in {clip: [0, 100]}"
 
@@ -78,12 +77,6 @@ class Clip(Fixed):
         """Clips one number."""
         kind = int if pa.types.is_integer(features[0].type) else narrow
         return elementwise(lambda x: self._clipped(x, PYTHON.where, kind))
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Clips the numbers."""
-        values = columns[0].values
-        clipped: Value = self._clipped(values, values.builder.where, np.dtype(values.dtype).type)
-        return clipped
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Clips the flat values."""

@@ -15,8 +15,6 @@ from beam_pipelines.encodings.values import check_parameters, need_text
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
-
 
 @dataclasses.dataclass(frozen=True)
 class Column(Fixed):
@@ -48,10 +46,6 @@ class Column(Fixed):
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Returns the value."""
         return lambda value: value
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Returns the values."""
-        return columns[0].values
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns the tensor."""

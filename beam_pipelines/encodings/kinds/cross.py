@@ -26,7 +26,6 @@ from beam_pipelines.encodings.values import check_parameters, need_whole
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 SEPARATOR = "_X_"
 _COLUMNS = "two columns or more, as in {cross: {columns: [origin, dest], buckets: 1000}}"
@@ -93,12 +92,6 @@ class Cross(Fixed):
             return fingerprint(separator.join(parts)) % buckets
 
         return bucket
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Has no operators."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        raise InexpressibleError("ONNX has no operator that reads the bytes of a text, to hash it")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Joins and hashes; a row without a value joins as empty text."""

@@ -38,7 +38,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a period above 0, as in {cyclic: 24}"
 
@@ -116,18 +115,6 @@ class Cyclic(Fixed):
             return np.array((0, 0) if x is None else self._point(wide(x), PYTHON), np.float32)
 
         return point
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Computes sines and cosines, and puts zeros where a row is null."""
-        from beam_pipelines_plugins.onnx.onnx_graph import onnx_library
-
-        (column,) = columns
-        builder = column.builder
-        points = [part.expanded() for part in self._point(column.wide(), onnx_library(builder))]
-        pairs = builder.node("Concat", "float64", *points, axis=1).cast("float32")
-        if column.is_present is None:
-            return pairs
-        return builder.where(column.is_present.expanded(), pairs, 0.0)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes sines and cosines, and puts zeros where a row is empty."""

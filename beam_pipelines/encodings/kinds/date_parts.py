@@ -17,7 +17,6 @@ from beam_pipelines.encodings.values import check_parameters, elementwise, map_e
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _DAY = 86_400_000_000  # microseconds
 
@@ -155,11 +154,6 @@ class DateParts(Fixed):
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Computes the part of one value."""
         return elementwise(self._formula)
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Computes the part."""
-        part: Value = self._formula(columns[0].values)
-        return part
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes the part of the flat values."""

@@ -27,7 +27,6 @@ from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a number, a text, mean, median or most_frequent, as in {fill: 0}"
 
@@ -44,18 +43,6 @@ def _need_scalars(feature: Feature) -> Feature:
 def _is_unknown(array: pa.Array) -> pa.BooleanArray:
     """Returns True where an array of scalars is null or NaN."""
     return array.is_null(nan_is_null=pa.types.is_floating(array.type))
-
-
-def _unknown(column: OnnxColumn) -> Value:
-    """Returns bool [rows], whether a value is null or NaN."""
-    values, is_present = column.values, column.is_present
-    if values.dtype != "float32":
-        if is_present is not None:
-            return ~is_present
-        # Equal to itself, in the number of rows.
-        return ~(values == values)  # noqa: PLR0124
-    is_nan = values.apply("IsNaN", "bool")
-    return is_nan if is_present is None else is_nan | ~is_present
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +67,6 @@ class Missing(Fixed):
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Finds a null or NaN."""
         return lambda x: int(x is None or x != x)  # noqa: PLR0124 - NaN
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Finds nulls and NaN."""
-        return _unknown(columns[0]).cast("int64")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds empty rows."""
@@ -169,15 +152,6 @@ class FillValue(Fixed):
         if self.to_float and pa.types.is_integer(features[0].type):
             return lambda x: filled if x is None else exact_float(x)
         return lambda x: filled if x is None or x != x else x  # noqa: PLR0124 - NaN
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Fills nulls and NaN."""
-        from beam_pipelines_plugins.onnx.onnx_graph import exact_float32
-
-        (column,) = columns
-        values = exact_float32(column.values) if self.to_float else column.values
-        value = self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value
-        return column.builder.where(_unknown(column), value, values)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Fills empty rows."""

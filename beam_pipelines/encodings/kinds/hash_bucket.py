@@ -26,7 +26,6 @@ from beam_pipelines.encodings.values import check_parameters, elementwise, map_v
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = "a number of buckets, at least 1, as in {hash_bucket: 1000}"
 
@@ -69,12 +68,6 @@ class HashBucket(Fixed):
         """Hashes one value."""
         token, buckets = token_function(features[0]), self.buckets
         return elementwise(lambda value: fingerprint(token(value)) % buckets)
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Has no operators."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        raise InexpressibleError("ONNX has no operator that reads the bytes of a text, to hash it")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Hashes the flat values."""

@@ -20,8 +20,6 @@ from beam_pipelines.encodings.values import MOST_PLACES, as_lists, check_paramet
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
-
 
 @dataclasses.dataclass(frozen=True)
 class OneHot(Fixed):
@@ -112,19 +110,6 @@ class OneHot(Fixed):
             return values
 
         return vector
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Compares each id with each place."""
-        (column,) = columns
-        builder = column.builder
-        places = builder.constant(np.arange(self._known_size()), "int64")
-        found = column.values.expanded() == places
-        if column.is_present is not None:
-            found &= column.is_present.expanded()
-        ones = found.cast("float32")
-        if column.feature.is_list:
-            return builder.node("ReduceMax", "float32", ones, axes=[1], keepdims=0)
-        return ones
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Adds the vectors of each row's ids and caps at one."""

@@ -41,7 +41,6 @@ from beam_pipelines.encodings.vocabulary_asset import token_table
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = {
     "target": "a column of numbers or bools, as in {target_mean: late}",
@@ -240,17 +239,6 @@ class FittedTargetMean(Fitted):
         """Looks keys up in the means without each row's own fold."""
         means = np.append(self.fold_means.to_numpy(), self.fold_priors).reshape(-1, self.folds)
         return pa.array(means[find_tokens(self.keys, array), folds].astype(np.float32))
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Looks keys up."""
-        from beam_pipelines_plugins.onnx.onnx_graph import look_up
-
-        (column,) = columns
-        means = self.means.to_numpy().astype(np.float32)
-        found = look_up(column, self.keys, means, self.prior)
-        if column.is_present is None:
-            return found
-        return column.builder.where(column.is_present, found, self.prior)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks keys up."""

@@ -29,7 +29,6 @@ from beam_pipelines.encodings.tokens import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # No token is empty: this key has the number of all rows.
 _ALL_ROWS = b""
@@ -144,12 +143,6 @@ class FittedTfIdf(Fitted):
             * self.frequencies.to_numpy()[counted.terms]
         )
         return vectors(counted, values, len(self.tokens))
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Has no operators."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        raise InexpressibleError("it takes or gives any number of texts a row")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Weighs tokens."""

@@ -21,7 +21,6 @@ from beam_pipelines.encodings.values import as_lists, check_parameters
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 # Replaces each match of ``split`` until texts are cut at it: ASCII's unit separator, which texts do
 # not contain.
@@ -86,12 +85,6 @@ class Tokenize(Fixed):
         if not self.split:
             return pc.ascii_split_whitespace(texts)
         return pc.split_pattern(pc.replace_substring_regex(texts, self.split, _CUT), _CUT)
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Has no operators."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError
-
-        raise InexpressibleError("it takes or gives any number of texts a row")
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Cuts the flat values; both TensorFlow and Arrow use RE2."""

@@ -33,7 +33,6 @@ from beam_pipelines.encodings.values import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _COLUMNS = "a list of features, as in {vector: [age, income]}"
 _LENGTHS = "the lengths of features that are lists, as in {pixels: 784}"
@@ -184,24 +183,6 @@ class Vector(Fixed):
             return array.tobytes() if self.as_bytes else array
 
         return vector
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Concatenates the rows."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError, exact_float32
-
-        if self.as_bytes:
-            raise InexpressibleError("ONNX has no operator that makes bytes of numbers")
-        dtype = "int64" if all(item.values.dtype == "int64" for item in columns) else "float32"
-        parts = []
-        for name, item, length in zip(self.inputs, columns, self.lengths, strict=True):
-            if item.feature.is_list and item.feature.length != length:
-                raise InexpressibleError(_wrong(name, length))
-            values = item.values
-            if item.is_present is not None:
-                values = values.builder.checked(values, item.is_present, _wrong(name, length))
-            values = exact_float32(values, name) if dtype == "float32" else values
-            parts.append(values if item.feature.is_list else values.expanded())
-        return columns[0].builder.node("Concat", dtype, *parts, axis=1)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Concatenates the rows."""

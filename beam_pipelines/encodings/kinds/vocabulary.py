@@ -37,7 +37,6 @@ from beam_pipelines.encodings.vocabulary_asset import token_table
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from beam_pipelines_plugins.onnx.onnx_graph import OnnxColumn, Value
 
 _EXPECTED = {
     "top_k": "how many values at most, as in {vocabulary: 10000}",
@@ -145,18 +144,6 @@ class FittedVocabulary(Fitted):
             return size + fingerprint(text) % num_oov if num_oov and found < 0 else found
 
         return place
-
-    def to_onnx(self, *columns: OnnxColumn) -> Value:
-        """Looks values up."""
-        from beam_pipelines_plugins.onnx.onnx_graph import InexpressibleError, look_up
-
-        if self.num_oov > 1:
-            raise InexpressibleError(
-                f"num_oov is {self.num_oov}, and ONNX has no operator that reads the bytes of a "
-                "text, to hash it; with num_oov 0 or 1 it is expressible"
-            )
-        size = len(self.tokens)
-        return look_up(columns[0], self.tokens, np.arange(size), size if self.num_oov else UNSEEN)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks the flat values up in a table.

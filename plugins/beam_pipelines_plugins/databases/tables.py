@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import google_crc32c
@@ -31,6 +31,7 @@ from beam_pipelines.sources.format import (
     row_numbers,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sql.expressions import Expression
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.database import (
@@ -83,6 +84,27 @@ class Table(Format):
 
     suffixes = ()
     has_arrays = True
+    is_kept = True
+
+    def push_down(
+        self, plan: SourcePlan, condition: Expression | None, names: Mapping[str, str]
+    ) -> SourcePlan:
+        """Has the server leave rows out; see ``Format``."""
+        from beam_pipelines_plugins.databases.conditions import with_condition
+
+        return with_condition(plan, condition, names)
+
+    def keep(
+        self,
+        plans: Mapping[str, SourcePlan],
+        limits: Mapping[str, int],
+        folder: str,
+        note_rows: Callable[[int], None],
+    ) -> dict[str, SourcePlan]:
+        """Reads tables at one snapshot; see ``Format``."""
+        from beam_pipelines_plugins.databases.keep import keep_tables
+
+        return keep_tables(plans, limits, folder, note_rows)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Returns the columns that the server named."""

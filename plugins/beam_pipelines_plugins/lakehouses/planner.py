@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.lakehouses import (
     DELTA,
-    LAKEHOUSES,
     sqlite_path,
     with_sqlite_path,
 )
@@ -34,43 +32,19 @@ from beam_pipelines_plugins.lakehouses.snapshots import (
 from beam_pipelines_plugins.lakehouses.table import LakeTable
 
 
-def as_lakehouse(source: Source, directory: str) -> Source:
-    """Returns the source of a lakehouse with absolute places; others stay.
-
-    A folder on this machine that has a Delta log needs no ``format``.
+def plan_lake(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
+    """Plans a table of a lakehouse; its ranges are not cut yet.
 
     Args:
-      source: of the recipe.
+      source: of the recipe, with its format.
       directory: where relative paths start.
 
     Raises:
       OutsideRootError: the table may not be read.
-    """
-    path = tuple(files.resolve(each, directory) for each in source.path)
-    is_folder = source.format is None and len(path) == 1 and files.is_local(path[0])
-    if is_folder and os.path.isdir(os.path.join(path[0], delta.LOG)):
-        source = dataclasses.replace(source, format=DELTA)
-    if source.format not in LAKEHOUSES:
-        return source
-    for each in path:
-        input_roots.check(each)
-    catalog = source.catalog
-    if catalog is not None and catalog.uri and (database := sqlite_path(catalog.uri)):
-        uri = with_sqlite_path(catalog.uri, files.resolve(database, directory))
-        catalog = dataclasses.replace(catalog, uri=uri)
-    return dataclasses.replace(source, path=path, catalog=catalog)
-
-
-def plan_lake(source: Source) -> tuple[SourcePlan, Contents]:
-    """Plans a table of a lakehouse; its ranges are not cut yet.
-
-    Args:
-      source: with its path or catalog absolute.
-
-    Raises:
       RecipeProblems: the recipe does not fit the table.
       DataError: the table cannot be read, or has no rows.
     """
+    source = _placed(source, directory)
     snapshot = _log(source).snapshot_of(source)
     if not snapshot.files or snapshot.rows == 0:
         raise DataError(
@@ -92,6 +66,18 @@ def plan_lake(source: Source) -> tuple[SourcePlan, Contents]:
         sparse=contents.sparse,
     )
     return plan, contents
+
+
+def _placed(source: Source, directory: str) -> Source:
+    """Returns the source with absolute places."""
+    path = tuple(files.resolve(each, directory) for each in source.path)
+    for each in path:
+        input_roots.check(each)
+    catalog = source.catalog
+    if catalog is not None and catalog.uri and (database := sqlite_path(catalog.uri)):
+        uri = with_sqlite_path(catalog.uri, files.resolve(database, directory))
+        catalog = dataclasses.replace(catalog, uri=uri)
+    return dataclasses.replace(source, path=path, catalog=catalog)
 
 
 def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +93,17 @@ class LakeTable(Format):
         Later ones are left out.
         """
         return source if source.columns else dataclasses.replace(source, columns=tuple(types))
+
+    def store(self, plan: SourcePlan, folder: str) -> SourcePlan:
+        """Returns a plan with its table's deleted rows stored in a folder."""
+        reader = dataclasses.replace(self, deletes=self.deletes.stored(folder))
+        return dataclasses.replace(plan, reader=reader)
+
+    def added(self, plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
+        """Returns the plan of rows that a dataset lacks; see ``Format``."""
+        from beam_pipelines_plugins.lakehouses.planner import plan_added
+
+        return plan_added(plan, before["snapshot"])
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -214,14 +225,6 @@ class LakeTable(Format):
                 name: self.constants.column(name)[number] for name in self.constants.column_names
             }
         return project(fields, file_schema, self.by, self.names, constants)
-
-
-def store_deletes(plan: SourcePlan, folder: str) -> SourcePlan:
-    """Returns a plan with its table's deleted rows stored in a folder."""
-    if not isinstance(plan.reader, LakeTable):
-        return plan
-    reader = dataclasses.replace(plan.reader, deletes=plan.reader.deletes.stored(folder))
-    return dataclasses.replace(plan, reader=reader)
 
 
 def _check_rows(path: str, found: int, expected: int | None, deleted: Positions) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.plan import Chain
 from beam_pipelines.reader.features import Feature
+from beam_pipelines_plugins.onnx.faces import to_onnx
 from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, OnnxColumn
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class _Graph:
         for step in chain.steps:
             feature = step.fitted.output(*(column.feature for column in columns))
             try:
-                values = step.fitted.to_onnx(*columns)
+                values = to_onnx(step.fitted, *columns)
             except InexpressibleError as error:
                 raise InexpressibleError(f"{step.kind}: {error}") from error
             is_present = None if feature.required else columns[0].is_present

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import RecipeError, mask
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.passports.about import About
-from beam_pipelines_plugins.passports.croissant import croissant_files
-from beam_pipelines_plugins.passports.dataset_facts import DatasetFacts, read_facts
-from beam_pipelines_plugins.passports.hugging_face import hugging_face_files
-from beam_pipelines_plugins.passports.tfds import tfds_files
-
-PASSPORTS: Mapping[str, Callable[[DatasetFacts], dict[str, str]]] = {
-    "croissant": croissant_files,
-    "huggingface": hugging_face_files,
-    "tfds": tfds_files,
-}
+from beam_pipelines_plugins.passports.dataset_facts import read_facts
 
 
 def write_passports(
@@ -27,7 +19,7 @@ def write_passports(
 
     Args:
       folder: of the dataset.
-      kinds: names in ``PASSPORTS``.
+      kinds: names in the group of passports.
       about: what only people know of the dataset.
       overwrite: whether files that are there may be replaced.
 
@@ -43,7 +35,7 @@ def write_passports(
     texts = {
         files.join(folder, path): text
         for kind in kinds
-        for path, text in PASSPORTS[kind](facts).items()
+        for path, text in plugins.load(plugins.PASSPORTS, kind)(facts).items()
     }
     there = [path for path in texts if files.exists(path)]
     if there and not overwrite:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.encodings import Feature
+from beam_pipelines_plugins.onnx.faces import to_onnx
 from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, OnnxColumn
 from tests.encodings.test_equal_serving import (
     EXAMPLES,
@@ -64,7 +65,7 @@ def session(fitted: list[Any], features: list[Feature]) -> tuple[Any, bool]:
     )
     for encoding in fitted:
         feature = encoding.output(*(column.feature for column in columns))
-        values = encoding.to_onnx(*columns)
+        values = to_onnx(encoding, *columns)
         is_present = None if feature.required else columns[0].is_present
         columns = (OnnxColumn(values, is_present, feature).with_values(values),)
     (column,) = columns

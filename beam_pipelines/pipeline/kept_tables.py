@@ -1,4 +1,4 @@
-"""Reads the databases of a plan before its run."""
+"""Reads sources before a run that can be read once only, such as databases."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import tempfile
 
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog, show_progress
+from beam_pipelines.sources import format_of
+from beam_pipelines.sources.format import Format
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.join.plan import plan_join
-from beam_pipelines_plugins.databases.conditions import with_condition
-from beam_pipelines_plugins.databases.keep import keep_tables
 
 # In the temporary folder of a run.
 _FOLDER = "tables"
 
 
 def has_tables(plan: Plan) -> bool:
-    """Whether a source of a plan is in a database."""
-    return any(source.source.url is not None for source in plan.sources.values())
+    """Whether a source of a plan is read before the run."""
+    return any(format_of(source).is_kept for source in plan.sources.values())
 
 
 def keep_plan(plan: Plan, temporary: str, quiet: bool) -> Plan:
-    """Returns the plan with rows of databases in files, of one snapshot.
+    """Returns the plan with such sources in files, of one snapshot.
 
     Args:
       plan: of the conversion.
@@ -30,27 +31,30 @@ def keep_plan(plan: Plan, temporary: str, quiet: bool) -> Plan:
       quiet: whether no progress is shown.
 
     Raises:
-      DataError: as ``keep_tables`` raises it.
+      DataError: as ``Format.keep`` raises it.
     """
-    tables = {
-        name: source for name, source in plan.sources.items() if source.source.url is not None
-    }
+    tables = {name: one for name, one in plan.sources.items() if format_of(one).is_kept}
     if not tables:
         return plan
     base, take = plan.recipe.base, plan.take
     if take and base in tables:
         # A part of the rows is taken before the filter.
-        tables[base] = with_condition(tables[base], None, plan.recipe.rename)
+        tables[base] = format_of(tables[base]).push_down(tables[base], None, plan.recipe.rename)
     limits = {base: take.limit} if take and take.limit is not None and base in tables else {}
+    kinds: dict[type[Format], dict[str, SourcePlan]] = {}
+    for name, one in tables.items():
+        kinds.setdefault(type(format_of(one)), {})[name] = one
+    kept: dict[str, SourcePlan] = {}
     with tempfile.TemporaryDirectory(prefix="beam-pipelines-") as progress:
         log = ProgressLog(progress)
         with show_progress(log, 0, quiet):
-            kept = keep_tables(
-                tables,
-                limits,
-                files.join(temporary, _FOLDER),
-                lambda rows: log.add(rows, 0, "read"),
-            )
+            for own in kinds.values():
+                kept |= format_of(next(iter(own.values()))).keep(
+                    own,
+                    limits,
+                    files.join(temporary, _FOLDER),
+                    lambda rows: log.add(rows, 0, "read"),
+                )
     sources = {**plan.sources, **kept}
     # The strategies of joins followed from estimates.
     joins = plan_join(plan.recipe.join, sources[base], sources)

@@ -1,0 +1,80 @@
+"""The entry points of plugins, and what the main package knows of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+from beam_pipelines.core import plugins
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline.planning import plan
+from beam_pipelines.sources import FORMATS, format_of_path
+
+ASKS_NOTHING = """
+import importlib.metadata, sys
+
+def refuse(**_):
+    raise AssertionError("asked for entry points")
+
+importlib.metadata.entry_points = refuse
+from beam_pipelines.pipeline.planning import plan
+
+assert plan(sys.argv[1]).base.format == "csv"
+print(*(name for name in sys.modules if name.startswith("beam_pipelines_plugins")))
+"""
+
+
+@pytest.mark.parametrize("name", plugins.KNOWN[plugins.FORMATS])
+def test_table_says_what_the_class_says(name):
+    """The table of known formats has the suffixes and options of their classes."""
+    known, format_ = plugins.KNOWN[plugins.FORMATS][name], FORMATS[name]
+    assert (known.suffixes, known.options) == (format_.suffixes, format_.options)
+    assert all(format_of_path(f"x{suffix}") == name for suffix in known.suffixes)
+
+
+@pytest.mark.parametrize("group", plugins.KNOWN)
+def test_table_has_the_names_of_the_entry_points(group):
+    """The table has each name that the distribution declares, and no other."""
+    points = importlib.metadata.distribution("beam-pipelines-plugins").entry_points
+    names = {point.name for point in points if point.group == f"beam_pipelines.{group}"}
+    assert names == set(plugins.KNOWN[group])
+    assert all(plugins.load(group, name) for name in names)
+
+
+def test_a_known_suffix_asks_for_nothing(tmp_path):
+    """A CSV file is planned without entry points or imports of plugins."""
+    (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n3,z\n")
+    command = [sys.executable, "-c", ASKS_NOTHING, str(tmp_path / "rows.csv")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "\n"
+
+
+@pytest.fixture
+def _alone(monkeypatch):
+    """No other distribution is installed."""
+    monkeypatch.setattr(plugins, "_installed", lambda _group: {})
+    plugins.load.cache_clear()
+
+
+@pytest.mark.usefixtures("_alone")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "rows.avro",
+        "rows.npz",
+        "rows.xlsx",
+        "rows.db#table",
+        "postgresql://host/base#table",
+        "table",
+    ],
+)
+def test_error_names_what_to_install(source, tmp_path, monkeypatch):
+    """A source of a plugin that is missing is an error with the remedy."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
+    for name in ("rows.avro", "rows.npz", "rows.xlsx", "rows.db"):
+        (tmp_path / name).write_bytes(b"rows")
+    with pytest.raises(DataError, match=r"in a clone: pip install \./plugins\.$"):
+        plan(source)
