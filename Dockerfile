@@ -17,12 +17,13 @@ WORKDIR /source
 COPY pyproject.toml MANIFEST.in README.md LICENSE constraints.txt ./
 COPY beam_pipelines beam_pipelines
 COPY reader reader
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./reader .
+COPY plugins plugins
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./reader . ./plugins
 
 FROM ${BEAM_IMAGE}
 COPY --from=build /wheels /wheels
 COPY constraints.txt /wheels/constraints.txt
-RUN wheel="$(ls /wheels/beam_pipelines-*.whl)" && pip install --no-cache-dir --constraint /wheels/constraints.txt /wheels/beam_pipelines_reader-*.whl "${wheel}[s3]" && rm -rf /wheels
+RUN wheel="$(ls /wheels/beam_pipelines-*.whl)" && pip install --no-cache-dir --constraint /wheels/constraints.txt /wheels/beam_pipelines_reader-*.whl "${wheel}[s3]" /wheels/beam_pipelines_plugins-*.whl && rm -rf /wheels
 
 # The launcher of Flex Templates runs this file with the template's parameters as flags.
 COPY --from=launcher /opt/google/dataflow/python_template_launcher /opt/google/dataflow/python_template_launcher

@@ -169,13 +169,14 @@ docs: .venv-docs/installed ## Build the documentation as a site into out/docs, a
 	.venv-docs/bin/python website/build.py
 
 .PHONY: dist
-dist: .venv/installed-dev ## Build sdists and wheels of both packages into dist/ (the reader has the kernels: needs a C++ compiler)
+dist: .venv/installed-dev ## Build sdists and wheels of the three packages into dist/ (the reader has the kernels: needs a C++ compiler)
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist ./plugins
 	$(BIN)/python -m build --outdir dist/built ./reader
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
 	mv dist/built/*.tar.gz dist
-	rm -rf dist/built build
+	rm -rf dist/built build plugins/build
 
 .PHONY: test-dist
 test-dist: dist ## Install them in fresh environments, with each Python that is here: convert, and test the reader alone
@@ -190,7 +191,7 @@ check: lint types imports test-all ## Style, types, imports, tests: what CI runs
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-adapters .venv-docs .venv-lowest .venv-newest .venv-tfx .demo out build reader/build dist *.egg-info reader/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
+	rm -rf .venv .venv-adapters .venv-docs .venv-lowest .venv-newest .venv-tfx .demo out build reader/build plugins/build dist *.egg-info reader/*.egg-info plugins/*.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -225,7 +226,7 @@ define install
 	else \
 		$(call pip_install,.venv,--constraint constraints.txt --editable ./reader --editable ./plugins --editable '.[$(1)]'); \
 	fi
-	@$(BIN)/python -m compileall -q beam_pipelines
+	@$(BIN)/python -m compileall -q beam_pipelines plugins/beam_pipelines_plugins
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'from beam_pipelines.analysis.report import page; page.compile_templates()'
 	@touch $@
 endef

@@ -12,10 +12,11 @@ Usage: run_dataflow.sh RECIPE --output gs://BUCKET/PATH --project PROJECT --temp
   --project NAME     the Google Cloud project that runs the job, and pays for it
   --temp URL         for temporary files
 
-What the workers run (without either: Beam's own image, and both wheels are built here and installed by each worker when it starts):
+What the workers run (without either: Beam's own image, and three wheels are built here and installed by each worker when it starts):
   --image IMAGE      a container image with beam-pipelines in it
   --build            build IMAGE from the Dockerfile and push it first
-  --wheel FILE       install this wheel instead of those built here; give it twice, beam-pipelines-reader first
+  --wheel FILE       install this wheel instead of those built here; give it two or three times: beam-pipelines-reader,
+                     beam-pipelines, and beam-pipelines-plugins for its formats
 
 Options, with their defaults:
   --region REGION    us-central1, or what CLOUDSDK_COMPUTE_REGION says
@@ -97,9 +98,10 @@ if [[ ${#wheels[@]} -gt 0 ]]; then
   for wheel in "${wheels[@]}"; do
     [[ -f "$wheel" && "$wheel" == *.whl ]] || fail "--wheel: found '$wheel', expected a .whl file that is there."
   done
-  # A worker installs one after the other, and finds the reader, which the other needs, in no index.
-  [[ ${#wheels[@]} -eq 2 && "${wheels[0]##*/}" == beam_pipelines_reader-* && "${wheels[1]##*/}" == beam_pipelines-* ]] ||
-    fail "--wheel: found ${wheels[*]}, expected two: of beam-pipelines-reader, then of beam-pipelines."
+  # A worker installs one after the other, and finds those that the next needs in no index.
+  [[ ${#wheels[@]} -ge 2 && ${#wheels[@]} -le 3 && "${wheels[0]##*/}" == beam_pipelines_reader-* && "${wheels[1]##*/}" == beam_pipelines-* &&
+    "${wheels[2]:-beam_pipelines_plugins-}" == *beam_pipelines_plugins-* ]] ||
+    fail "--wheel: found ${wheels[*]}, expected those of beam-pipelines-reader, beam-pipelines and, for its formats, beam-pipelines-plugins, in this order."
 fi
 if $build; then [[ -n "$image" ]] || fail "found --build without --image, expected the name to push it under."; fi
 if ! $dry_run; then [[ ${#data[@]} -eq 0 ]] || fail "found --data without --dry-run, expected both or neither."; fi
@@ -141,8 +143,8 @@ elif $build; then
 fi
 if [[ -z "$image" && ${#wheels[@]} -eq 0 ]]; then
   version="$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$here/beam_pipelines/core/version.py")"
-  perform "$python" -m pip wheel --quiet --no-deps --wheel-dir "$here/dist" "$here/reader" "$here"
-  for name in beam_pipelines_reader beam_pipelines; do
+  perform "$python" -m pip wheel --quiet --no-deps --wheel-dir "$here/dist" "$here/reader" "$here" "$here/plugins"
+  for name in beam_pipelines_reader beam_pipelines beam_pipelines_plugins; do
     built=("$here/dist/$name-$version"-*.whl)
     wheels+=("${built[-1]}")
   done

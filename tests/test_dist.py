@@ -18,6 +18,7 @@ pytestmark = pytest.mark.dist
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 FULL_WHEEL, READER_WHEEL = "beam_pipelines-*.whl", "beam_pipelines_reader-*.whl"
+PLUGINS_WHEEL = "beam_pipelines_plugins-*.whl"
 CHECK = """
 import sys
 import beam_pipelines as bp
@@ -115,7 +116,7 @@ def dataset(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("python", interpreters(13))
 def test_the_wheels_convert(python: str, tmp_path: Path) -> None:
-    """The wheels convert after their installation alone.
+    """The wheels convert after their installation alone; plugins add a command.
 
     They use this environment's packages if they are for the same Python.
     """
@@ -131,8 +132,12 @@ def test_the_wheels_convert(python: str, tmp_path: Path) -> None:
     pip(own, "install", "--no-deps", one(READER_WHEEL), one(FULL_WHEEL))
     recipe = write_recipe(tmp_path)
     run(own, tmp_path, "-c", CHECK)
+    command = own.with_name("beam-pipelines")
     for arguments in (["convert", recipe, "--output", "out"], ["verify", "out"]):
-        run(own, tmp_path, own.with_name("beam-pipelines"), *arguments)
+        run(own, tmp_path, command, *arguments)
+    pip(own, "install", "--no-deps", one(PLUGINS_WHEEL))
+    run(own, tmp_path, command, "passport", "out", "--for", "croissant")
+    assert (tmp_path / "out" / "croissant.json").exists()
 
 
 @pytest.mark.parametrize("python", interpreters(14))
@@ -180,6 +185,12 @@ def test_the_wheels_divide_the_package() -> None:
     assert set(reader) & set(full) == set()
     names = {name for name in reader + full if name.endswith(".py")}
     assert names == {path.as_posix() for path in modules()}
+    plugins = {name for name in zipfile.ZipFile(one(PLUGINS_WHEEL)).namelist() if ".py" in name}
+    folder = ROOT / "plugins"
+    assert plugins == {
+        path.relative_to(folder).as_posix()
+        for path in (folder / "beam_pipelines_plugins").rglob("*.py")
+    }
     assert "beam_pipelines/py.typed" in reader
     assert "beam_pipelines/integrations/beam/providers.yaml" in full
 
@@ -187,7 +198,8 @@ def test_the_wheels_divide_the_package() -> None:
 def test_the_sdists_are_complete() -> None:
     """The reader's sdist has the C++ sources and build files."""
     found = []
-    for pattern in ("beam_pipelines_reader-*.tar.gz", "beam_pipelines-*.tar.gz"):
+    for name in ("beam_pipelines_reader", "beam_pipelines", "beam_pipelines_plugins"):
+        pattern = f"{name}-*.tar.gz"
         with tarfile.open(one(pattern)) as archive:
             found.append({name.partition("/")[2] for name in archive.getnames()})
         assert {"pyproject.toml", "LICENSE", "README.md"} <= found[-1]

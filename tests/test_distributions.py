@@ -1,4 +1,4 @@
-"""beam-pipelines-reader and beam-pipelines divide the package, folder by folder."""
+"""The distributions divide the package, folder by folder."""
 
 from __future__ import annotations
 
@@ -103,10 +103,16 @@ def test_the_reader_imports_its_dependencies_alone():
     assert set(found) == allowed
 
 
-def test_both_have_one_version():
-    """The full package asks for the reader of its own version."""
+def test_all_have_one_version():
+    """The distributions ask for each other in their own version."""
     wanted = f"beam-pipelines-reader=={beam_pipelines.__version__}"
     assert wanted in FULL["project"]["dependencies"]
+    plugins = PLUGINS["project"]
+    assert plugins["version"] == beam_pipelines.__version__
+    assert f"beam-pipelines=={beam_pipelines.__version__}" in plugins["dependencies"]
+    for extra, wanted in FULL["project"]["optional-dependencies"].items():
+        if extra in plugins["optional-dependencies"]:
+            assert wanted == [f"beam-pipelines-plugins[{extra}]=={beam_pipelines.__version__}"]
     versions = [project["tool"]["setuptools"]["dynamic"]["version"] for project in (READER, FULL)]
     assert versions[0] == versions[1] == {"attr": "beam_pipelines.core.version.__version__"}
 

@@ -225,7 +225,7 @@ def _check_image(image: str, setup: SetupOptions) -> Iterator[str]:
             f"--environment_type: found DOCKER with {image or 'the image of Beam'}, in which there "
             "is no beam-pipelines. Expected "
             "--environment_config with an image that has it (Dockerfile), or --extra_package with "
-            "its two wheels."
+            "its wheels."
         )
     if _has_other_python(image):
         yield (
@@ -260,7 +260,7 @@ def _check_dataflow_workers(options: PipelineOptions) -> Iterator[str]:
         yield (
             "found nothing that brings beam-pipelines to the workers, expected "
             "--sdk_container_image with an image that has it "
-            "(Dockerfile), or --extra_package with its two wheels. run_dataflow.sh does either."
+            "(Dockerfile), or --extra_package with its wheels. run_dataflow.sh does either."
         )
     if image and _has_other_python(image):
         yield (

@@ -115,7 +115,7 @@ def test_script_takes_the_region_of_the_environment():
 def test_script_builds_an_image_or_wheels():
     """With --build the script builds and pushes the image before the job.
 
-    Without an image it builds and ships both wheels, the reader's first: workers install them in
+    Without an image it builds and ships three wheels, the reader's first: workers install them in
     this order.
     """
     lines = run_dataflow(*NEEDED, *IMAGE, "--build", "--print").stdout.splitlines()
@@ -123,9 +123,9 @@ def test_script_builds_an_image_or_wheels():
     assert f"--build-arg IMAGE={IMAGE[1]}" in lines[0]
     lines = run_dataflow(*NEEDED, "--print").stdout.splitlines()
     assert "-m pip wheel" in lines[0]
-    assert lines[0].split()[-2:] == [str(ROOT / "reader"), str(ROOT)]
+    assert lines[0].split()[-3:] == [str(ROOT / "reader"), str(ROOT), str(ROOT / "plugins")]
     shipped = re.findall(r"--extra_package=\S*/(beam_pipelines\w*)-", lines[1])
-    assert shipped == ["beam_pipelines_reader", "beam_pipelines"]
+    assert shipped == ["beam_pipelines_reader", "beam_pipelines", "beam_pipelines_plugins"]
     assert "sdk_container_image" not in lines[1]
 
 
@@ -167,22 +167,24 @@ def test_script_refuses_what_would_fail_an_hour_later(arguments, message):
     assert run.stdout == ""
 
 
-def test_script_takes_two_wheels(tmp_path):
-    """Given wheels go to the workers; one alone is refused."""
-    reader, full = (
+def test_script_takes_wheels(tmp_path):
+    """Given wheels go to the workers; one alone is refused, and another order."""
+    reader, full, plugins = (
         tmp_path / f"{name}-1.0-py3-none-any.whl"
-        for name in ("beam_pipelines_reader", "beam_pipelines")
+        for name in ("beam_pipelines_reader", "beam_pipelines", "beam_pipelines_plugins")
     )
-    reader.touch()
-    full.touch()
-    run = run_dataflow(*NEEDED, "--wheel", str(reader), "--wheel", str(full), "--print")
-    assert f"--extra_package={reader} --extra_package={full}" in run.stdout
-    assert "pip wheel" not in run.stdout
-    for wheels in ([full], [reader], [full, reader]):
+    for wheel in (reader, full, plugins):
+        wheel.touch()
+    for wheels in ([reader, full], [reader, full, plugins]):
+        given = [part for wheel in wheels for part in ("--wheel", str(wheel))]
+        run = run_dataflow(*NEEDED, *given, "--print")
+        assert " ".join(f"--extra_package={wheel}" for wheel in wheels) in run.stdout
+        assert "pip wheel" not in run.stdout
+    for wheels in ([full], [reader], [full, reader], [reader, plugins, full], [reader, plugins]):
         given = [part for wheel in wheels for part in ("--wheel", str(wheel))]
         run = run_dataflow(*NEEDED, *given, "--print")
         assert run.returncode == 2
-        assert "expected two: of beam-pipelines-reader, then of beam-pipelines" in run.stderr
+        assert "expected those of beam-pipelines-reader, beam-pipelines and" in run.stderr
 
 
 def test_script_has_no_faults_that_shellcheck_knows():
