@@ -72,6 +72,8 @@ def _findings(paths: tuple[str, ...], options: list[str]) -> Iterator[Finding]:
     has_kernels = _native.KERNELS_AVAILABLE
     text = "built" if has_kernels else "not built: install a C++ compiler, and this package again"
     yield Finding("C++ kernels", text, not has_kernels)
+    text = _version("beam-pipelines-plugins") or "not installed; in a clone: pip install ./plugins"
+    yield Finding("beam-pipelines-plugins", text)
     for extra, names in EXTRAS.items():
         missing = [name for name in names if not _version(name)]
         lacks = f"installed but for {', '.join(missing)}" if missing else "installed"

@@ -19,18 +19,14 @@ from beam_pipelines.core.errors import DataError
 # ``database``; encodings; descriptions of datasets; commands; functions behind other names.
 FORMATS, PLANNERS, ENCODINGS = "formats", "planners", "encodings"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
-_PLUGINS = "beam-pipelines-plugins"
-
 
 class Known(NamedTuple):
-    """A name that is known without the distribution that has it.
+    """A name of beam-pipelines-plugins, which may not be installed.
 
     Attributes:
-      distribution: to install.
       suffixes, options: of a format, as ``Format`` has them.
     """
 
-    distribution: str = _PLUGINS
     suffixes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
@@ -52,7 +48,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     PLANNERS: dict.fromkeys(("database", "delta", "iceberg"), Known()),
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
-    FUNCTIONS: dict.fromkeys(("encode_settings", "make_onnx_model"), Known()),
+    FUNCTIONS: dict.fromkeys(("encode", "to_onnx"), Known()),
 }
 # Folder in a table's folder -> the planner of such tables, where a recipe names no format.
 CLAIMS: Mapping[str, str] = {"_delta_log": "delta"}
@@ -86,9 +82,10 @@ def load(group: str, name: str) -> Any:
     point = _installed(group).get(name)
     if point is not None:
         return point.load()
-    known = KNOWN.get(group, {})[name]
+    if name not in KNOWN.get(group, {}):
+        raise KeyError(name)
     raise DataError(
-        f"{group.removesuffix('s')} '{name}': found beam-pipelines alone, expected "
-        f"{known.distribution} as well, which has it. Install it: pip install "
-        f"{known.distribution}, or in a clone: pip install ./plugins."
+        f"{group.removesuffix('s')} '{name}': found beam-pipelines alone, expected the "
+        "distribution beam-pipelines-plugins, which has it. Install it, in a clone: pip install "
+        "./plugins"
     )

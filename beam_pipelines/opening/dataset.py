@@ -420,7 +420,7 @@ class Dataset:
         """
         from beam_pipelines.core import plugins
 
-        make_model = plugins.load(plugins.FUNCTIONS, "make_onnx_model")
+        make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
         features = self._features("to_onnx()", columns)
         fitted = self._fitted([feature.name for feature in features])
         model: ModelProto = make_model(fitted, features, self.folder, self.manifest["name"])

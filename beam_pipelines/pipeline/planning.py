@@ -67,7 +67,7 @@ def plan(
                 "an encoding for each column."
             )
         bare = plan(recipe, schema=schema, date=date, input_roots=input_roots, settings=settings)
-        encode_settings = plugins.load(plugins.FUNCTIONS, "encode_settings")
+        encode_settings = plugins.load(plugins.FUNCTIONS, "encode")
         settings = [*encode_settings(bare), *settings]
     loaded, problems = _read(recipe, settings)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
