@@ -20,6 +20,7 @@ from beam_pipelines.core.errors import DataError
 FORMATS, PLANNERS, ENCODINGS = "formats", "planners", "encodings"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
 
+
 class Known(NamedTuple):
     """A name of beam-pipelines-plugins, which may not be installed.
 

@@ -1,4 +1,4 @@
-"""Reads sources before a run that can be read once only, such as databases."""
+"""Reads sources before a run, such as databases, and keeps their rows."""
 
 from __future__ import annotations
 

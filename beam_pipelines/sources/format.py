@@ -168,7 +168,7 @@ class Format(abc.ABC):
     def push_down(
         self, plan: SourcePlan, condition: Expression | None, names: Mapping[str, str]
     ) -> SourcePlan:
-        """Returns the plan that leaves out rows which a condition does not take.
+        """Returns the plan without rows that a condition does not take.
 
         It may leave out fewer: the condition still decides about the others.
 
@@ -186,7 +186,7 @@ class Format(abc.ABC):
         folder: str,
         note_rows: Callable[[int], None],
     ) -> dict[str, SourcePlan]:
-        """Reads rows before the job, and returns the plans of what is kept.
+        """Reads rows before the job, and returns plans of them.
 
         Args:
           plans: of sources of this kind, by name.

@@ -50,7 +50,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
 
 
 def _owner_of(source: Source, directory: str) -> str | None:
-    """Returns the planner of a source that is no list of files, or ``None``."""
+    """Returns the planner of a source without files, or ``None``."""
     if source.url is not None:
         return "database"
     if source.format is not None:
@@ -143,7 +143,7 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
 
 
 def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
-    """Plans a source that is no list of files, such as a table of a database."""
+    """Plans a source without files, such as a table."""
     problems = _check_options(source)
     if source.url is None:
         source = dataclasses.replace(source, format=owner)

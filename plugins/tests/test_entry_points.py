@@ -1,4 +1,4 @@
-"""The entry points of plugins, and what the main package knows of them."""
+"""The entry points of plugins, and the table of known names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(*(name for name in sys.modules if name.startswith("beam_pipelines_plugins"
 
 @pytest.mark.parametrize("name", plugins.KNOWN[plugins.FORMATS])
 def test_table_says_what_the_class_says(name):
-    """The table of known formats has the suffixes and options of their classes."""
+    """The table has the suffixes and options of the classes."""
     known, format_ = plugins.KNOWN[plugins.FORMATS][name], FORMATS[name]
     assert (known.suffixes, known.options) == (format_.suffixes, format_.options)
     assert all(format_of_path(f"x{suffix}") == name for suffix in known.suffixes)
@@ -71,7 +71,7 @@ def _alone(monkeypatch):
     ],
 )
 def test_error_names_what_to_install(source, tmp_path, monkeypatch):
-    """A source of a plugin that is missing is an error with the remedy."""
+    """A plugin that is missing is an error with the remedy."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
     for name in ("rows.avro", "rows.npz", "rows.xlsx", "rows.db"):

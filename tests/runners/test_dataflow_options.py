@@ -168,7 +168,7 @@ def test_script_refuses_what_would_fail_an_hour_later(arguments, message):
 
 
 def test_script_takes_wheels(tmp_path):
-    """Given wheels go to the workers; one alone is refused, and another order."""
+    """Given wheels go to the workers, in one order only."""
     reader, full, plugins = (
         tmp_path / f"{name}-1.0-py3-none-any.whl"
         for name in ("beam_pipelines_reader", "beam_pipelines", "beam_pipelines_plugins")
