@@ -37,6 +37,11 @@ _STOP_SECS = 5
 _POLL_SECS = 0.05
 _SHOWN_LINES = 20
 _MANUAL = "docs/runners.md says what each engine needs."
+# Flink's own ports; those of Beam's Java classes have no option (docs/reliability.md).
+_FLINK_ADDRESSES = (
+    *("rest.address", "rest.bind-address", "jobmanager.bind-host"),
+    *("taskmanager.host", "taskmanager.bind-host"),
+)
 
 
 @contextlib.contextmanager
@@ -97,13 +102,20 @@ def _flink(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
 
     flink = options.view_as(FlinkRunnerOptions)
     flink.flink_master = FlinkRunner.add_http_scheme(flink.flink_master)
-    return _java(FlinkJarJobServer(_with_artifacts(options, folder)), folder)
+    command, endpoint = _java(FlinkJarJobServer(_server_options(options, folder)), folder)
+    if flink.flink_master in ("[local]", "[auto]") and not os.environ.get("FLINK_CONF_DIR"):
+        command += ["--flink-conf-dir", folder]
+        for name in ("config.yaml", "flink-conf.yaml"):  # the latter before Flink 2
+            Path(folder, name).write_text(
+                "".join(f"{key}: 127.0.0.1\n" for key in _FLINK_ADDRESSES)
+            )
+    return command, endpoint
 
 
 def _spark(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
     from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
-    return _java(SparkJarJobServer(_with_artifacts(options, folder)), folder)
+    return _java(SparkJarJobServer(_server_options(options, folder)), folder)
 
 
 def _prism(options: PipelineOptions, _: str) -> tuple[list[str], str]:
@@ -121,9 +133,10 @@ _COMMANDS: dict[str, Callable[[PipelineOptions, str], tuple[list[str], str]]] = 
 }
 
 
-def _with_artifacts(options: PipelineOptions, folder: str) -> PipelineOptions:
+def _server_options(options: PipelineOptions, folder: str) -> PipelineOptions:
     server = options.view_as(JobServerOptions)
     server.artifacts_dir = server.artifacts_dir or os.path.join(folder, "artifacts")
+    server.expansion_port = server.expansion_port or -1  # none: no pipeline here has Java steps
     return options
 
 
