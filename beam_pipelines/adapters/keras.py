@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from typing import Any
 
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Batches
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.reader import Reader
@@ -41,7 +41,7 @@ class KerasBatches(Batches, keras.utils.PyDataset):  # type: ignore[name-defined
         self.epoch = 0
         self._reader: Reader | None = None
         self._next = 0  # counted from the first batch of epoch 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __getitem__(self, index: int) -> tuple[Batch, Any] | Batch:
         """Returns a batch of the epoch.

@@ -8,7 +8,6 @@ it has no token that is empty or holds a line break.
 from __future__ import annotations
 
 import dataclasses
-import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.core.key_index import KeyIndex, find_keys, index_keys
 from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.farmhash import fingerprints
@@ -42,7 +42,7 @@ _HASHED_PER_BATCH = 1 << 15
 
 # Indexes of larger vocabularies, by id of the array; removed with the array.
 _indexes: dict[int, KeyIndex] = {}
-_indexes_lock = threading.Lock()
+_indexes_lock = Lock()
 
 
 def need_tokens(feature: Feature) -> Feature:

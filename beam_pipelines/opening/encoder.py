@@ -10,7 +10,6 @@ import functools
 import itertools
 import math
 import operator
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.core.columns import parse_type, type_name, with_shape
 from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.encodings.apply import encode_batch, needed
 from beam_pipelines.encodings.feature import Feature as RawFeature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
@@ -94,7 +94,7 @@ class Encoder:
         self._plan, self._raw, self._origins = fitted
         self.columns = {field.name: type_name(field.type) for field in self._plan.columns}
         self.features = tuple(feature.name for feature in features)
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __call__(self, rows: Any) -> Encoded:
         """Encodes raw rows; see the class."""

@@ -163,6 +163,7 @@ def read_groups(
     waiting: collections.deque[Future[_Finished]] = collections.deque()
     fetcher = Fetcher() if any(found.remote for found in indexed) else None
     held = _Held(executor, fetcher)
+    process = os.getpid()
     try:
         for plan, own, sizes in shares(plans, rank, world_size, reading.most, fetcher):
             # Its blocks were submitted before it, so they are running or done.
@@ -172,9 +173,10 @@ def read_groups(
         while waiting:
             yield waiting.popleft().result()
     finally:
-        if fetcher is not None:
-            fetcher.close()
-        executor.shutdown(wait=True, cancel_futures=True)
+        if os.getpid() == process:  # a fork has none of the threads
+            if fetcher is not None:
+                fetcher.close()
+            executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _parse(

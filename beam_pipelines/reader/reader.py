@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +50,8 @@ class Reader(Iterator[Batch]):
     """Iterates over batches: dictionaries of feature -> values.
 
     One pass (a ``for`` loop to its end) is ``epochs`` epochs; the next pass goes on with the epochs
-    behind. A loop that was left goes on with the next batch. Leaving the context closes the reader.
+    behind. A loop that was left goes on with the next batch, in a fork as well. Leaving the context
+    closes the reader.
 
     Attributes:
       features, options: what ``Dataset.batches`` was asked for.
@@ -84,6 +86,7 @@ class Reader(Iterator[Batch]):
 
             self._device = devices.Device()
         self._is_closed = False
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         """Returns the number of batches in a pass, equal on all ranks."""
@@ -98,6 +101,8 @@ class Reader(Iterator[Batch]):
     def __next__(self) -> Batch:
         if self._is_closed:
             raise ValueError("reader: found it closed, expected an open one. Make another.")
+        if self._process != os.getpid():
+            self._use_in_fork()
         if self._batches is None:
             self._batches = self._read()
         try:
@@ -231,10 +236,19 @@ class Reader(Iterator[Batch]):
             self._device.close()
         self._is_closed = True
 
+    def _use_in_fork(self) -> None:
+        """Begins a pass of its own, as a fork has no threads of this one."""
+        if self._device is not None:
+            raise ValueError(
+                "pin_memory: found a reader in a fork of its process, which cannot use the CUDA "
+                "device. Make a reader in the fork, without pin_memory."
+            )
+        self._batches, self._process = None, os.getpid()
+
     def _stop(self) -> None:
-        if self._batches is not None:
+        if self._batches is not None and self._process == os.getpid():
             self._batches.close()
-            self._batches = None
+        self._batches = None
 
     def _read(self) -> Generator[tuple[Place, Batch], None, None]:
         """Yields the rest of a pass: batches with the places behind them."""

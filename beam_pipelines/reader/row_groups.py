@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from isal import isal_zlib
 
 from beam_pipelines.core.columns import only_chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.reader.arrays import validity_of
 from beam_pipelines.reader.order import Int64s
 
@@ -33,7 +33,7 @@ class RowGroups:
         self.lists = frozenset(lists)
         self.names = None if names is None else list(names)
         self._footers: dict[str, pq.FileMetaData] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[RowGroups], tuple[Collection[str], Sequence[str] | None]]:
         """Reads footers again in another process."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.reader.order import Int64s
 from beam_pipelines.reader.parse import Rows
 from beam_pipelines.reader.parts import Block, Split, read_part
@@ -26,7 +26,7 @@ class RowFinder:
         self._split = split
         self._firsts = np.cumsum(split.rows_of_parts) - split.rows_of_parts
         self._held: dict[int, pa.LargeBinaryArray | pa.Table] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def find(self, rows: Sequence[int]) -> Rows:
         """Returns rows, in the order of their numbers in ``rows``.

@@ -7,10 +7,10 @@ interpreter's lock meanwhile (pyarrow 25: ``NativeFile.closed``).
 from __future__ import annotations
 
 import os
-import threading
 import urllib.parse
 from typing import Any
 
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.remote.web import WebServers
 
 _SERVER = "https://storage.googleapis.com"
@@ -32,7 +32,7 @@ class GoogleStore:
             self._server = emulator if "://" in emulator else f"http://{emulator}"
         self._is_anonymous = is_anonymous or bool(emulator)
         self._credentials: Any = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._web = WebServers(self._headers)
 
     def get(self, url: str) -> bytes:

@@ -11,11 +11,11 @@ import functools
 import os
 import socket
 import sys
-import threading
 import urllib.parse
 from typing import Any
 
 from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.file_locks import Lock
 
 # Set to 1 in the environment, this switches off all patches of Beam that only make it faster.
 UNPATCHED = "BEAM_PIPELINES_UNPATCHED"
@@ -42,7 +42,7 @@ def share_s3_clients() -> None:
         or os.environ.get(UNPATCHED) == "1"
     ):
         return
-    make, lock = module.Client, threading.Lock()
+    make, lock = module.Client, Lock()
 
     @functools.cache
     def unused_client(_process: int, options: tuple[tuple[str, Any], ...]) -> Any:

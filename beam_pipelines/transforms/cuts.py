@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.classes import MOST_CLASSES
 from beam_pipelines.transforms.exchange import Message, Received, by_number
@@ -145,7 +145,7 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], names: Sequence[str]) ->
 
 # numpy parses a header as Python code. Python 3.11 counts the depth of all threads together, and
 # may raise SystemError if two parse at once (https://github.com/python/cpython/issues/106905).
-_parsing = threading.Lock()
+_parsing = Lock()
 
 
 def unpack_arrays(content: bytes) -> tuple[dict[str, Any], tuple[str, ...]]:
