@@ -7,6 +7,8 @@ from them. All files are opened by ``files.open_read``, within ``--input_root``.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import urllib.parse
 import zlib
@@ -27,6 +29,13 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.recipe.lakehouses import Catalog, sqlite_path
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.storage import files, input_roots
+from beam_pipelines_plugins.avro.blocks import (
+    TooLargeError,
+    container,
+    decompress,
+    read_blocks,
+    read_header,
+)
 from beam_pipelines_plugins.lakehouses.iceberg_deletes import local_path
 
 # What a table's metadata may say, and what a catalog's server may say of itself.
@@ -34,7 +43,7 @@ _OF_TABLES = ("schema.name-mapping.default",)
 _OF_SERVERS = ("prefix", "namespace-separator", "view-endpoints-supported", "rest-page-size")
 # Properties of data that could only be meant to load code.
 _CODE = ("py-io-impl", "py-catalog-impl", "auth")
-_MOST_METADATA_BYTES = 256 << 20
+_MOST_METADATA_BYTES, _MOST_ENTRIES = 256 << 20, 1_000_000
 _CONFIGURATION = ".pyiceberg.yaml"
 
 
@@ -67,6 +76,42 @@ class _TableFile(InputFile):
 
     def open(self, seekable: bool = True) -> Any:
         return files.open_read(local_path(self.location))
+
+
+class _Manifests(TableFiles):
+    def new_input(self, location: str) -> _TableFile:
+        return _Manifest(location)
+
+
+class _Manifest(_TableFile):
+    def open(self, seekable: bool = True) -> Any:
+        return _unpacked(local_path(self.location))
+
+
+def _unpacked(path: str) -> io.BytesIO:
+    """Returns a manifest without compression.
+
+    The package decompresses blocks of any size, and takes manifests as they are.
+
+    Raises:
+      DataError: it has too many bytes or entries.
+    """
+    left, rows, blocks = _MOST_METADATA_BYTES, 0, []
+    with files.open_read(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        header = read_header(file)
+        for block in read_blocks(file, header, header.end, size):
+            with contextlib.suppress(TooLargeError):
+                blocks.append((block.rows, decompress(header.codec, block.data, left)))
+                left, rows = left - len(blocks[-1][1]), rows + block.rows
+                if left >= 0 and rows <= _MOST_ENTRIES:
+                    continue
+            raise DataError(
+                f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes or {_MOST_ENTRIES:,} "
+                "entries in a manifest, expected at most as many. Have the table's manifests "
+                "rewritten."
+            )
+    return io.BytesIO(container(header, header.schema, "null", blocks))
 
 
 def table_at(path: str) -> Table:
@@ -119,7 +164,7 @@ def _own(name: tuple[str, ...], location: str, metadata: TableMetadata) -> Table
     refuse_code(metadata.properties, "the table's properties")
     kept = {key: value for key, value in metadata.properties.items() if key in _OF_TABLES}
     metadata = metadata.model_copy(update={"properties": kept})
-    return Table(name, metadata, location, TableFiles(), NoopCatalog("data"))
+    return Table(name, metadata, location, _Manifests(), NoopCatalog("data"))
 
 
 def refuse_code(properties: Mapping[str, Any], where: str) -> None:

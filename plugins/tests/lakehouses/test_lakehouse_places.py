@@ -7,6 +7,7 @@ import http.server
 import json
 import threading
 import urllib.parse
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.lakehouses import Catalog
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.avro import blocks
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import input_roots
@@ -294,3 +296,28 @@ def test_checkpoints_are_read_within_a_root(tmp_path: Path) -> None:
     delta.write(root, {"n": [1, 2]}).create_checkpoint()
     with input_roots.only_below([str(root)]):
         assert rows_of(plan_of(root, "delta")) == 2
+
+
+@pytest.mark.parametrize(
+    ("codec", "rows", "size"),
+    [("deflate", 1, 300 << 20), ("zstandard", 1, 300 << 20), ("null", 1 << 40, 0)],
+)
+def test_manifests_that_outgrow_the_memory(
+    tmp_path: Path, codec: str, rows: int, size: int
+) -> None:
+    """A manifest of few bytes that states or becomes many is an error with its path."""
+    plan_of(table_of(tmp_path))
+    (manifest,) = (tmp_path / "warehouse").rglob("*-m0.avro")
+    with manifest.open("rb") as file:
+        header = blocks.read_header(file)
+    content = bytes(size)
+    if codec == "deflate":
+        packer = zlib.compressobj(wbits=-15)
+        content = packer.compress(content) + packer.flush()
+    elif codec == "zstandard":
+        content = pa.compress(content, "zstd", asbytes=True)
+    made = blocks.container(header, header.schema, codec, [(rows, content)])
+    assert len(made) < 1 << 20
+    manifest.write_bytes(made)
+    with pytest.raises(DataError, match=rf"{manifest.name}: found more than 268,435,456 bytes or"):
+        plan_of(tmp_path / "own.metadata.json")
