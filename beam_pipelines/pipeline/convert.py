@@ -344,7 +344,7 @@ def _check_options(
 ) -> None:
     """Raises ``RecipeError`` if a run cannot work with its Beam options."""
     check_options(beam_options, _paths_of_workers(plan, options.output))
-    run_module.check_address_space(beam_options)
+    run_module.check_memory_limits(beam_options)
     if plan.preprocessing is not None:
         check_storage(options.output)
     if has_tables(plan) and run_module.makes_template(beam_options):

@@ -61,8 +61,12 @@ _ERROR_END = re.compile(
     r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)"
 )
 
-# Runs with several workers began at 2.75 GB; at 2.6 GB they hung.
-_LEAST_ADDRESS_SPACE = 2_800_000_000
+# Limit -> what it is on, its option of ulimit, and the least bytes. Runs with several workers began
+# at 2.75 GB of addresses, and hung at 2.6 GB; they began at 460 MB of data, and hung at 340 MB.
+_LEAST = {
+    "RLIMIT_AS": ("address space", "-v", 2_800_000_000),
+    "RLIMIT_DATA": ("data", "-d", 600_000_000),
+}
 
 
 def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptions:
@@ -133,11 +137,11 @@ def _has_processes(options: PipelineOptions) -> bool:
     return bool(options.view_as(DirectOptions).direct_running_mode == "multi_processing")
 
 
-def check_address_space(options: PipelineOptions) -> None:
-    """Checks that the address space limit lets several workers start.
+def check_memory_limits(options: PipelineOptions) -> None:
+    """Checks that the limits of this process let several workers start.
 
     Raises:
-      DataError: it does not. gRPC's threads would wait forever for threads that could not start,
+      DataError: they do not. gRPC's threads would wait forever for threads that could not start,
         without reacting to signals.
     """
     if (
@@ -146,14 +150,15 @@ def check_address_space(options: PipelineOptions) -> None:
         or options.view_as(DirectOptions).direct_num_workers == 1
     ):
         return
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
-        raise DataError(
-            f"found a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v), "
-            f"expected {_LEAST_ADDRESS_SPACE / 1e9:.1f} GB or "
-            "more: libraries reserve more than they use. Raise it, run with "
-            "--direct_num_workers=1, or limit memory itself (a container)."
-        )
+    for name, (what, option, least) in _LEAST.items():
+        limit = resource.getrlimit(getattr(resource, name))[0]
+        if limit != resource.RLIM_INFINITY and limit < least:
+            raise DataError(
+                f"found a limit of {limit / 1e9:.1f} GB on the {what} of a process (ulimit "
+                f"{option}), expected {least / 1e9:.1f} GB or more: libraries reserve more than "
+                "they use. Raise it, run with --direct_num_workers=1, or limit memory itself (a "
+                "container)."
+            )
 
 
 def waits_for_end(options: PipelineOptions) -> bool:
@@ -264,17 +269,8 @@ def find_error(text: str) -> PipelineError | None:
     """
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
-        return explain_failure(text) or out_of_memory(text) or _lost_worker(text)
+        return explain_failure(text) or out_of_memory(text)
     return DataError(_message(text[matches[-1].end() :]))
-
-
-def _lost_worker(text: str) -> DataError | None:
-    """Returns the error of a worker that ran out of memory."""
-    if resource is None or "Channel closed prematurely" not in text:
-        return None
-    limits = (resource.getrlimit(each)[0] for each in (resource.RLIMIT_DATA, resource.RLIMIT_AS))
-    is_limited = any(limit != resource.RLIM_INFINITY for limit in limits)
-    return out_of_memory("MemoryError: a worker process is gone") if is_limited else None
 
 
 def _message(text: str) -> str:

@@ -204,31 +204,33 @@ def test_errors_that_are_not_ours_stay_what_they_are() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
-def test_too_small_an_address_space(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("-v 1900000", "1.9 GB on the address space of a process (ulimit -v), expected 2.8 GB"),
+        ("-d 340000", "0.3 GB on the data of a process (ulimit -d), expected 0.6 GB"),
+    ],
+)
+def test_limits_that_workers_cannot_start_in(tmp_path: Path, limit: str, said: str) -> None:
     """A run whose workers cannot start their threads ends with a reason.
 
-    It would hang otherwise.
+    It would hang otherwise. The remedy works.
     """
     (tmp_path / "data.csv").write_text("a\n1\n")
-    command = (
-        f"{Path(sys.executable).with_name('beam-pipelines')} convert data.csv --output out "
-        "--direct_num_workers=2"
-    )
-    script = f"ulimit -v 1900000; {command}"
-    ended = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ended.returncode == 1
-    said = (
-        "error: found a limit of 1.9 GB on the address space of a process (ulimit -v), "
-        "expected 2.8 GB or more: "
-    )
-    assert ended.stderr.startswith(said)
+    command = f"{Path(sys.executable).with_name('beam-pipelines')} convert data.csv --output out -q"
+    ended = [
+        subprocess.run(
+            ["bash", "-c", f"ulimit {limit}; {command} --direct_num_workers={workers}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        for workers in (2, 1)
+    ]
+    assert [each.returncode for each in ended] == [1, 0], ended[1].stderr
+    assert ended[0].stderr.startswith(f"error: found a limit of {said} or more: ")
 
 
 @pytest.mark.parametrize(
