@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+_T = TypeVar("_T")
 
 HIDDEN = "***"
 # Lengths are bounded, so that no search takes quadratic time.
@@ -69,6 +71,13 @@ def mask(text: str) -> str:
     if any(sign in text for sign in ("?", "&", ";", "--", "'", '"')):
         text = _ENTRY.sub(rf"\g<1>{HIDDEN}", _PARAMETER.sub(rf"\g<1>{HIDDEN}", text))
     return text
+
+
+def masked_repr(of: type[_T]) -> type[_T]:
+    """Masks the ``repr`` of a dataclass, which shows its paths."""
+    shown = of.__repr__
+    of.__repr__ = lambda self: mask(shown(self))  # type: ignore[assignment]
+    return of
 
 
 _OUT_OF_MEMORY = re.compile(

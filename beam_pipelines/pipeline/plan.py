@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
-from beam_pipelines.core.errors import Problem, RecipeProblems, mask
+from beam_pipelines.core.errors import Problem, RecipeProblems, mask, masked_repr
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import labels_of_features
@@ -61,6 +61,7 @@ class Append(NamedTuple):
     recipe: Recipe
 
 
+@masked_repr
 @dataclasses.dataclass(frozen=True)
 class Plan(PickledOnce):
     """A conversion that is ready to run.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
@@ -27,6 +28,7 @@ GATHERED_FILES = 4096
 SEPARATE_FILES = 256
 
 
+@masked_repr
 @dataclasses.dataclass(frozen=True)
 class FileInfo:
     """One input file, as it was listed.

@@ -14,8 +14,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import pytest
+from apache_beam.transforms.display import DisplayData
 
 import beam_pipelines as bp
 from beam_pipelines.adapters.source import Rows
@@ -25,8 +28,11 @@ from beam_pipelines.core.errors import DataError, keep_secret, mask
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from tests.reader.datasets import example, write_records
+from tests.reader.indexed import finish
 from tests.support import sealed_store
 from tests.support.sealed_store import PASSWORD, TOKEN, url
+from tests.support.small_dataset import write_dataset
+from tests.support.web_server import served
 
 SECRETS = (PASSWORD, TOKEN, "sentinel-key-77b2", "sentinel-environment-90c4")
 ENVIRONMENT = {
@@ -377,6 +383,61 @@ def test_values_of_queries(text: str, shown: str) -> None:
     """
     assert mask(text) == shown
     assert mask(shown) == shown
+
+
+def test_public_objects_of_a_recipe(store: Path) -> None:
+    """Neither a recipe, nor its sources, nor a plan shows the secrets of paths."""
+    (store / "a.csv").write_text("a,b\n1,x\n2,y\n")
+    (store / "schema.pbtxt").write_text('feature { name: "a" type: INT }\n')
+    text = (
+        f"name: t\nsources: {{t: {{path: '{url('a.csv')}', format: csv, columns: [a]}}}}\n"
+        f"schema: '{url('schema.pbtxt')}'\n"
+    )
+    found = parse_recipe(text, "r.yaml")
+    shown = {"recipe": repr(found), "source": str(found.sources["t"]), "plan": repr(bp.plan(found))}
+    for name, each in shown.items():
+        assert [secret for secret in SECRETS if secret in each] == [], name
+        assert "sealed://***@host/a.csv" in each, name
+
+
+def test_labels_of_steps(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither labels nor display data of Beam's steps, which engines show, have a secret."""
+    (store / "a.csv").write_text("a,b\n" + "1,x\n" * 50)
+    found: list[str] = []
+    apply = beam.Pipeline.apply
+
+    def noting(self: beam.Pipeline, transform: Any, *given: Any) -> Any:
+        found.append(f"{given} {transform!r} {getattr(transform, 'label', '')}")
+        if isinstance(transform, beam.PTransform):
+            items = DisplayData.create_from(transform).items
+            found.extend(str(item.get_dict()) for item in items)
+        return apply(self, transform, *given)
+
+    monkeypatch.setattr(beam.Pipeline, "apply", noting)
+    path = recipe(
+        f"sources: {{t: {{path: '{url('a.csv')}', format: csv}}}}\nencode: {{a: z_score}}"
+    )
+    assert main_module.run(["convert", path, "--output", "out", "--quiet"]) == 0
+    check_silent(capsys)
+    assert len(found) > 20
+    assert [text for text in found if any(secret in text for secret in SECRETS)] == []
+
+
+def test_names_of_cached_files(tmp_path: Path) -> None:
+    """A cache of a dataset keeps nothing of its URL's user part or query."""
+    folder = finish(write_dataset(tmp_path / "data", [30]))
+    with served(Path(folder)) as web:
+        address = web.url.replace("://", f"://alice:{PASSWORD}@")
+        dataset = bp.open(address, cache=tmp_path / "cache")
+        assert sum(len(batch["id"]) for batch in dataset.batches(batch_size=8)) == 30
+        assert list((tmp_path / "cache").rglob("*@*"))
+        assert PASSWORD not in repr(dataset)
+        assert leaks(tmp_path / "cache") == []
+        with pytest.raises(DataError) as error:
+            bp.open(f"{address}/none?signature={TOKEN}")
+    assert [secret for secret in SECRETS if secret in str(error.value)] == []
 
 
 def test_public_objects_of_a_url(tmp_path: Path) -> None:
