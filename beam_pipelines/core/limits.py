@@ -27,6 +27,7 @@ class Limits:
         do not count.
       columns: of a source, nested columns flattened.
       archive_files: files in one archive.
+      derived_bytes: of the values of a derived column in a chunk of rows.
     """
 
     line_bytes: int = 64 * MIB
@@ -36,6 +37,7 @@ class Limits:
     decompression_ratio: int = 900
     columns: int = 50_000
     archive_files: int = 100_000
+    derived_bytes: int = 512 * MIB
 
 
 # Formats that Pillow may decode. It has decoders of dozens more, and starts Ghostscript for

@@ -13,6 +13,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.databases import read_url
@@ -59,6 +60,7 @@ JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 
+@masked_repr
 @dataclasses.dataclass(frozen=True)
 class Source:
     """One named input table.
@@ -320,9 +322,11 @@ declare(
     ),
     Key("columns", read_integer(1), "50,000", "Columns of a source, nested ones flat."),
     Key("archive_files", read_integer(1), "100,000", "Files in one archive."),
+    Key("derived_bytes", read_bytes, "`512 MiB`", "Bytes of a derived column in a chunk of rows."),
 )
 
 
+@masked_repr
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     """A whole conversion.

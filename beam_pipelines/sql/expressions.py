@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import missing_column
+from beam_pipelines.core.limits import MIB
 from beam_pipelines.sql.database import (
     TABLE,
     ExpressionError,
@@ -46,6 +47,9 @@ _ALLOWED_CLASSES = """
 BETWEEN CASE COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT LAMBDA LAMBDA_REF OPERATOR TYPE
 """
 
+# Bytes that the values of an expression may become at a time, by the sizes of its parts.
+_PIECE_BYTES, _WORD_BYTES = 256 * MIB, 8
+
 # DuckDB exports these types to Arrow with other values: a time without zone, packed bits.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
 
@@ -60,12 +64,27 @@ class Expression(NamedTuple):
       sql: its text.
       columns: the columns that it needs, under their own names.
       size: how many times larger than a source's value its values may be.
+      largest: the same of the largest of its parts.
     """
 
     name: str
     sql: str
     columns: tuple[str, ...]
     size: int = 1
+    largest: int = 1
+
+
+class LargeColumnError(ExpressionError):
+    """The values of a batch are larger together than they may be.
+
+    Attributes:
+      row: the last one whose value was made.
+      size_bytes: of the values so far.
+    """
+
+    def __init__(self, row: int, size_bytes: int) -> None:
+        super().__init__(f"values of {size_bytes:,} bytes together")
+        self.row, self.size_bytes = row, size_bytes
 
 
 def parse_expression(
@@ -132,18 +151,39 @@ def _parse(
             raise ExpressionError(
                 f"found '{first}' and '{second}', which SQL cannot tell apart; rename one of them"
             )
-    return Expression(name, sql, needed, size_of(tree, sizes))
+    return Expression(name, sql, needed, *size_of(tree, sizes))
 
 
-def evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
+def evaluate(batch: pa.RecordBatch, expression: Expression, most: int | None = None) -> pa.Array:
     """Evaluates an expression on all rows of a batch, in their order.
+
+    Where the values may be far larger than the columns, some rows are evaluated at a time.
+
+    Args:
+      batch, expression: what to evaluate.
+      most: bytes of all values together.
 
     Returns:
       n values of a column type (decimals and huge integers become the nearest float64).
 
     Raises:
+      LargeColumnError: there are more bytes than ``most``.
       ExpressionError: with DuckDB's message.
     """
+    known = sum(batch.column(name).nbytes for name in expression.columns)
+    worst = expression.largest * max(known, _WORD_BYTES * batch.num_rows)
+    rows = max(1, batch.num_rows * _PIECE_BYTES // max(1, worst))
+    found, size_bytes = [], 0
+    for start in range(0, max(1, batch.num_rows), rows):
+        piece = batch.slice(start, rows)
+        found.append(_evaluate(piece, expression))
+        size_bytes += found[-1].nbytes
+        if most is not None and size_bytes > most:
+            raise LargeColumnError(start + piece.num_rows - 1, size_bytes)
+    return pa.concat_arrays(found) if len(found) > 1 else found[0]
+
+
+def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
     # Without a column to be evaluated over, a constant would have one value for all rows.
     inputs = {name: batch.column(name) for name in expression.columns} or {
         "": np.zeros(batch.num_rows, np.int8)

@@ -75,8 +75,8 @@ _TEXT_TYPES = ("varchar", "text", "string", "char", "bpchar", "json")
 Parameters = Mapping[str, tuple[int, int]]
 
 
-def size_of(tree: Mapping[str, Any], columns: Mapping[str, int]) -> int:
-    """Returns how many times larger than its input a value may be.
+def size_of(tree: Mapping[str, Any], columns: Mapping[str, int]) -> tuple[int, int]:
+    """Returns how many times larger than its input a value may be, and its largest part.
 
     Args:
       tree: of the expression.
@@ -85,14 +85,15 @@ def size_of(tree: Mapping[str, Any], columns: Mapping[str, int]) -> int:
     Raises:
       ExpressionError: the size of a part depends on the data, or is above ``MOST``.
     """
-    return _Sizes(columns).of(tree, {})
+    sizes = _Sizes(columns)
+    return sizes.of(tree, {}), sizes.largest
 
 
 class _Sizes:
     """Measures parts of a parse tree."""
 
     def __init__(self, columns: Mapping[str, int]) -> None:
-        self._columns = columns
+        self._columns, self.largest = columns, 1
 
     def of(self, node: Mapping[str, Any], known: Parameters) -> int:
         """Returns the size of a part."""
@@ -104,6 +105,7 @@ class _Sizes:
                 f"of a column, expected at most {MOST:,}; use smaller numbers, or shorten a text "
                 "by left(x, 100) before"
             )
+        self.largest = max(self.largest, size)
         return size
 
     def _size(self, node: Mapping[str, Any], known: Parameters) -> int:

@@ -29,7 +29,12 @@ from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError
-from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
+from beam_pipelines.sql.expressions import (
+    Expression,
+    LargeColumnError,
+    evaluate,
+    parse_expression,
+)
 from beam_pipelines.transforms.compared_columns import near_columns
 from beam_pipelines.transforms.meet_hashes import meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema
@@ -290,7 +295,7 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
     if plan.key is not None:
         left = _append(left, SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
-        left = _append(left, expression.name, _evaluate(left, expression))
+        left = _append(left, expression.name, _evaluate(left, expression, plan.limits))
         if large := large_cell(left.select([expression.name]), plan.limits.cell_bytes):
             found = exceeded(plan.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
             raise LargeValueError(SelectError(found, expression, left), large.row)
@@ -300,9 +305,14 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
     return left, batch.num_rows - left.num_rows
 
 
-def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
+def _evaluate(
+    batch: pa.RecordBatch, expression: Expression, limits: Limits | None = None
+) -> pa.Array:
     try:
-        return evaluate(batch, expression)
+        return evaluate(batch, expression, limits and limits.derived_bytes)
+    except LargeColumnError as error:
+        found = exceeded(limits or Limits(), "derived_bytes", str(error))
+        raise LargeValueError(SelectError(found, expression, batch), error.row) from error
     except ExpressionError as error:
         raise SelectError(str(error), expression, batch) from error
 

@@ -230,3 +230,14 @@ def test_values_are_the_same_for_another_user_zone_and_moment() -> None:
     names = {sql.partition("(")[0] for sql in found[0]}
     assert len(names) > 350
     assert {sql: value for sql, value in found[0].items() if found[1][sql] != value} == {}
+
+
+def test_functions_that_duckdb_marks_are_refused() -> None:
+    """None that it calls volatile, or the same within a query alone, is allowed."""
+    rows = connection().execute(
+        "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
+        "WHERE stability <> 'CONSISTENT' AND function_type IN ('scalar', 'macro') ORDER BY ALL"
+    )
+    names = [name for (name,) in rows.fetchall()]
+    assert {"now", "random", "current_schema"} <= set(names)
+    assert [name for name in names if functions.refused_name(name) is None] == []

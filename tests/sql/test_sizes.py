@@ -15,6 +15,7 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sql import expressions
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms.reject import Checks, select_good
@@ -239,3 +240,69 @@ def test_a_derived_value_above_the_limit_stops_the_run() -> None:
         select_good(chunk, Checks(plan, None))
     raised = dataclasses.replace(plan, limits=Limits(cell_bytes=8))
     assert select_batch(raised, BATCH)[0].column("z").to_pylist() == ["xxx", "{}{}{}{}"]
+
+
+MANY = pa.record_batch(
+    {"a": ["x", None, "", "yz"] * 5, "n": list(range(20)), "v": [[1], None, [], [2, 3]] * 5}
+)
+EXPRESSIONS = [
+    "repeat(a, 3)",
+    "n % 7 > 3",
+    "list_transform(v, lambda x: x * 2)",
+    "'constant'",
+    "coalesce(a, 'none')",
+    "CAST(n AS DECIMAL(10, 2))",
+    "list_aggregate(v, 'sum')",
+]
+
+
+@pytest.mark.parametrize("sql", EXPRESSIONS)
+@pytest.mark.parametrize("piece", [1, 100, 1000])
+def test_rows_that_are_evaluated_in_pieces(
+    sql: str, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values and types are those of all rows at once, also without rows."""
+    expression = parse_expression("z", sql, MANY.schema.names)
+    whole, none = evaluate(MANY, expression), evaluate(MANY.slice(0, 0), expression)
+    monkeypatch.setattr(expressions, "_PIECE_BYTES", piece)
+    assert evaluate(MANY, expression).equals(whole)
+    assert evaluate(MANY.slice(0, 0), expression).equals(none)
+
+
+def test_large_values_of_a_chunk_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows after the limit are not evaluated; the message names row and limit."""
+    monkeypatch.setattr(expressions, "_PIECE_BYTES", 4_000)
+    calls: list[int] = []
+    run = expressions._evaluate
+
+    def counted(batch: pa.RecordBatch, expression: expressions.Expression) -> pa.Array:
+        calls.append(batch.num_rows)
+        return run(batch, expression)
+
+    monkeypatch.setattr(expressions, "_evaluate", counted)
+    keys = {"derive": {"z": "repeat(a, 1000)"}, "limits": Limits(derived_bytes=5_000)}
+    plan = plan_select(recipe_of(**keys), MANY.schema)
+    calls.clear()
+    message = (
+        r"f.csv, derived column 'z' \(repeat\(a, 1000\)\) in the row {a: 'yz'}: found values of "
+        r"6,\d+ bytes together, expected at most 5,000 \(the limit 'derived_bytes'\)"
+    )
+    with pytest.raises(DataError, match=message):
+        select_batch(plan, MANY, "f.csv")
+    assert len(calls) < MANY.num_rows
+    raised = dataclasses.replace(plan, limits=Limits(derived_bytes=1 << 20))
+    assert select_batch(raised, MANY)[0].column("z")[3].as_py() == "yz" * 1000
+
+
+@pytest.mark.parametrize(
+    ("sql", "largest"),
+    [
+        ("length(repeat(a, 1000)) > 5", 1000),
+        ("left(repeat(a, 1000), 2)", 1000),
+        ("CASE WHEN repeat(a, 30) = 'x' THEN 1 END", 30),
+        ("n + 1", 2),
+    ],
+)
+def test_the_largest_part_counts(sql: str, largest: int) -> None:
+    """Values that an expression makes on its way are in memory as well."""
+    assert parse_expression("z", sql, MANY.schema.names).largest >= largest
