@@ -38,10 +38,9 @@ _POLL_SECS = 0.05
 _SHOWN_LINES = 20
 _MANUAL = "docs/runners.md says what each engine needs."
 # Flink's own ports; those of Beam's Java classes have no option (docs/reliability.md).
-_FLINK_ADDRESSES = (
-    *("rest.address", "rest.bind-address", "jobmanager.bind-host"),
-    *("taskmanager.host", "taskmanager.bind-host"),
-)
+_FLINK_ADDRESSES = """
+rest.address rest.bind-address jobmanager.bind-host taskmanager.host taskmanager.bind-host
+"""
 
 
 @contextlib.contextmanager
@@ -106,9 +105,8 @@ def _flink(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
     if flink.flink_master in ("[local]", "[auto]") and not os.environ.get("FLINK_CONF_DIR"):
         command += ["--flink-conf-dir", folder]
         for name in ("config.yaml", "flink-conf.yaml"):  # the latter before Flink 2
-            Path(folder, name).write_text(
-                "".join(f"{key}: 127.0.0.1\n" for key in _FLINK_ADDRESSES)
-            )
+            lines = (f"{key}: 127.0.0.1\n" for key in _FLINK_ADDRESSES.split())
+            Path(folder, name).write_text("".join(lines))
     return command, endpoint
 
 

@@ -32,6 +32,18 @@ class ExpressionError(Exception):
     """
 
 
+class LargeColumnError(ExpressionError):
+    """The values of a batch are larger together than they may be.
+
+    Attributes:
+      row: the last one whose value was made.
+    """
+
+    def __init__(self, row: int, size_bytes: int) -> None:
+        super().__init__(f"values of {size_bytes:,} bytes together")
+        self.row = row
+
+
 def quote(name: str) -> str:
     """Returns a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

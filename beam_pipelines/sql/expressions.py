@@ -23,6 +23,7 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.sql.database import (
     TABLE,
     ExpressionError,
+    LargeColumnError,
     clean,
     parsed,
     quote,
@@ -72,19 +73,6 @@ class Expression(NamedTuple):
     columns: tuple[str, ...]
     size: int = 1
     largest: int = 1
-
-
-class LargeColumnError(ExpressionError):
-    """The values of a batch are larger together than they may be.
-
-    Attributes:
-      row: the last one whose value was made.
-      size_bytes: of the values so far.
-    """
-
-    def __init__(self, row: int, size_bytes: int) -> None:
-        super().__init__(f"values of {size_bytes:,} bytes together")
-        self.row, self.size_bytes = row, size_bytes
 
 
 def parse_expression(

@@ -28,13 +28,8 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
-from beam_pipelines.sql.database import ExpressionError
-from beam_pipelines.sql.expressions import (
-    Expression,
-    LargeColumnError,
-    evaluate,
-    parse_expression,
-)
+from beam_pipelines.sql.database import ExpressionError, LargeColumnError
+from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 from beam_pipelines.transforms.compared_columns import near_columns
 from beam_pipelines.transforms.meet_hashes import meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema

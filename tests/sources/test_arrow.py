@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import resource
+import struct
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources import batch_files
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
@@ -51,3 +53,27 @@ def test_damaged_files_name_themselves(tmp_path: Path, kind: str) -> None:
     path.write_bytes(b"a,b\n1,2\n")
     with pytest.raises(DataError, match=r"a\.arrow: found damaged Arrow data"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("kind", ["file", "stream", "feather"])
+def test_sizes_that_are_not_those_of_the_file(tmp_path: Path, kind: str) -> None:
+    """A huge number in any place is an error with the file, or harmless.
+
+    No read takes the memory that a number states.
+    """
+    good = write_table(tmp_path / "good.arrow", kind).read_bytes()
+    path = tmp_path / "a.arrow"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    errors: list[str] = []
+    for number in (struct.pack("<q", 1 << 40), struct.pack("<i", (1 << 31) - 1)):
+        for place in range(0, len(good) - len(number), 8):
+            path.write_bytes(good[:place] + number + good[place + len(number) :])
+            try:
+                read_rows(path)
+            except DataError as error:
+                errors.append(str(error))
+            except RecipeProblems:  # a column has lost its name
+                pass
+    assert len(errors) > 20
+    assert [error for error in errors if str(path) not in error] == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB

@@ -29,13 +29,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.recipe.lakehouses import Catalog, sqlite_path
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.storage import files, input_roots
-from beam_pipelines_plugins.avro.blocks import (
-    TooLargeError,
-    container,
-    decompress,
-    read_blocks,
-    read_header,
-)
+from beam_pipelines_plugins.formats import avro_blocks as avro
 from beam_pipelines_plugins.lakehouses.iceberg_deletes import local_path
 
 # What a table's metadata may say, and what a catalog's server may say of itself.
@@ -99,19 +93,18 @@ def _unpacked(path: str) -> io.BytesIO:
     left, rows, blocks = _MOST_METADATA_BYTES, 0, []
     with files.open_read(path) as file:
         size = file.seek(0, os.SEEK_END)
-        header = read_header(file)
-        for block in read_blocks(file, header, header.end, size):
-            with contextlib.suppress(TooLargeError):
-                blocks.append((block.rows, decompress(header.codec, block.data, left)))
+        header = avro.read_header(file)
+        for block in avro.read_blocks(file, header, header.end, size):
+            with contextlib.suppress(avro.TooLargeError):
+                blocks.append((block.rows, avro.decompress(header.codec, block.data, left)))
                 left, rows = left - len(blocks[-1][1]), rows + block.rows
                 if left >= 0 and rows <= _MOST_ENTRIES:
                     continue
             raise DataError(
                 f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes or {_MOST_ENTRIES:,} "
-                "entries in a manifest, expected at most as many. Have the table's manifests "
-                "rewritten."
+                "entries in a manifest, expected at most as many. Have manifests rewritten."
             )
-    return io.BytesIO(container(header, header.schema, "null", blocks))
+    return io.BytesIO(avro.container(header, header.schema, "null", blocks))
 
 
 def table_at(path: str) -> Table:
