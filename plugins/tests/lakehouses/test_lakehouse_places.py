@@ -18,12 +18,12 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.lakehouses import Catalog
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.avro import blocks
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.formats import avro_blocks as blocks
 from tests.support import delta_tables as delta
 from tests.support import iceberg_tables as iceberg
 
