@@ -76,7 +76,7 @@ def mask(text: str) -> str:
 def masked_repr(of: type[_T]) -> type[_T]:
     """Masks the ``repr`` of a dataclass, which shows its paths."""
     shown = of.__repr__
-    of.__repr__ = lambda self: mask(shown(self))  # type: ignore[assignment]
+    of.__repr__ = lambda self: mask(shown(self))  # type: ignore[method-assign]
     return of
 
 
