@@ -237,7 +237,7 @@ class Reader(Iterator[Batch]):
         self._is_closed = True
 
     def _use_in_fork(self) -> None:
-        """Begins a pass of its own, as a fork has no threads of this one."""
+        """Begins a pass in a fork, which has none of the threads."""
         if self._device is not None:
             raise ValueError(
                 "pin_memory: found a reader in a fork of its process, which cannot use the CUDA "

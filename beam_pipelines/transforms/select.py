@@ -304,7 +304,7 @@ def _evaluate(
     batch: pa.RecordBatch, expression: Expression, limits: Limits | None = None
 ) -> pa.Array:
     try:
-        return evaluate(batch, expression, limits and limits.derived_bytes)
+        return evaluate(batch, expression, limits.derived_bytes if limits else None)
     except LargeColumnError as error:
         found = exceeded(limits or Limits(), "derived_bytes", str(error))
         raise LargeValueError(SelectError(found, expression, batch), error.row) from error

@@ -386,7 +386,7 @@ def test_values_of_queries(text: str, shown: str) -> None:
 
 
 def test_public_objects_of_a_recipe(store: Path) -> None:
-    """Neither a recipe, nor its sources, nor a plan shows the secrets of paths."""
+    """Recipes, sources and plans do not show the secrets of paths."""
     (store / "a.csv").write_text("a,b\n1,x\n2,y\n")
     (store / "schema.pbtxt").write_text('feature { name: "a" type: INT }\n')
     text = (
@@ -403,7 +403,7 @@ def test_public_objects_of_a_recipe(store: Path) -> None:
 def test_labels_of_steps(
     store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither labels nor display data of Beam's steps, which engines show, have a secret."""
+    """Labels and display data of Beam's steps have no secret."""
     (store / "a.csv").write_text("a,b\n" + "1,x\n" * 50)
     found: list[str] = []
     apply = beam.Pipeline.apply
@@ -426,7 +426,7 @@ def test_labels_of_steps(
 
 
 def test_names_of_cached_files(tmp_path: Path) -> None:
-    """A cache of a dataset keeps nothing of its URL's user part or query."""
+    """A cache keeps nothing of a URL's user part or query."""
     folder = finish(write_dataset(tmp_path / "data", [30]))
     with served(Path(folder)) as web:
         address = web.url.replace("://", f"://alice:{PASSWORD}@")

@@ -1,4 +1,4 @@
-"""Which ports an engine opens to other machines, where a command starts it."""
+"""Engines that a command starts open few ports to other machines."""
 
 from __future__ import annotations
 

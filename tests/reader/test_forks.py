@@ -35,7 +35,7 @@ def _answer(call: Callable[[], Any], connection: Connection) -> None:
 
 
 def in_fork(call: Callable[[], Any]) -> Any:
-    """Returns what a function returns in a fork, or the text of its error."""
+    """Returns what a function returns in a fork, or its error."""
     assert FORKS is not None
     ours, theirs = FORKS.Pipe(duplex=False)
     fork = FORKS.Process(target=_answer, args=(call, theirs))
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("read", [0, 1, 5])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_reader_in_a_fork(folder: str, read: int, shuffle: bool) -> None:
-    """A fork goes on where the reader is, and so does its parent."""
+    """A fork goes on at the reader's place, as its parent does."""
     expected = ids(bp.open(folder).batches("train", 8, shuffle=shuffle))
     with bp.open(folder).batches("train", 8, shuffle=shuffle) as reader:
         first = [next(reader)["id"].tolist() for _ in range(read)]
@@ -81,7 +81,7 @@ def test_a_reader_in_a_fork(folder: str, read: int, shuffle: bool) -> None:
 
 
 def test_what_else_a_fork_does_with_a_reader(folder: str) -> None:
-    """States, places and rows by numbers work in the middle of a pass."""
+    """States, places and numbered rows work in a fork."""
     with bp.open(folder).batches("train", 8) as reader:
         next(reader)
         state = reader.state_dict()
@@ -97,7 +97,7 @@ def test_what_else_a_fork_does_with_a_reader(folder: str) -> None:
 
 
 def test_a_fork_of_a_fork(folder: str) -> None:
-    """A reader goes on in a fork of a fork, which has read as well."""
+    """A reader goes on in a fork of a fork."""
     reader = bp.open(folder).batches("train", 8)
     next(reader)
 
@@ -113,14 +113,14 @@ def test_a_fork_of_a_fork(folder: str) -> None:
 
 
 def test_a_device_in_a_fork(folder: str) -> None:
-    """A fork cannot use the CUDA device, and the error says what to do."""
+    """A fork cannot use the CUDA device; the error has a remedy."""
     reader = bp.open(folder).batches("train", 8)
     reader._device = object()  # type: ignore[assignment] - only whether there is one matters
     assert "without pin_memory" in in_fork(lambda: next(reader))
 
 
 def test_rows_while_another_thread_reads(folder: str) -> None:
-    """Forks during reads of other threads hang on no lock, and read the same."""
+    """Forks during reads of other threads hang on no lock."""
     with bp.open(folder).batches("train", 8) as reader:
         expected = reader.take([5])["id"].tolist()
         ends = threading.Event()
@@ -140,7 +140,7 @@ def test_rows_while_another_thread_reads(folder: str) -> None:
 
 
 def test_a_lock_that_another_thread_holds() -> None:
-    """A lock is free in a fork, and stays locked in its parent."""
+    """A lock is free in a fork, not in its parent."""
     lock, is_held, ends = Lock(), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -165,7 +165,7 @@ def test_a_lock_that_another_thread_holds() -> None:
 
 
 def test_forks_while_a_cache_is_filled(folder: str, tmp_path: Path) -> None:
-    """Forks that live on hold up no reader of the cache, and read themselves."""
+    """Forks that live on hold up no reader of the cache."""
     expected = ids(bp.open(folder).batches("train", 8))
     assert FORKS is not None
     sleepers = [FORKS.Process(target=signal.pause, daemon=True) for _ in range(10)]

@@ -96,7 +96,7 @@ def test_a_worker_that_fails_says_so(stderr: str, is_shown: bool) -> None:
 
 @pytest.fixture
 def adopted() -> Iterator[None]:
-    """Makes this process the parent of orphans, as process 1 of a container without an init."""
+    """Makes this process the parent of orphans."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     yield

@@ -1,4 +1,4 @@
-"""However a run starts, it imports nothing of the current folder and opens no port."""
+"""Runs import nothing of the current folder, and open no port."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_damaged_files_name_themselves(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "stream", "feather"])
 def test_sizes_that_are_not_those_of_the_file(tmp_path: Path, kind: str) -> None:
-    """A huge number in any place is an error with the file, or harmless.
+    """A huge number in any place is an error, or harmless.
 
     No read takes the memory that a number states.
     """

@@ -261,7 +261,7 @@ EXPRESSIONS = [
 def test_rows_that_are_evaluated_in_pieces(
     sql: str, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values and types are those of all rows at once, also without rows."""
+    """Values and types are those of all rows at once."""
     expression = parse_expression("z", sql, MANY.schema.names)
     whole, none = evaluate(MANY, expression), evaluate(MANY.slice(0, 0), expression)
     monkeypatch.setattr(expressions, "_PIECE_BYTES", piece)
@@ -270,7 +270,7 @@ def test_rows_that_are_evaluated_in_pieces(
 
 
 def test_large_values_of_a_chunk_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows after the limit are not evaluated; the message names row and limit."""
+    """Rows after the limit are not evaluated; the message names it."""
     monkeypatch.setattr(expressions, "_PIECE_BYTES", 4_000)
     calls: list[int] = []
     run = expressions._evaluate
@@ -304,5 +304,5 @@ def test_large_values_of_a_chunk_stop_the_run(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_the_largest_part_counts(sql: str, largest: int) -> None:
-    """Values that an expression makes on its way are in memory as well."""
+    """Values that an expression makes on its way count."""
     assert parse_expression("z", sql, MANY.schema.names).largest >= largest

@@ -65,7 +65,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def ports_during(command: Sequence[str], folder: Path) -> set[Port]:
-    """Runs a command that succeeds in a folder and returns all ports that it had."""
+    """Runs a command in a folder and returns all ports of it."""
     found: set[Port] = set()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)

@@ -305,7 +305,7 @@ def test_checkpoints_are_read_within_a_root(tmp_path: Path) -> None:
 def test_manifests_that_outgrow_the_memory(
     tmp_path: Path, codec: str, rows: int, size: int
 ) -> None:
-    """A manifest of few bytes that states or becomes many is an error with its path."""
+    """A small manifest that states or becomes a huge one is refused."""
     plan_of(table_of(tmp_path))
     (manifest,) = (tmp_path / "warehouse").rglob("*-m0.avro")
     with manifest.open("rb") as file:
