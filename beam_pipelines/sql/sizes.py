@@ -76,7 +76,7 @@ Parameters = Mapping[str, tuple[int, int]]
 
 
 def size_of(tree: Mapping[str, Any], columns: Mapping[str, int]) -> tuple[int, int]:
-    """Returns how many times a value, and a part, may outgrow its input.
+    """Returns how far a value, and a part, may outgrow its input.
 
     Args:
       tree: of the expression.
