@@ -16,19 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
-from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.format import (
-    Contents,
-    Format,
-    Position,
-    QuoteStates,
-    Rows,
-    problem,
-)
+from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
+from beam_pipelines.sources.wrapped import Wrapped
 from beam_pipelines.storage import files
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -76,39 +68,16 @@ def _keys(names: Sequence[str]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Partitioned(Format):
+class Partitioned(Wrapped):
     """A format whose files have columns in their folders' names.
 
     Attributes:
-      format: of the files.
       folders: of the source, without ``/`` at the end.
       names: of the columns, in the order of the folders.
     """
 
-    format: Format
     folders: tuple[str, ...]
     names: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for name in ("suffixes", "options", "infers_types", "has_arrays", "is_compressed"):
-            object.__setattr__(self, name, getattr(self.format, name))
-
-    @property
-    def checks_images(self) -> bool:  # type: ignore[override]
-        """Whether images are decoded when they are read."""
-        return self.format.checks_images
-
-    def check(self, source: Source) -> list[Problem]:
-        """Returns the options of the source that the format cannot honour."""
-        return self.format.check(self._own(source))
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return self.format.splittable(source, path)
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may be inside quotes."""
-        return self.format.quoting(source)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -161,25 +130,6 @@ class Partitioned(Format):
         if together is None:
             return None
         return self._with_columns(together[0], plan, some[0]), together[1]
-
-    def companions(self, plan: SourcePlan) -> Iterator[str]:
-        """Yields the paths of other files that are read."""
-        return self.format.companions(self._inner(plan))
-
-    def positions(
-        self,
-        plan: SourcePlan,
-        byte_range: ByteRange,
-        quote_states: QuoteStates,
-        rejected: Sequence[Rejected],
-        rows: Sequence[int],
-    ) -> list[Position]:
-        """Finds rows of a range in their file; see ``Format``."""
-        return self.format.positions(self._inner(plan), byte_range, quote_states, rejected, rows)
-
-    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for a row, and a range's first row number."""
-        return self.format.numbering(self._inner(plan), byte_range)
 
     def _own(self, source: Source) -> Source:
         """Returns the source without the columns of folders' names."""
