@@ -13,6 +13,11 @@ from typing import Literal
 
 # A blank, a no-break space and a narrow one; all three separate thousands.
 BLANKS = " \u00a0\u202f"
+# What may be around a cell without being of it: Unicode's white space, and marks without width.
+WHITE_SPACE = (
+    " \t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 APOSTROPHES = "'\u2019"
 _NUMBER = re.compile(
     rf"(?P<before>[^0-9.,]*)1(?:(?P<thousands>[.,{BLANKS}{APOSTROPHES}]?)234|(?P<lakh>,23,456))"

@@ -125,6 +125,9 @@ class Source:
     formats: Mapping[str, str] = recipe_key(
         read_formats, {}, "found", "How the numbers, dates or booleans of a column are written."
     )
+    trim: bool | None = recipe_key(
+        read_flag, None, "no", "Whether white space around texts is taken off."
+    )
     list_nulls: Mapping[str, tuple[str, ...]] = recipe_key(
         read_list_nulls, {}, "an error", "What becomes of nulls inside the lists of a column."
     )

@@ -18,6 +18,7 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
+    TEXT_OPTIONS,
     Contents,
     Format,
     QuoteStates,
@@ -51,6 +52,7 @@ class BatchFiles(Format):
     """
 
     title: str
+    options: tuple[str, ...] = TEXT_OPTIONS
     has_arrays = True
 
     @abc.abstractmethod

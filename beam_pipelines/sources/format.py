@@ -27,6 +27,9 @@ MAX_CHUNK_ROWS = 131_072
 # Bytes that a format decodes at once, if it can choose.
 CHUNK_BYTES = 16 * MIB
 
+# Options of formats with texts that people wrote (``formatted.py``).
+TEXT_OPTIONS = ("formats", "trim")
+
 # Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.
 QuoteStates = Mapping[str, bytes]
 
@@ -106,6 +109,8 @@ class Format(abc.ABC):
         empty.
       options: options of a source that only this format and its relatives have.
       infers_types: whether types are inferred from values, because files do not have them.
+      reads_nulls: whether the texts of ``nulls`` mean null where no recipe has them.
+      judges_cells: whether it finds itself how cells are written, as all of them are texts.
       has_arrays: whether values may be arrays, so that a column may be declared ``tensor``.
       is_compressed: whether files are often compressed inside, for estimates of sizes.
       is_file_a_row: whether each file is a row. A path may then be a folder, an empty file is a bad
@@ -118,6 +123,8 @@ class Format(abc.ABC):
     suffixes: tuple[str, ...]
     options: tuple[str, ...] = ()
     infers_types = False
+    reads_nulls = False
+    judges_cells = False
     has_arrays = False
     is_compressed = False
     is_file_a_row = False

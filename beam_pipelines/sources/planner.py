@@ -14,7 +14,8 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
-from beam_pipelines.sources.format import Contents, Format, check_columns, problem
+from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, Format, check_columns, problem
+from beam_pipelines.sources.formatted import Formatted, formatted
 from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.listing import list_files
 from beam_pipelines.sources.partitions import WithNulls, partitioned, with_nulls
@@ -109,7 +110,9 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
                 "wrote it."
             )
-    format_ = partitioned(FORMATS[name], folders, found)
+    has_texts = set(TEXT_OPTIONS) <= set(FORMATS[name].options)
+    inner = Formatted(FORMATS[name]) if has_texts else FORMATS[name]
+    format_ = partitioned(inner, folders, found)
     contents = format_.infer(source, found)
     format_, contents = with_nulls(format_, contents, source)
     source = contents.source or source
@@ -120,7 +123,8 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
     found = contents.files or found
-    reader = partitioned(FORMATS[name], folders, found)
+    inner = formatted(FORMATS[name], contents, source) if has_texts else FORMATS[name]
+    reader = partitioned(inner, folders, found)
     return SourcePlan(
         source=source,
         format=name,
@@ -192,7 +196,7 @@ def _check_family(source: Source, name: str) -> list[Problem]:
             f"found it with format '{name}', expected it with {', '.join(family)} only.",
         )
         for option, family in families.items()
-        if name not in family and getattr(source, option) != getattr(Source, option)
+        if name not in family and getattr(source, option) != getattr(Source(""), option)
     ]
 
 
@@ -250,6 +254,7 @@ def _check_names(source: Source, contents: Contents) -> None:
     for key, names in (
         ("columns", source.columns),
         ("types", tuple(source.types)),
+        ("formats", tuple(source.formats)),
         ("list_nulls", tuple(source.list_nulls)),
         ("key", source.key),
     ):

@@ -66,14 +66,6 @@ def check_text_options(source: Source, name: str) -> list[Problem]:
             problems.append(
                 problem(source, key, f"a {name} file has no {key}. Leave the option out.")
             )
-    if source.formats:
-        problems.append(
-            problem(
-                source,
-                "formats",
-                f"found it with a {name} file, expected it with CSV. Make them with 'derive'.",
-            )
-        )
     return problems
 
 

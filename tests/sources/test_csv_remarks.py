@@ -8,10 +8,11 @@ import io
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import yaml
 
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, write
@@ -198,14 +199,22 @@ def test_numbers_with_exponents_among_others_stay_numbers(tmp_path: Path) -> Non
         assert [row["a"] for row in read_rows(put(tmp_path, cells))] == [float(c) for c in cells]
 
 
-def test_texts_with_blanks_around_them_have_a_finding(tmp_path: Path) -> None:
-    """The expression in it takes the blanks off."""
-    path = put(tmp_path, [" x", " ?", " y "])
-    (finding,) = plan_of(path).decisions
-    assert finding.startswith("types: {a: text}  # values have blanks around them, such as ' x'")
-    line = finding.partition("; ")[2].removesuffix(" takes them off")
-    derive = yaml.safe_load(line)["derive"]
-    batch = pa.RecordBatch.from_pylist(read_rows(path))
-    found = evaluate(batch, parse_expression("a_text", derive["a_text"], batch.schema.names))
-    assert found.to_pylist() == ["x", "?", "y"]
-    assert plan_of(put(tmp_path, [" x", "y"])).decisions == ()
+def test_white_space_around_texts_has_a_finding(tmp_path: Path) -> None:
+    """The option in it takes off white space of all kinds, before nulls are found."""
+    path = put(tmp_path, [" x", " ?", "y\u00a0", "\u3000z\t", "w"])
+    (blanks, nulls) = plan_of(path).decisions
+    assert blanks.startswith("trim: false  # 4 values of 'a' with white space around, such as ' x'")
+    assert "' ?' may mean null: 1 of 5 values of 'a'" in nulls
+    rows = read_rows(path, trim=True, nulls=(*Source.nulls, "?"))
+    assert [row["a"] for row in rows] == ["x", None, "y", "z", "w"]
+    assert plan_of(path, trim=False).decisions == (nulls,)
+
+
+def test_numbers_with_white_space_around_texts_that_mean_null(tmp_path: Path) -> None:
+    """Declared or not, ``trim`` reads them as numbers."""
+    path = put(tmp_path, ["\u30001", " ?", "3 "])
+    for types in ({}, {"a": "int64"}):
+        rows = read_rows(path, trim=True, types=types, nulls=("?",))
+        assert [row["a"] for row in rows] == [1, None, 3]
+    with pytest.raises(DataError, match="line 3, column 'a': found ' x', expected an integer"):
+        read_rows(put(tmp_path, ["1", " x"]), trim=True, types={"a": "int64"})

@@ -26,7 +26,7 @@ from beam_pipelines.sources.csv.evidence import (
     type_of,
 )
 from beam_pipelines.sources.csv.nearly import Misfit
-from beam_pipelines.sources.csv.remarks import remark
+from beam_pipelines.sources.csv.remarks import around, remark
 from beam_pipelines.sources.format import problem
 
 _GROUPED = NumberFormat(",", ".")
@@ -69,6 +69,7 @@ def choose(
     open_ = [name for name in wanted if name not in formats]
     verdicts, decimal = _judge_all(source, types, evidence, open_, default)
     problems, decisions = [], []
+    said = {name for name, verdict in verdicts.items() if verdict.misfits}
     for name, verdict in verdicts.items():
         if len(verdict.readings) > 1 and source.infer == "lenient":
             types[name] = pa.string()
@@ -85,13 +86,15 @@ def choose(
         elif verdict.readings:
             formats[name] = verdict.readings[0]
             decisions.append(_decision(name, verdict.readings[0], evidence[name]))
-        else:
-            decisions += remark(source, name, evidence[name], decimal)
+        elif remarks := remark(source, name, evidence[name], decimal):
+            decisions += remarks
+            said.add(name)
     if problems:
         raise RecipeProblems(problems)
-    for name, format_ in formats.items():
-        if name not in source.types:
-            types[name] = type_of(format_, evidence[name])
+    texts = {name: evidence[name] for name in wanted if pa.types.is_string(types[name])}
+    decisions += around(source, texts, source.nulls, said)
+    inferred = set(formats) - set(source.types)
+    types |= {name: type_of(formats[name], evidence[name]) for name in inferred}
     shown = {name: str(format_) for name, format_ in formats.items()}
     return dataclasses.replace(source, formats={**source.formats, **shown}), types, decisions
 

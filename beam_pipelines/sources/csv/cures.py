@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 
 import pyarrow as pa
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import CellFormat
+from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.csv.formats import to_plain
+
+
+def wrong_text(found: str, field: pa.Field, formats: Mapping[str, str]) -> str:
+    """Returns the message for a text that is no value of its column."""
+    if field.name in formats:
+        return wrong_format(found, field, parse_format(formats[field.name]))
+    return bad_rows.wrong_value(found, field.type, cure(field, found))
 
 
 def wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe.cell_formats import (
+    WHITE_SPACE,
     CellFormat,
     DateFormat,
     NumberFormat,
@@ -39,6 +40,14 @@ _LEAST_MOSTLY = 10
 _TOLD_BY, _SHORT = 20, 3
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
+# Texts that mean null to other programs.
+_NULL_TEXTS = pa.array(
+    [
+        *("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "#N/A", "<NA>", "(null)", "[null]", "NaN"),
+        *("nan", "NAN", "null", "Null", "NULL", "none", "None", "NONE", "nil", "undefined"),
+        *("-", "--", "---", "?", "??", ".", "\\N"),
+    ]
+)
 _WORD_FORMATS = [parse_format(text) for text in WORDS]
 _UNIT = re.compile(r"[$€£¥₹₽₩₺%]|zł|kr|Kč|Ft|R\$|" + CURRENCIES)
 _MARKS = (
@@ -82,6 +91,8 @@ class Evidence:
       texts: cells of parts that are text.
       example: a cell.
       some: cells of parts that are text, a sample.
+      blank: cells with white space around them, and one of them.
+      nulls: cells that may mean null, counted.
     """
 
     shapes: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -89,6 +100,8 @@ class Evidence:
     texts: int = 0
     example: str = ""
     some: tuple[str, ...] = ()
+    blank: tuple[int, str] = (0, "")
+    nulls: Counter[str] = dataclasses.field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -102,6 +115,8 @@ class Evidence:
         self.shapes += other.shapes
         self.dates += other.dates
         self.texts += other.texts
+        self.blank = self.blank[0] + other.blank[0], self.blank[1] or other.blank[1]
+        self.nulls += other.nulls
         if len(self.shapes) > _MOST_SHAPES:
             self.texts, self.shapes = self.total, Counter()
 
@@ -138,17 +153,32 @@ def evidence_of(texts: pa.ChunkedArray | pa.Array) -> Evidence:
         pa.array(np.linspace(0, len(column) - 1, min(len(column), _LOOKED_AT)).astype(np.int64))
     ).to_pylist()
     formatted = [cell for cell in some if _is_formatted(cell)]
-    if not some or len(formatted) < _LEAST_FORMATTED * len(some):
-        return Evidence(texts=number, some=tuple(some))
-    found = _formatted_as(column, formatted, _LEAST_FORMATTED)
-    return dataclasses.replace(found, some=tuple(some))
+    found = Evidence(texts=number)
+    if some and len(formatted) >= _LEAST_FORMATTED * len(some):
+        found = _formatted_as(column, formatted, _LEAST_FORMATTED)
+    return dataclasses.replace(found, some=tuple(some), **_noted(column))
 
 
 def codes_of(column: pa.ChunkedArray) -> Evidence:
     """Returns the evidence of cells that stay texts, whatever they look like."""
     if not pa.types.is_string(column.type):  # bytes that are not UTF-8
         return Evidence(texts=len(column))
-    return Evidence(texts=len(column), some=tuple(column.drop_null()[:_LOOKED_AT].to_pylist()))
+    texts = columns.only_chunk(column).drop_null()
+    return Evidence(texts=len(texts), some=tuple(texts[:_LOOKED_AT].to_pylist()), **_noted(texts))
+
+
+def _noted(texts: pa.Array) -> dict[str, Any]:
+    """Returns what is noted of texts, none of them null, whatever they are."""
+    trimmed = pc.utf8_trim(texts, characters=WHITE_SPACE)
+    is_blank = pc.and_(
+        pc.not_equal(pc.binary_length(trimmed), pc.binary_length(texts)),
+        pc.greater(pc.binary_length(trimmed), 0),
+    )
+    number = pc.sum(is_blank).as_py() or 0
+    first = texts[pc.index(is_blank, True).as_py()].as_py() if number else ""
+    found = texts.filter(pc.is_in(trimmed, value_set=_NULL_TEXTS)).value_counts()
+    counts = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+    return {"blank": (number, first), "nulls": Counter(dict(counts))}
 
 
 def _compact_days(column: pa.Array) -> Counter[str]:

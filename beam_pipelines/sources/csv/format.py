@@ -14,7 +14,6 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import parse_format
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.compression import compression_of, read_head
@@ -22,7 +21,7 @@ from beam_pipelines.sources.csv.header import check_same_columns, cut_header, fi
 from beam_pipelines.sources.csv.infer import infer
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
-from beam_pipelines.sources.format import Contents, combine, problem
+from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, combine, problem
 from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
@@ -50,7 +49,9 @@ class Csv(TextFormat):
 
     suffixes: tuple[str, ...]
     delimiter: str
-    options = (*TextFormat.options, "skip_lines")
+    options = (*TextFormat.options, *TEXT_OPTIONS, "skip_lines")
+    reads_nulls = True
+    judges_cells = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -168,21 +169,12 @@ class Csv(TextFormat):
 
     def _parser(self, plan: SourcePlan) -> CsvParser:
         dialect, names = self.dialect(plan.source), tuple(plan.file_schema.names)
-        formats = {
-            name: parse_format(text)
-            for name, text in plan.source.formats.items()
-            if name in plan.read_schema.names
-        }
         exact = frozenset(
             field.name
             for field in plan.read_schema
-            if field.type == pa.float64()
-            and field.name not in plan.source.types
-            and field.name not in formats
+            if field.type == pa.float64() and field.name not in plan.source.types
         )
-        return CsvParser(
-            names, plan.read_schema, plan.schema, dialect, plan.source.nulls, exact, formats
-        )
+        return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls, exact)
 
 
 def _may_quote(data: bytes, dialect: Dialect) -> bool:

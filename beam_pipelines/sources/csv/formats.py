@@ -15,12 +15,14 @@ from beam_pipelines.core.formatting import MINUS
 from beam_pipelines.recipe.cell_formats import (
     APOSTROPHES,
     BLANKS,
+    WHITE_SPACE,
     CellFormat,
     DateFormat,
     NumberFormat,
 )
 from beam_pipelines.sources.csv.bad_cells import plain_integers
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS
+from beam_pipelines.sources.exact_cast import exact_cast
 
 _BLANK = f"[{BLANKS}\t]"
 # More digits than float64 keeps: such a number of a float column would be rounded.
@@ -60,7 +62,7 @@ def to_plain(texts: pa.Array, format_: CellFormat) -> pa.Array:
     Returns:
       String array of n cells; null where a cell is null, or is not in the format.
     """
-    texts = pc.utf8_trim(texts, characters=f"{BLANKS}\t")
+    texts = pc.utf8_trim(texts, characters=WHITE_SPACE)
     if isinstance(format_, NumberFormat):
         return _plain_numbers(texts, format_)
     if isinstance(format_, DateFormat):
@@ -79,7 +81,7 @@ def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_time(type_):  # there is no such cast
         moments = pc.binary_join_element_wise("1970-01-01", plain, " ")
         return moments.cast(pa.timestamp("us")).cast(type_)
-    return (plain_integers(plain) if pa.types.is_integer(type_) else plain).cast(type_)
+    return exact_cast(plain_integers(plain) if pa.types.is_integer(type_) else plain, type_)
 
 
 def number_pattern(format_: NumberFormat) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import CellFormat
+from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_list
 from beam_pipelines.sources import inference, whole_numbers
@@ -42,6 +42,7 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggli
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
 # So is a column of digits, E and digits alone: 12E10 and 120E9 would be one number.
 _EXPONENT_CODE = r"^\s*[0-9]+[eE][0-9]+\s*$"
+_NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _WITH_PLUS = r"^\s*\+[0-9]"
 _DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
 
@@ -178,24 +179,28 @@ def _add_body(
             is_grouped = types[name] == pa.float64() and may_be_grouped(column)
             if name in source.formats or pa.types.is_string(types[name]) or is_grouped:
                 shapes[name] = column
-    for field in undeclared:
-        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-            micros = pa.timestamp("us", field.type.tz)
-            with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
-                parse(body.data, (field.name,), {field.name: micros})
-                types[field.name] = micros
+    for name in [one.name for one in undeclared if one.type in _NANOSECONDS]:
+        micros = pa.timestamp("us", types[name].tz)
+        with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
+            parse(body.data, (name,), {name: micros})
+            types[name] = micros
+    if source.trim:
+        shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
     for name in wanted:
-        is_name = types[name] != table.schema.field(name).type
-        part = (
-            codes_of(shapes[name])
-            if is_name and not pa.types.is_timestamp(types[name])
-            else evidence_of(shapes[name])
-        )
-        found.evidence[name].add(part)
+        is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
+        found.evidence[name].add((codes_of if is_code else evidence_of)(shapes[name]))
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
+
+
+def _trimmed(column: pa.ChunkedArray, nulls: Sequence[str]) -> pa.ChunkedArray:
+    """Returns texts without white space around them, those that mean null as nulls."""
+    if not pa.types.is_string(column.type):
+        return column
+    texts = pc.utf8_trim(column, characters=WHITE_SPACE)
+    return pc.if_else(pc.is_in(texts, value_set=pa.array(nulls, pa.string())), None, texts)
 
 
 def _counts_rows(column: pa.ChunkedArray) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
 import heapq
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import itemgetter
 
@@ -18,7 +17,6 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
@@ -29,8 +27,7 @@ from beam_pipelines.sources.csv.bad_cells import (
     other_number,
     plain_integers,
 )
-from beam_pipelines.sources.csv.cures import cure, float_cure, wrong_format
-from beam_pipelines.sources.csv.formats import to_plain, typed
+from beam_pipelines.sources.csv.cures import cure, float_cure
 from beam_pipelines.sources.exact_cast import INFINITY
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
@@ -59,7 +56,6 @@ class CsvParser:
       dialect: delimiter and quote.
       nulls: texts that mean null.
       exact: columns of float64 that may round no integer, because no recipe declares them so.
-      formats: column -> how its cells are written, if they are not written plainly.
     """
 
     names: tuple[str, ...]
@@ -68,17 +64,6 @@ class CsvParser:
     dialect: Dialect
     nulls: tuple[str, ...]
     exact: frozenset[str] = frozenset()
-    formats: Mapping[str, CellFormat] = dataclasses.field(default_factory=dict)
-
-    @functools.cached_property
-    def texts(self) -> CsvParser:
-        """The parser that reads the columns with formats as texts."""
-        return dataclasses.replace(
-            self,
-            read_schema=_as_texts(self.read_schema, self.formats),
-            schema=_as_texts(self.schema, self.formats),
-            formats={},
-        )
 
     def toggles(self, data: bytes) -> Positions:
         """Returns the quotes that open or close in whole records."""
@@ -99,12 +84,6 @@ class CsvParser:
         It does so if the kernel is not certain of the result, or a record may have more than
         ``line_bytes``.
         """
-        if self.formats:
-            texts = self.texts.parse_natively(data, line_bytes)
-            try:
-                return None if texts is None else self._formatted(texts)
-            except pa.ArrowInvalid:
-                return None
         batch = native.parse(
             data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes
         )
@@ -112,8 +91,6 @@ class CsvParser:
 
     def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
         """Parses records with pyarrow.csv, which decides all cases; see ``parse``."""
-        if self.formats:
-            return self._formatted(self.texts.parse_with_arrow(data, multi_line))
         types = {field.name: field.type for field in self.read_schema}
         read = partial(
             read_table,
@@ -135,20 +112,6 @@ class CsvParser:
             raise pa.ArrowInvalid(whole_numbers.ROUNDED)
         arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _formatted(self, texts: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns records with the columns of formats in their types.
-
-        Raises:
-          pa.ArrowInvalid: a cell is not in its column's format, or its value not of its type.
-        """
-        arrays = dict(zip(texts.schema.names, texts.columns, strict=True))
-        for name, format_ in self.formats.items():
-            plain = to_plain(arrays[name], format_)
-            if plain.null_count > arrays[name].null_count:
-                raise pa.ArrowInvalid(f"a cell of '{name}' is not written as {format_}")
-            arrays[name] = columns.normalise(typed(plain, self.read_schema.field(name).type))
-        return pa.RecordBatch.from_arrays(list(arrays.values()), schema=self.schema)
 
     def _check_infinite(self, data: bytes, table: pa.Table) -> None:
         """Raises ``pa.ArrowInvalid`` if a finite number in the text became infinite."""
@@ -244,25 +207,11 @@ class CsvParser:
         wrong = np.full(len(starts), -1)
         for number, (field, column) in enumerate(zip(self.read_schema, table.columns, strict=True)):
             cells = columns.only_chunk(column)
-            bad = self._bad_cells_of(field, cells)
+            bad = bad_cells(cells, field.type, self.nulls)
             if field.name in self.exact:
                 bad |= whole_numbers.refused(cells).to_numpy(zero_copy_only=False)
             wrong[(wrong < 0) & bad] = number
         return self._described(table, wrong, starts, ends), wrong >= 0
-
-    def _bad_cells_of(self, field: pa.Field, cells: pa.Array) -> Flags:
-        """Returns which cells of a column, as bytes, are bad."""
-        if field.name not in self.formats:
-            return bad_cells(cells, field.type, self.nulls)
-        bad = bad_cells(cells, pa.string(), self.nulls)
-        texts = pc.if_else(pa.array(~bad), cells, None).view(pa.string())
-        plain = to_plain(texts, self.formats[field.name])
-        nulls = pc.is_in(texts, value_set=pa.array(self.nulls, pa.string()))
-        bad |= pc.and_not(plain.is_null(), nulls).to_numpy(zero_copy_only=False)
-        good = plain.is_valid().to_numpy(zero_copy_only=False)
-        fits = bad_cells(plain.drop_null().cast(pa.binary()), field.type, ())
-        bad[np.flatnonzero(good)[fits]] = True
-        return bad
 
     def _described(
         self, table: pa.Table, wrong: Positions, starts: Positions, ends: Positions
@@ -338,7 +287,6 @@ class CsvParser:
                 self,
                 read_schema=pa.schema([field]),
                 schema=pa.schema([self.schema.field(field.name)]),
-                formats={n: format_ for n, format_ in self.formats.items() if n == field.name},
             )
             try:
                 one.parse(record)
@@ -350,8 +298,6 @@ class CsvParser:
         expected = whole_numbers.why_text_refused(found) if field.name in self.exact else ""
         if expected:
             return f"found {shorten(found, 100)!r}, expected {expected}. {float_cure(field.name)}"
-        if field.name in self.formats:
-            return wrong_format(found, field, self.formats[field.name])
         return bad_rows.wrong_value(found, field.type, cure(field, found))
 
 
@@ -377,10 +323,6 @@ def _with_odd_integers(
         texts = pc.ascii_trim(columns.only_chunk(table.column(name)), characters=" \t")
         table = table.set_column(place, name, plain_integers(texts).cast(types[name]))
     return table
-
-
-def _as_texts(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    return pa.schema([pa.field(f.name, pa.string()) if f.name in names else f for f in schema])
 
 
 def dialect_of(source: Source, delimiter: str) -> Dialect:

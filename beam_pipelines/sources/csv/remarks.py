@@ -9,19 +9,22 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import BLANKS, DateFormat
+from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     Evidence,
+    judge,
     mostly,
     named_pattern,
     number_formats,
@@ -31,7 +34,7 @@ from beam_pipelines.sql.database import identifier
 
 # Cells that make a remark, and the share of them that it must fit.
 _LEAST, _LEAST_ALIKE = 10, 0.95
-_MOST_UNITS = 5
+_MOST_UNITS, _DAY = 5, len("2024-01-31")
 _MEASURED = re.compile(
     rf"(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
     rf"(?P<gap>[{BLANKS}]*)(?P<unit>(?:[^\W\d_]|[°\"'′″])[^\d.,:;()_]{{0,11}})?"
@@ -82,6 +85,92 @@ class _Remark(NamedTuple):
     cure: str
 
 
+def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
+    """Returns the findings of texts whose type is text, in files with types.
+
+    Args:
+      source: with the types that the recipe declares.
+      evidence: of the columns of texts.
+    """
+    found = []
+    for name, one in evidence.items():
+        if name not in source.types and name not in source.formats:
+            found += _as_values(name, one) or remark(source, name, one, "")
+    return [*found, *around(source, evidence, ())]
+
+
+def around(
+    source: Source,
+    evidence: Mapping[str, Evidence],
+    nulls: Sequence[str],
+    said: Collection[str] = (),
+) -> list[str]:
+    """Returns the findings of white space, and of texts that may mean null.
+
+    Args:
+      source: of the recipe.
+      evidence: of the columns of texts.
+      nulls: texts that mean null by default.
+      said: columns of which another finding names such texts.
+    """
+    found = []
+    blank = {name: one.blank for name, one in evidence.items() if one.blank[0]}
+    if blank and source.trim is None:
+        name, (number, example) = next(iter(blank.items()))
+        values = f"{number:,} value{'' if number == 1 else 's'} of '{name}'{_and_others(blank)}"
+        words = f"{values} with white space around, such as {shorten(example, 40)!r}"
+        found.append(f"trim: false  # {words}; trim: true takes it off")
+    known = nulls if source.nulls == Source.nulls else source.nulls
+    texts = {
+        name: text
+        for name, one in evidence.items()
+        if name not in said and (text := _null_text(one, known))
+    }
+    if texts:
+        name, text = next(iter(texts.items()))
+        number = f"{evidence[name].nulls[text]:,} of {evidence[name].total:,} values of '{name}'"
+        cure = f"nulls: {yaml_list([*known, *dict.fromkeys(texts.values())])} makes nulls of them"
+        words = f"{text!r} may mean null: {number}{_and_others(texts)}"
+        found.append(f"nulls: {yaml_list(known)}  # {words}; {cure}")
+    return found
+
+
+def _and_others(some: Mapping[str, object]) -> str:
+    number = len(some) - 1
+    return f" and of {number} other column{'' if number == 1 else 's'}" if number else ""
+
+
+def _null_text(evidence: Evidence, known: Collection[str]) -> str:
+    """Returns the most frequent text that may mean null, if others are written otherwise."""
+    others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls)
+    for text, _ in evidence.nulls.most_common():
+        if text not in known and any(_form(other) != _form(text) for other in others):
+            return text
+    return ""
+
+
+def _form(text: str) -> str:
+    """Returns a text with one letter for all of a kind: ``Aa1``."""
+    return re.sub("[0-9]", "1", re.sub("[a-z]", "a", re.sub("[A-Z]", "A", text)))
+
+
+def _as_values(name: str, evidence: Evidence) -> list[str]:
+    """Returns the finding of texts that are all times, numbers or booleans."""
+    texts = pa.array(evidence.some, pa.string())
+    key = yaml_text(name)
+    if (type_ := inference.time_type(texts)) is not None:
+        word = "date" if all(len(text) == _DAY for text in evidence.some) else type_name(type_)
+        words = f"times, such as {evidence.some[0]!r}; types: {{{key}: {word}}} reads them"
+        return [f"types: {{{key}: text}}  # {words}"]
+    verdict = judge(evidence)
+    if not verdict.readings or verdict.misfits or all(map(_DIGITS.fullmatch, evidence.some)):
+        return []
+    words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}"
+    return [
+        f"types: {{{key}: text}}  # {words}; {_listed(name, map(str, verdict.readings))} reads them"
+    ]
+
+
 def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[str]:
     """Returns the findings of a column of texts: one, or none.
 
@@ -95,8 +184,8 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
         return []
     if evidence.dates[COMPACT]:
         return _compact_days(name, evidence)
-    cells = [cell.strip(f"{BLANKS}\t") for cell in evidence.some]
-    if own := _codes(name, cells) or _blanks(name, evidence.some):
+    cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
+    if own := _codes(name, cells):
         return own
     cells = [cell for cell in cells if cell]
     found = None
@@ -132,17 +221,6 @@ def _codes(name: str, cells: Sequence[str]) -> list[str]:
         return []
     words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
     return [f"types: {{{key}: text}}  # {words}"]
-
-
-def _blanks(name: str, cells: Sequence[str]) -> list[str]:
-    """Returns the finding of texts that all have blanks around them."""
-    blank = [cell for cell in cells if cell and cell != cell.strip()]
-    if not blank or len(blank) < sum(map(bool, cells)):
-        return []
-    key, sql = yaml_text(name), yaml_text(f"trim({identifier(name)})")
-    words = f"values have blanks around them, such as {shorten(blank[0], 40)!r}"
-    cure = f"derive: {{{yaml_text(f'{name}_text')}: {sql}}} takes them off"
-    return [f"types: {{{key}: text}}  # {words}; {cure}"]
 
 
 def _mostly(name: str, evidence: Evidence) -> list[str]:

@@ -23,7 +23,7 @@ from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
-from beam_pipelines.sources.format import Contents, combine
+from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, combine
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.nearly import Tallies, mixed_columns
 from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
@@ -68,6 +68,7 @@ class JsonLines(TextFormat):
     """
 
     suffixes: tuple[str, ...]
+    options = (*TextFormat.options, *TEXT_OPTIONS)
     has_arrays = True
 
     def check(self, source: Source) -> list[Problem]:

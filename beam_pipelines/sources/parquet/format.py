@@ -20,6 +20,7 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
+    TEXT_OPTIONS,
     Contents,
     Format,
     QuoteStates,
@@ -53,6 +54,7 @@ class Parquet(Format):
     """Files of row groups; a range has those that begin in it."""
 
     suffixes = (".parquet", ".pq")
+    options = TEXT_OPTIONS
     has_arrays = True
     is_compressed = True
 

@@ -25,6 +25,7 @@ from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import parts_of
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
+    TEXT_OPTIONS,
     Contents,
     Format,
     QuoteStates,
@@ -68,6 +69,7 @@ class Avro(Format):
     """Object container files; a range has the blocks that begin in it."""
 
     suffixes = (".avro",)
+    options = TEXT_OPTIONS
     has_arrays = True
     is_compressed = True
 

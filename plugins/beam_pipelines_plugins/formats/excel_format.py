@@ -17,6 +17,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.csv.choice import without_index
 from beam_pipelines.sources.format import (
+    TEXT_OPTIONS,
     Contents,
     Format,
     Position,
@@ -40,7 +41,8 @@ class Excel(Format):
     """Workbooks; one range a file."""
 
     suffixes = (".xlsx", ".xlsm", ".xls", ".ods")
-    options = ("sheet", "skip_lines")
+    options = ("sheet", "skip_lines", *TEXT_OPTIONS)
+    reads_nulls = True
     is_compressed = True
     infers_types = True
 

@@ -51,7 +51,7 @@ class Hdf5(BatchFiles):
 
     title = "HDF5"
     suffixes = (".h5", ".hdf5", ".hdf")
-    options = ("group",)
+    options = ("group", *BatchFiles.options)
     is_compressed = True
 
     def splittable(self, source: Source, path: str) -> bool:

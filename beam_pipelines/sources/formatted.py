@@ -1,0 +1,241 @@
+"""Columns of texts, read as the recipe says that they are written.
+
+These are the source's ``formats``, ``trim`` and ``nulls``, for files of every format.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.recipe.cell_formats import WHITE_SPACE, parse_format
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import bad_rows, inference, nested
+from beam_pipelines.sources.csv import cures, remarks
+from beam_pipelines.sources.csv.bad_cells import Flags, bad_cells
+from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, type_of
+from beam_pipelines.sources.csv.formats import to_plain, typed
+from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, problem
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.wrapped import Wrapped
+
+# Of each sampled file: rows that are looked at, and the bytes in which they begin.
+_ROWS, _BYTES = 20_000, 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Formatted(Wrapped):
+    """A format whose columns of texts are read as the recipe says.
+
+    Attributes:
+      names: of the columns.
+    """
+
+    names: tuple[str, ...] = ()
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types, and what the texts look like; see ``Format``."""
+        if self.format.judges_cells:
+            return self.format.infer(source, files)
+        own = {name: type_ for name, type_ in source.types.items() if name not in source.formats}
+        contents = self.format.infer(dataclasses.replace(source, types=own), files)
+        texts = _texts(contents)
+        if problems := [
+            problem(
+                source,
+                "formats",
+                f"column '{name}': found no texts in the files, expected some, as 'formats' say "
+                "how texts are written. Leave the column out of 'formats'.",
+            )
+            for name in source.formats
+            if name in contents.read_schema.names and name not in texts
+        ]:
+            raise RecipeProblems(problems)
+        found = dataclasses.replace(
+            contents.source or source, types=source.types, formats=source.formats
+        )
+        contents = contents._replace(source=found)
+        evidence = self._evidence(contents, files, texts)
+        types = {
+            name: columns.parse_type(source.types[name])
+            if name in source.types
+            else type_of(parse_format(text), evidence[name])
+            for name, text in source.formats.items()
+            if name in texts
+        }
+        schema = pa.schema(
+            [field.with_type(types.get(field.name, field.type)) for field in contents.read_schema]
+        )
+        noted = remarks.of_texts(found, evidence)
+        return contents._replace(read_schema=schema, decisions=(*contents.decisions, *noted))
+
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        inner, before = self._inner(plan), 0
+        left_out: list[Rejected] = []
+        for rows in self.format.read(inner, byte_range, quote_states, reject):
+            left_out += rows.rejected
+            batch, bad = self._converted(rows.batch, plan)
+            rejected = list(rows.rejected)
+            if bad:
+                places = self.format.positions(
+                    inner, byte_range, quote_states, left_out, [before + row for row in bad]
+                )
+                for place, (column, reason) in zip(places, bad.values(), strict=True):
+                    one = Rejected(
+                        plan.source.name, place.file, place.place, column, reason, place.text
+                    )
+                    bad_rows.reject_or_raise(one, rejected, reject)
+            before += rows.batch.num_rows
+            yield rows._replace(batch=batch, rejected=tuple(rejected))
+
+    def read_together(
+        self, plan: SourcePlan, some: Sequence[FileInfo]
+    ) -> tuple[pa.RecordBatch, list[int]] | None:
+        """Reads small files in one go; see ``Format``."""
+        together = self.format.read_together(self._inner(plan), some)
+        batch, bad = (None, {}) if together is None else self._converted(together[0], plan)
+        return None if together is None or bad else (batch, together[1])
+
+    def _inner(self, plan: SourcePlan) -> SourcePlan:
+        """Returns the plan that reads the columns as texts."""
+        return self._as_texts(plan, self.names)
+
+    def _as_texts(self, plan: SourcePlan, names: Sequence[str]) -> SourcePlan:
+        def as_texts(schema: pa.Schema) -> pa.Schema:
+            return pa.schema(
+                [pa.field(one.name, pa.string()) if one.name in names else one for one in schema]
+            )
+
+        types = {name: type_ for name, type_ in plan.source.types.items() if name not in names}
+        return dataclasses.replace(
+            plan,
+            source=dataclasses.replace(plan.source, types=types),
+            read_schema=as_texts(plan.read_schema),
+            schema=as_texts(plan.schema),
+            reader=self.format,
+        )
+
+    def _converted(
+        self, batch: pa.RecordBatch, plan: SourcePlan
+    ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
+        """Returns the good rows, and column and error of the others by their number."""
+        arrays = list(batch.columns)
+        bad: dict[int, tuple[str, str]] = {}
+        for place, field in enumerate(plan.read_schema):
+            if field.name not in self.names:
+                continue
+            texts = batch.column(place)
+            arrays[place], wrong = self._values(plan.source, field, texts)
+            for row in np.flatnonzero(wrong).tolist():
+                if row not in bad:
+                    reason = cures.wrong_text(texts[row].as_py(), field, plan.source.formats)
+                    bad[row] = field.name, reason
+        converted = pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+        if bad:
+            is_good = np.ones(batch.num_rows, np.bool_)
+            is_good[list(bad)] = False
+            converted = converted.filter(pa.array(is_good))
+        return converted, dict(sorted(bad.items()))
+
+    def _values(self, source: Source, field: pa.Field, texts: pa.Array) -> tuple[pa.Array, Flags]:
+        """Returns the values of a column, and which texts are none."""
+        format_ = source.formats.get(field.name)
+        if source.trim or format_ is not None:
+            texts = pc.utf8_trim(texts, characters=WHITE_SPACE)
+        nulls = pa.array(_nulls(self.format, source), pa.string())
+        texts = pc.if_else(pc.is_in(texts, value_set=nulls), None, texts)
+        plain = texts if format_ is None else to_plain(texts, parse_format(format_))
+        wrong: Flags = pc.and_not(texts.is_valid(), plain.is_valid()).to_numpy(zero_copy_only=False)
+        if not wrong.any():
+            try:
+                return columns.normalise(typed(plain, field.type)), wrong
+            except bad_rows.ERRORS:
+                pass
+        wrong[plain.is_valid().to_numpy(zero_copy_only=False)] |= bad_cells(
+            plain.drop_null().cast(pa.binary()), field.type, ()
+        )
+        plain = pc.if_else(pa.array(wrong), None, plain)
+        return columns.normalise(typed(plain, field.type)), wrong
+
+    def _evidence(
+        self, contents: Contents, files: tuple[FileInfo, ...], names: Sequence[str]
+    ) -> dict[str, Evidence]:
+        """Returns the evidence of columns of texts, in a sample."""
+        source = contents.source
+        if source is None or not names:
+            return {}
+        schema = pa.schema([(name, pa.string()) for name in names])
+        plan = SourcePlan(
+            source=source,
+            format=source.format or "",
+            files=contents.files or files,
+            read_schema=schema,
+            schema=schema,
+            ranges=(),
+            file_schema=contents.file_schema,
+            root=contents.root,
+            sparse=contents.sparse,
+            steps=contents.steps,
+        )
+        inner = self._as_texts(plan, names)
+        evidence = {name: Evidence() for name in names}
+        for file in inference.sample_files(tuple(plan.files)):
+            batches = [rows.batch for rows in self._head(inner, file)]
+            table = pa.Table.from_batches(batches, schema)
+            for name in names:
+                evidence[name].add(evidence_of(table.column(name)))
+        return evidence
+
+    def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:
+        """Yields the first rows of a file; with ``infer: full`` all of them."""
+        is_cut = not inner.source.reads_all and self.format.splittable(inner.source, file.path)
+        end = min(file.size_bytes, _BYTES) if is_cut else file.size_bytes
+        number = 0
+        for rows in self.format.read(inner, ByteRange(0, 0, file, 0, end), {}, reject=True):
+            most = rows.batch.num_rows if inner.source.reads_all else _ROWS - number
+            yield rows._replace(batch=rows.batch.slice(0, most))
+            number += rows.batch.num_rows
+            if number >= _ROWS and not inner.source.reads_all:
+                return
+
+
+def formatted(format_: Format, contents: Contents, source: Source) -> Format:
+    """Returns the format that reads the texts of a source as the recipe says."""
+    source = contents.source or source
+    changes_all = source.trim or (not format_.reads_nulls and bool(_nulls(format_, source)))
+    names = []
+    for name in _texts(contents) if source.formats or changes_all else ():
+        type_ = contents.read_schema.field(name).type
+        is_plain = pa.types.is_string(type_) or (name in source.types and source.trim)
+        if name in source.formats or (changes_all and is_plain and not pa.types.is_binary(type_)):
+            names.append(name)
+    return Formatted(format_, tuple(names)) if names else format_
+
+
+def _texts(contents: Contents) -> list[str]:
+    """Returns the columns to read that are texts in the files."""
+    types = {field.name: field.type for field in nested.flatten_fields(contents.file_schema)}
+    return [
+        name
+        for name in contents.read_schema.names
+        if pa.types.is_string(columns.column_type(types.get(name, pa.null())) or pa.null())
+    ]
+
+
+def _nulls(format_: Format, source: Source) -> tuple[str, ...]:
+    """Returns the texts that mean null.
+
+    Formats with nulls of their own have others only if the recipe says so.
+    """
+    is_said = format_.reads_nulls or source.nulls != Source.nulls
+    return source.nulls if is_said else ()
