@@ -17,6 +17,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.cell_formats import WHITE_SPACE, parse_format
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, inference, nested
 from beam_pipelines.sources.csv import cures, remarks
 from beam_pipelines.sources.csv.bad_cells import Flags, bad_cells
@@ -73,7 +74,11 @@ class Formatted(Wrapped):
         schema = pa.schema(
             [field.with_type(types.get(field.name, field.type)) for field in contents.read_schema]
         )
-        noted = remarks.of_texts(found, evidence)
+        said = "".join(contents.decisions)
+        noted = remarks.of_texts(
+            found,
+            {n: one for n, one in evidence.items() if f"types: {{{yaml_text(n)}: " not in said},
+        )
         return contents._replace(read_schema=schema, decisions=(*contents.decisions, *noted))
 
     def read(

@@ -6,6 +6,8 @@ float64, or beyond int64, is an error then.
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,11 @@ import pyarrow.compute as pc
 from beam_pipelines.core.equal_floats import nearest_floats
 
 ROUNDED = "an integer that float64 rounds"
+ROUNDS = "none that float64, as which the column's other values are read, rounds"
 # float64 has every integer up to here.
 _MOST_EXACT = 1 << 53
-_LONG = r"^\s*[+-]?[0-9]{16,}\s*$"
+_LONG = r"^\s*[+-]?[0-9]{16,}(\.[0-9]*)?\s*$"
+_PARTLESS, _WITH_PART = re.compile(r"\.0*$"), re.compile(r"[+-]?[0-9]{16,4000}\.[0-9]{1,4000}")
 # Python refuses to parse thousands of digits. So many are beyond int64, leading zeros aside.
 _MOST_DIGITS = 4_000
 
@@ -44,7 +48,7 @@ def why_refused(number: int) -> str:
     if not -(1 << 63) <= number < 1 << 63:
         return "none beyond int64"
     if int(float(number)) != number:
-        return "none that float64, as which the column's other values are read, rounds"
+        return ROUNDS
     return ""
 
 
@@ -70,7 +74,9 @@ def cure(name: str, declared: str | None, rank: int) -> str:
 
 def why_text_refused(text: str) -> str:
     """Returns ``why_refused`` of a text of digits; ``""`` for any other text."""
-    text = text.strip()
+    text = _PARTLESS.sub("", text.strip())
+    if _WITH_PART.fullmatch(text) and Decimal(float(text)) != Decimal(text):
+        return ROUNDS
     if not text.lstrip("+-").isdigit():
         return ""
     return why_refused(int(text)) if len(text) <= _MOST_DIGITS else "none beyond int64"

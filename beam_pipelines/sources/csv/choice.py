@@ -123,7 +123,7 @@ def _judge_all(
         is_number = types[name] == pa.float64() and name not in source.types
         if is_number and is_grouped(evidence[name]):
             verdicts[name] = _grouped(decimal, may_be_comma)
-        elif types[name] == pa.int64():  # perhaps with a remark
+        elif types[name] == pa.int64() or evidence[name].lost:  # perhaps with a remark
             verdicts[name] = Verdict()
     return verdicts, decimal
 

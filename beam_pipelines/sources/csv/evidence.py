@@ -78,6 +78,7 @@ _EXPONENT = re.compile(r"[+-]?(1+\.?1*|\.1+|0\.?1*)[eE][+-]?[01]+")
 _IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
 # Digits, E and digits alone: codes if a column has nothing else.
 _CODE = re.compile(r"[01]+[eE][01]+")
+_PHONE = re.compile(r"\+(?:[ \u00a0]?[01]){7,15}")
 _ZERO = "\u00a7"
 
 
@@ -93,6 +94,7 @@ class Evidence:
       some: cells of parts that are text, a sample.
       blank: cells with white space around them, and one of them.
       nulls: cells that may mean null, counted.
+      lost: what numbers lose of their cells, in words, and what keeps it.
     """
 
     shapes: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -102,6 +104,7 @@ class Evidence:
     some: tuple[str, ...] = ()
     blank: tuple[int, str] = (0, "")
     nulls: Counter[str] = dataclasses.field(default_factory=Counter)
+    lost: str = ""
 
     @property
     def total(self) -> int:
@@ -339,6 +342,8 @@ def judge(evidence: Evidence, decimal: str = "") -> Verdict:
     if misfits and any(_IDENTIFIER.fullmatch(shape) for shape in evidence.shapes):
         return Verdict()
     if misfits and sum(n for s, n in evidence.shapes.items() if _CODE.fullmatch(s)) == fits:
+        return Verdict()
+    if all(_PHONE.fullmatch(shape) for shape in evidence.shapes):
         return Verdict()
     if misfits > min(NEARLY_MOST, NEARLY_SHARE * total):
         return Verdict()

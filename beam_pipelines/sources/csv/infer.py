@@ -20,6 +20,7 @@ from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
 from beam_pipelines.sources.csv.agreement import check_agreement
 from beam_pipelines.sources.csv.bad_cells import plain_integers
+from beam_pipelines.sources.csv.codes import are_codes, lost_digits
 from beam_pipelines.sources.csv.evidence import (
     Evidence,
     codes_of,
@@ -37,11 +38,6 @@ from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggling_quotes
 
-# An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
-# its spelling.
-_NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
-# So is a column of digits, E and digits alone: 12E10 and 120E9 would be one number.
-_EXPONENT_CODE = r"^\s*[0-9]+[eE][0-9]+\s*$"
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _WITH_PLUS = r"^\s*\+[0-9]"
 _DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
@@ -170,15 +166,17 @@ def _add_body(
         for field in table.schema
     }
     shapes = {name: table.column(name) for name in wanted}
-    if numbers:
-        texts = parse(body.data, tuple(numbers), {name: pa.string() for name in numbers})
-        for name in numbers:
-            column = texts.column(name)
-            if name not in source.formats:
-                types[name] = _checked_number(file, name, types[name], column)
-            is_grouped = types[name] == pa.float64() and may_be_grouped(column)
-            if name in source.formats or pa.types.is_string(types[name]) or is_grouped:
-                shapes[name] = column
+    texts = parse(body.data, tuple(numbers), dict.fromkeys(numbers, pa.string())) if numbers else {}
+    for name in numbers:
+        column = texts[name]
+        if name not in source.formats:
+            types[name] = _checked_number(file, name, types[name], column)
+        is_float = types[name] == pa.float64()
+        lost = lost_digits(name, column) if is_float else ""
+        found.evidence[name].lost = found.evidence[name].lost or lost
+        is_grouped = is_float and may_be_grouped(column)
+        if name in source.formats or pa.types.is_string(types[name]) or is_grouped:
+            shapes[name] = column
     for name in [one.name for one in undeclared if one.type in _NANOSECONDS]:
         micros = pa.timestamp("us", types[name].tz)
         with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
@@ -214,16 +212,14 @@ def _counts_rows(column: pa.ChunkedArray) -> bool:
 def _checked_number(
     file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray
 ) -> pa.DataType:
-    if (
-        pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py()
-        or pc.all(pc.match_substring_regex(texts, _EXPONENT_CODE)).as_py()
-    ):
+    if are_codes(name, texts):
         return pa.string()
     if type_ == pa.int64() or _are_integers(texts):
         return pa.int64()
     for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
+        kind = "number" if "." in long else "integer"
         raise DataError(
-            f"{file.path}, column '{name}': found the integer {shorten(long.strip(), 100)}, "
+            f"{file.path}, column '{name}': found the {kind} {shorten(long.strip(), 100)}, "
             f"expected {whole_numbers.why_text_refused(long)}. Declare 'types: {{{name}: text}}' "
             f"to keep it, or 'types: {{{name}: float64}}' to round it."
         )

@@ -7,6 +7,7 @@ that are whole numbers.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
+from beam_pipelines.sources.csv.codes import DIGITS, example_of
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     Evidence,
@@ -63,9 +65,6 @@ _ZONED = re.compile(
 )
 # Excel shows such a cell as text, with its leading zeros.
 _FORMULA = re.compile(r'="[^"]*"')
-# Numbers; those with a leading zero or of digits, E and digits are codes.
-_NUMBER_LIKE = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-_CODE, _DIGITS = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$"), re.compile(r"[+-]?[0-9]+")
 _DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
 # Times of day and months that Arrow does not read.
 _PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
@@ -92,11 +91,13 @@ def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
       source: with the types that the recipe declares.
       evidence: of the columns of texts.
     """
-    found = []
-    for name, one in evidence.items():
-        if name not in source.types and name not in source.formats:
-            found += _as_values(name, one) or remark(source, name, one, "")
-    return [*found, *around(source, evidence, ())]
+    found = {
+        name: _as_values(name, one) or remark(source, name, one, "")
+        for name, one in evidence.items()
+        if name not in source.types and name not in source.formats
+    }
+    said = [name for name, lines in found.items() if lines]
+    return [*itertools.chain(*found.values()), *around(source, evidence, (), said)]
 
 
 def around(
@@ -114,6 +115,7 @@ def around(
       said: columns of which another finding names such texts.
     """
     found = []
+    evidence = {name: one for name, one in evidence.items() if name not in source.types}
     blank = {name: one.blank for name, one in evidence.items() if one.blank[0]}
     if blank and source.trim is None:
         name, (number, example) = next(iter(blank.items()))
@@ -163,7 +165,7 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
         words = f"times, such as {evidence.some[0]!r}; types: {{{key}: {word}}} reads them"
         return [f"types: {{{key}: text}}  # {words}"]
     verdict = judge(evidence)
-    if not verdict.readings or verdict.misfits or all(map(_DIGITS.fullmatch, evidence.some)):
+    if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
         return []
     words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}"
     return [
@@ -182,6 +184,8 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     """
     if name in source.types:
         return []
+    if evidence.lost:
+        return [f"types: {{{yaml_text(name)}: float64}}  # {evidence.lost}"]
     if evidence.dates[COMPACT]:
         return _compact_days(name, evidence)
     cells = [cell.strip(WHITE_SPACE) for cell in evidence.some]
@@ -213,14 +217,9 @@ def _compact_days(name: str, evidence: Evidence) -> list[str]:
 
 def _codes(name: str, cells: Sequence[str]) -> list[str]:
     """Returns the finding of codes that could be numbers."""
-    if not cells or not all(map(_NUMBER_LIKE.fullmatch, cells)):
-        return []
-    key = yaml_text(name)
-    example = next((cell for cell in cells if _CODE.match(cell)), "")
-    if not example or all(_DIGITS.fullmatch(cell) for cell in cells):  # 00501, as everybody knows
-        return []
+    key, example = yaml_text(name), example_of(name, cells)
     words = f"codes, such as {shorten(example, 40)!r}; types: {{{key}: float64}} reads numbers"
-    return [f"types: {{{key}: text}}  # {words}"]
+    return [f"types: {{{key}: text}}  # {words}"] if example else []
 
 
 def _mostly(name: str, evidence: Evidence) -> list[str]:

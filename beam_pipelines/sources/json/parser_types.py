@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import array_type, is_list
+from beam_pipelines.core.columns import array_type
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested, shapes
 
@@ -22,16 +22,18 @@ def parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> 
         if array := array_type(source.types.get(name)):
             # Integers and fractions may both be in a column of declared floats.
             return shapes.with_leaf(found, pa.float64()) if array[1] in _FLOATS else found
-        type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
+        type_ = _parsed_type(read_types[name])
+        if name in source.types and pa.types.is_string(shapes.leaf(found)):
+            type_ = shapes.with_leaf(type_, pa.string())
         return shapes.with_leaf(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
 
     return pa.schema(nested.map_leaves(schema, parsed))
 
 
-def _declared_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the parser's type for a declared one, before a cast."""
-    if is_list(type_):
-        return pa.list_(_declared_type(type_.value_type))
-    if pa.types.is_date(type_) or pa.types.is_time(type_):
-        return pa.string()
-    return type_
+def _parsed_type(type_: pa.DataType) -> pa.DataType:
+    """Returns the parser's type for one to read, before a cast.
+
+    The parser takes times with an offset for times without one, and no other times than these.
+    """
+    is_time = pa.types.is_temporal(shapes.leaf(type_))
+    return shapes.with_leaf(type_, pa.string()) if is_time else type_

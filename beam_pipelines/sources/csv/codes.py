@@ -1,0 +1,81 @@
+"""Texts that parse as numbers and are none: their digits say more than the number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.recipe.yaml_text import yaml_text
+
+# RE2 syntax. A leading zero, or hexadecimal: one such text makes codes of a column.
+_ZERO = r"^\s*[+-]?0[0-9xX]"
+# All texts of a column are of one such kind: 12E10 and 120E9 would be one number; the number of a
+# telephone; NaN and Infinity, which are words without numbers among them.
+_KINDS = (r"^\s*[0-9]+[eE][0-9]+\s*$", r"^\s*\+[1-9][0-9]{6,14}\s*$", "^[^0-9]*$")
+_VERSION = r"^\s*[0-9]+\.[0-9]+\s*$"
+_VERSIONS = re.compile(r"(?i)(?:^|[^a-z])(?:version|release|revision|firmware|build)s?(?:$|[^a-z])")
+# More digits than tell two float64 apart, and fractions of several lengths that end in zeros.
+_LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17}"
+_END_ZERO, _FRACTION = r"\.[0-9]+0\s*$", r"\.(?P<fraction>[0-9]+)\s*$"
+# Whole numbers with a fraction of zeros, as pandas writes them next to nulls, and long ones.
+_NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
+_MOST = 1_000
+# As above, for the messages; Python's syntax. Digits alone are ids, as everybody knows.
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+_SHOWN = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$|\+[1-9][0-9]{6}")
+DIGITS = re.compile(r"-?[0-9]+")
+
+
+def are_codes(name: str, texts: pa.ChunkedArray) -> bool:
+    """Whether the texts of a column, which all parse as numbers, are codes."""
+
+    def fit(pattern: str) -> pa.ChunkedArray:
+        return pc.match_substring_regex(texts, pattern)
+
+    kinds = (*_KINDS, _VERSION) if _VERSIONS.search(name) else _KINDS
+    return bool(pc.any(fit(_ZERO)).as_py()) or any(pc.all(fit(kind)).as_py() for kind in kinds)
+
+
+def example_of(name: str, cells: Sequence[str]) -> str:
+    """Returns a code of a column of texts that parse as numbers; else nothing."""
+    if not all(map(_NUMBER.fullmatch, cells)) or all(map(DIGITS.fullmatch, cells)):
+        return ""
+    is_version = bool(_VERSIONS.search(name))
+    return next((cell for cell in cells if is_version or _SHOWN.match(cell)), "")
+
+
+def lost_digits(name: str, texts: pa.ChunkedArray) -> str:
+    """Returns what the numbers of a column of float64 lose of its texts, and what keeps it.
+
+    Features have 32 bits, and so round whole numbers, too.
+    """
+    key = yaml_text(name)
+    long = pc.unique(texts.filter(pc.match_substring_regex(texts, _LONG)))[:_MOST].to_pylist()
+    if lost := next((text for text in long if text and not _is_kept(text.strip())), ""):
+        return (
+            f"{lost.strip()!r} has more digits than float64 keeps; types: {{{key}: text}} keeps it"
+        )
+    texts = texts.drop_null()
+    whole = texts.filter(pc.match_substring_regex(texts, _WHOLE))
+    if len(whole) and pc.all(pc.match_substring_regex(texts, _NO_PART)).as_py():
+        return (
+            f"whole numbers, such as {whole[0].as_py()!r}; types: {{{key}: int64}} keeps them exact"
+        )
+    zeros = texts.filter(pc.match_substring_regex(texts, _END_ZERO))
+    if len(zeros):
+        parts = pc.struct_field(pc.extract_regex(texts, _FRACTION), "fraction")
+        if len(pc.unique(pc.utf8_length(parts.drop_null()))) > 1:
+            words = f"{zeros[0].as_py().strip()!r} ends in zeros, which a number loses"
+            return f"{words}; types: {{{key}: text}} keeps them"
+    return ""
+
+
+def _is_kept(text: str) -> bool:
+    """Whether a float64, written with as many digits, is the text."""
+    number = Decimal(text)
+    exponent = Decimal(1).scaleb(int(number.as_tuple().exponent))
+    return Decimal(float(text)).quantize(exponent) == number

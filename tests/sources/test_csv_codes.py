@@ -1,0 +1,103 @@
+"""Texts that parse as numbers and are codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beam_pipelines.core.errors import DataError
+from tests.sources.support import plan_of, read_rows, types_of, write
+
+
+def put(tmp_path: Path, cells: list[str], name: str = "a") -> str:
+    """Writes a file whose first column has the cells."""
+    return write(tmp_path / "a.csv", f"{name},b\n" + "".join(f"{cell},1\n" for cell in cells))
+
+
+CODES = [
+    ["007", "12"],
+    ["-007", "5"],
+    ["00.5", "1.5"],
+    ["+4915112345678", "+13334445555"],
+    ["+49 151 123", "+49 151 124"],
+    ["12E10", "13e11"],
+    ["1_000", "2_000"],
+    ["Infinity", "Nan"],
+    ["inf", "Inf"],
+    ["0x1F", "0x2A"],
+    ["-0x1F", "0x2A"],
+]
+
+
+@pytest.mark.parametrize("cells", CODES)
+def test_codes_are_texts(tmp_path: Path, cells: list[str]) -> None:
+    """They keep their digits, also next to a null; a declared number is one."""
+    path = put(tmp_path, [*cells, ""])
+    assert [row["a"] for row in read_rows(path)] == [*cells, None]
+
+
+@pytest.mark.parametrize("name", ["version", "app version", "os_version_2", "Release"])
+def test_versions_are_texts(tmp_path: Path, name: str) -> None:
+    """1.10 is another version than 1.1; a number of another name is one."""
+    path = put(tmp_path, ["1.10", "1.20"], name)
+    assert [row[name] for row in read_rows(path)] == ["1.10", "1.20"]
+    (finding,) = plan_of(path).decisions
+    assert "codes, such as '1.10'" in finding
+    assert types_of(put(tmp_path, ["1.10", "1.20"], "conversion")) == {
+        "conversion": "double",
+        "b": "int64",
+    }
+
+
+LOST: list[tuple[list[str], str, Any]] = [
+    (["1.9", "1.10"], "'1.10' ends in zeros, which a number loses", "1.10"),
+    (["1.5", "0.12345678901234567891"], "'0.12345678901234567891' has more digits", None),
+    (["1.5", "-1234567890.12345678901"], "'-1234567890.12345678901' has more digits", None),
+    (["17031000001.0", "17031000002.0"], "whole numbers, such as '17031000001.0'", 17031000002),
+]
+
+
+@pytest.mark.parametrize(("cells", "words", "value"), LOST)
+def test_numbers_that_lose_something_have_a_finding(
+    tmp_path: Path, cells: list[str], words: str, value: Any
+) -> None:
+    """They are numbers, and the type in the finding keeps all digits."""
+    path = put(tmp_path, cells)
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith(f"types: {{a: float64}}  # {words}")
+    options = yaml.safe_load(finding.rpartition("; ")[2].partition(" keeps ")[0])
+    assert read_rows(path, **options)[1]["a"] == (cells[1] if value is None else value)
+    assert plan_of(path, types={"a": "float64"}).decisions == ()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.50", "2.00"],
+        ["0.30000000000000004", "0.1"],
+        ["1.000000000000000056e-01", "2.999999999999999889e-01"],  # as numpy's savetxt writes
+        ["5.0", "6.0"],
+        ["Infinity", "1.5"],
+        ["+5", "-3", "1.5"],
+        ["1e5", "100"],
+    ],
+)
+def test_numbers_are_numbers(tmp_path: Path, cells: list[str]) -> None:
+    """Whatever programs write, without a finding."""
+    path = put(tmp_path, cells)
+    assert [row["a"] for row in read_rows(path)] == [float(cell) for cell in cells]
+    assert plan_of(path).decisions == ()
+
+
+@pytest.mark.parametrize("cell", ["12345678901234567.25", "9007199254740993", "9007199254740993.0"])
+def test_long_numbers_among_fractions_are_asked_about(tmp_path: Path, cell: str) -> None:
+    """In the sample and behind it; both remedies work."""
+    path = put(tmp_path, [cell, "1.5"])
+    with pytest.raises(DataError, match=f"column 'a': found the .* {re.escape(cell)}, .*rounds"):
+        plan_of(path)
+    assert read_rows(path, types={"a": "text"})[0]["a"] == cell
+    assert read_rows(path, types={"a": "float64"})[0]["a"] == float(cell)
