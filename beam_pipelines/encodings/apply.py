@@ -67,7 +67,7 @@ def encode_batch(
       DataError: an encoding, or float32, cannot hold a value.
     """
     features = {
-        name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'")
+        name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'", name)
         for name, convert in conversions(plan).items()
     }
     for chain in plan.chains:
@@ -232,9 +232,7 @@ def to_feature(array: pa.Array) -> pa.Array:
         narrow = pc.cast(array, pa.float32(), safe=False)
         overflown = pc.and_(pc.is_inf(narrow), pc.is_finite(array))
         if pc.any(overflown).as_py():
-            raise pa.ArrowInvalid(
-                "a number beyond the range of float32; 'types' of its source can keep it as text"
-            )
+            raise pa.ArrowInvalid("a number beyond the range of float32")
         return narrow
     return array
 
@@ -284,9 +282,15 @@ def to_exact_feature(array: pa.Array, reason: str = _NOT_EXACT) -> pa.Array:
 
 
 def apply_to(
-    convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str
+    convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str, column: str = ""
 ) -> pa.Array:
     """Converts arrays of n rows.
+
+    Args:
+      convert: takes the arrays.
+      arrays: of the rows.
+      where: first part of an error's message.
+      column: of a source, which a recipe may read as text.
 
     Raises:
       DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError; the message
@@ -300,9 +304,11 @@ def apply_to(
             f"{_shown(value)} of type {type_name(array.type)}"
             for value, array in zip(values, arrays, strict=True)
         )
+        cure = f"Declare 'types: {{{yaml_text(column)}: text}}' if it is a code, m"
         raise DataError(
             f"{where}: found {found}, which cannot be encoded: {error}. "
-            "Mend the value with 'derive', leave its row out with 'filter', or change 'encode'."
+            f"{cure if column else 'M'}end the value with 'derive', leave its row out with "
+            "'filter', or with 'on_error: {reject: 1}', which shows its place, or change 'encode'."
         ) from error
 
 

@@ -47,7 +47,7 @@ class Formatted(Wrapped):
             return self.format.infer(source, files)
         own = {name: type_ for name, type_ in source.types.items() if name not in source.formats}
         contents = self.format.infer(dataclasses.replace(source, types=own), files)
-        texts = _texts(contents)
+        texts = _texts(contents, source)
         if problems := [
             problem(
                 source,
@@ -59,9 +59,8 @@ class Formatted(Wrapped):
             if name in contents.read_schema.names and name not in texts
         ]:
             raise RecipeProblems(problems)
-        found = dataclasses.replace(
-            contents.source or source, types=source.types, formats=source.formats
-        )
+        found = contents.source or source
+        found = dataclasses.replace(found, types={**found.types, **source.types})
         contents = contents._replace(source=found)
         evidence = self._evidence(contents, files, texts)
         types = {
@@ -219,7 +218,7 @@ def formatted(format_: Format, contents: Contents, source: Source) -> Format:
     source = contents.source or source
     changes_all = source.trim or (not format_.reads_nulls and bool(_nulls(format_, source)))
     names = []
-    for name in _texts(contents) if source.formats or changes_all else ():
+    for name in _texts(contents, source) if source.formats or changes_all else ():
         type_ = contents.read_schema.field(name).type
         is_plain = pa.types.is_string(type_) or (name in source.types and source.trim)
         if name in source.formats or (changes_all and is_plain and not pa.types.is_binary(type_)):
@@ -227,13 +226,14 @@ def formatted(format_: Format, contents: Contents, source: Source) -> Format:
     return Formatted(format_, tuple(names)) if names else format_
 
 
-def _texts(contents: Contents) -> list[str]:
-    """Returns the columns to read that are texts in the files."""
+def _texts(contents: Contents, source: Source) -> list[str]:
+    """Returns the columns to read that are texts in the files, and not read as other values."""
     types = {field.name: field.type for field in nested.flatten_fields(contents.file_schema)}
     return [
-        name
-        for name in contents.read_schema.names
-        if pa.types.is_string(columns.column_type(types.get(name, pa.null())) or pa.null())
+        field.name
+        for field in contents.read_schema
+        if pa.types.is_string(columns.column_type(types.get(field.name, pa.null())) or pa.null())
+        and (pa.types.is_string(field.type) or field.name in {*source.types, *source.formats})
     ]
 
 

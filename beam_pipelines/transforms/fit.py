@@ -92,7 +92,7 @@ def analyze_batch(
     convert = conversions(plan)
     features = {
         name: apply_to(
-            convert.get(name, to_feature), (batch.column(name),), f"{where}, column '{name}'"
+            convert.get(name, to_feature), (batch.column(name),), f"{where}, column '{name}'", name
         )
         for name in batch.schema.names
         if name in names

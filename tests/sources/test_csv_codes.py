@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.sql.expressions import evaluate, parse_expression
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of, write
 
 
@@ -57,6 +60,8 @@ LOST: list[tuple[list[str], str, Any]] = [
     (["1.9", "1.10"], "'1.10' ends in zeros, which a number loses", "1.10"),
     (["1.5", "0.12345678901234567891"], "'0.12345678901234567891' has more digits", None),
     (["1.5", "-1234567890.12345678901"], "'-1234567890.12345678901' has more digits", None),
+    (["1.5", " 0." + "3" * 60], "'0.3333", None),
+    (["+1.5", "4758331096E+100"], "'4758331096E+100' is beyond float32", None),
     (["17031000001.0", "17031000002.0"], "whole numbers, such as '17031000001.0'", 17031000002),
 ]
 
@@ -84,6 +89,7 @@ def test_numbers_that_lose_something_have_a_finding(
         ["Infinity", "1.5"],
         ["+5", "-3", "1.5"],
         ["1e5", "100"],
+        ["1.5", " 2.5 ", "-Infinity"],
     ],
 )
 def test_numbers_are_numbers(tmp_path: Path, cells: list[str]) -> None:
@@ -101,3 +107,29 @@ def test_long_numbers_among_fractions_are_asked_about(tmp_path: Path, cell: str)
         plan_of(path)
     assert read_rows(path, types={"a": "text"})[0]["a"] == cell
     assert read_rows(path, types={"a": "float64"})[0]["a"] == float(cell)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_header_among_numbers(tmp_path: Path, end: str) -> None:
+    """Types do not follow from it; it is a bad row, and may be rejected."""
+    lines = ["a,b", *["1,2.5"] * 3, "a,b", "3,4", "a,b"]
+    path = write(tmp_path / "a.csv", end.join(lines) + end)
+    assert types_of(path) == {"a": "int64", "b": "double"}
+    (finding,) = plan_of(path).decisions
+    assert finding.startswith(f"the header comes again 2 times, first in {path}, line 5")
+    assert "on_error: {reject: 2}" in finding
+    with pytest.raises(DataError, match=r"line 5, column 'a': found 'a', .*a header again"):
+        read_rows(path)
+    _, counts, _ = read.read_table(plan_of(path), reject=True)
+    assert counts == {"read": 4, "rejected": 2}
+
+
+def test_a_header_among_texts(tmp_path: Path) -> None:
+    """The filter in the finding leaves it out; one column may have its name as a value."""
+    path = write(tmp_path / "a.csv", "a's,b\nx,y\na's,b\n,z\n\"it, a's\",b\n")
+    (finding,) = plan_of(path).decisions
+    sql = yaml.safe_load(finding.partition("  # ")[2].removesuffix(" leaves such rows out"))
+    batch = pa.RecordBatch.from_pylist(read_rows(path))
+    kept = evaluate(batch, parse_expression("filter", sql["filter"], batch.schema.names))
+    assert kept.to_pylist() == [True, False, True, True]
+    assert plan_of(write(tmp_path / "b.csv", "word\na\nword\nb\n")).decisions == ()

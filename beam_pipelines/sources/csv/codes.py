@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.yaml_text import yaml_text
 
 # RE2 syntax. A leading zero, or hexadecimal: one such text makes codes of a column.
@@ -23,7 +24,7 @@ _LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17}"
 _END_ZERO, _FRACTION = r"\.[0-9]+0\s*$", r"\.(?P<fraction>[0-9]+)\s*$"
 # Whole numbers with a fraction of zeros, as pandas writes them next to nulls, and long ones.
 _NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
-_MOST = 1_000
+_MOST, _MOST_FLOAT = 1_000, 3.4028235e38
 # As above, for the messages; Python's syntax. Digits alone are ids, as everybody knows.
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _SHOWN = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$|\+[1-9][0-9]{6}")
@@ -48,17 +49,25 @@ def example_of(name: str, cells: Sequence[str]) -> str:
     return next((cell for cell in cells if is_version or _SHOWN.match(cell)), "")
 
 
-def lost_digits(name: str, texts: pa.ChunkedArray) -> str:
+def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> str:
     """Returns what the numbers of a column of float64 lose of its texts, and what keeps it.
 
     Features have 32 bits, and so round whole numbers, too.
+
+    Args:
+      name: of the column.
+      texts: its cells, with nulls.
+      numbers: the same as float64.
     """
     key = yaml_text(name)
     long = pc.unique(texts.filter(pc.match_substring_regex(texts, _LONG)))[:_MOST].to_pylist()
     if lost := next((text for text in long if text and not _is_kept(text.strip())), ""):
-        return (
-            f"{lost.strip()!r} has more digits than float64 keeps; types: {{{key}: text}} keeps it"
-        )
+        words = f"{shorten(lost.strip(), 40)!r} has more digits than float64 keeps"
+        return f"{words}; types: {{{key}: text}} keeps it"
+    large = texts.filter(pc.and_(pc.greater(pc.abs(numbers), _MOST_FLOAT), pc.is_finite(numbers)))
+    if len(large):
+        words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
+        return f"{words}; types: {{{key}: text}} keeps it"
     texts = texts.drop_null()
     whole = texts.filter(pc.match_substring_regex(texts, _WHOLE))
     if len(whole) and pc.all(pc.match_substring_regex(texts, _NO_PART)).as_py():
@@ -76,6 +85,6 @@ def lost_digits(name: str, texts: pa.ChunkedArray) -> str:
 
 def _is_kept(text: str) -> bool:
     """Whether a float64, written with as many digits, is the text."""
-    number = Decimal(text)
+    number, kept = Decimal(text), Decimal(float(text))
     exponent = Decimal(1).scaleb(int(number.as_tuple().exponent))
-    return Decimal(float(text)).quantize(exponent) == number
+    return kept.is_infinite() or kept.quantize(exponent, context=Context(len(text) + 400)) == number

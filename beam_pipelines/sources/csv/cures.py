@@ -49,6 +49,11 @@ def cure(field: pa.Field, found: str) -> str:
             "Set 'encoding' of the source, such as cp1252, or declare "
             f"'types: {{{field.name}: bytes}}'."
         )
+    if found.strip() == field.name:
+        return (
+            "It is the name of the column: if the line is a header again, as in files that were "
+            "put together, remove it, or leave such rows out with 'on_error: {reject: 10}'."
+        )
     if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
         return float_cure(field.name)
     if other := _other_zone(field.type, found):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_list
+from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice
 from beam_pipelines.sources.csv.agreement import check_agreement
@@ -27,7 +28,7 @@ from beam_pipelines.sources.csv.evidence import (
     evidence_of,
     may_be_grouped,
 )
-from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header
+from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header, first_record
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
@@ -37,6 +38,7 @@ from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggling_quotes
+from beam_pipelines.sql.database import identifier
 
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _WITH_PLUS = r"^\s*\+[0-9]"
@@ -71,15 +73,19 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     source, decisions, head = resolve(asked, files[0], default)
     check_agreement(asked, source, inference.sample_files(files), default)
     dialect = dialect_of(source, default)
-    names = source.columns
+    names, header = source.columns, b""
     if source.header is not False:
         names = cut_header(blocks.Body(0, head), dialect, files[0].path, source)[1]
+        header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
     sampled: tuple[FileInfo, ...] = ()
-    bodies = functools.partial(_bodies, source, dialect=dialect, first=files[0], names=names)
+    again: dict[tuple[str, int], None] = {}
+    bodies = functools.partial(
+        _bodies, source, dialect=dialect, first=files[0], names=names, header=header, again=again
+    )
     for sampled in inference.sample_rounds(source, files):
         for file, body in bodies(sampled):
             _add_body(found, source, file, body, names, wanted, dialect)
@@ -114,7 +120,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         read_schema,
         nulls,
         source=source,
-        decisions=(*decisions, *chosen),
+        decisions=(*decisions, *_header_again(read_schema, again), *chosen),
     )
 
 
@@ -124,17 +130,43 @@ def _bodies(
     dialect: Dialect,
     first: FileInfo,
     names: tuple[str, ...],
+    header: bytes,
+    again: dict[tuple[str, int], None],
 ) -> Iterator[tuple[FileInfo, blocks.Body]]:
-    """Yields the records of sampled files, without headers."""
+    """Yields the records of sampled files, without headers.
+
+    Lines that are the header again are left empty, and noted: no type follows from them. A single
+    column may have its name as a value.
+    """
+    line = re.compile(rb"(?m)^" + re.escape(header) + rb"(?=\r?$)")
     for file, body in blocks.sample_bodies(source, sampled, dialect):
         records = cut_preamble(body, source)
         if source.header is not False and body.begins_file:
-            records, header = cut_header(records, dialect, file.path, source)
-            check_same_columns(first.path, names, file.path, header)
+            records, own = cut_header(records, dialect, file.path, source)
+            check_same_columns(first.path, names, file.path, own)
         blocks.check_lines(
             source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
         )
+        if len(names) > 1 and header and header in records.data:
+            numbers = blocks.LineNumbers(source, file, records)
+            for match in line.finditer(records.data):
+                again[file.path, numbers.line(match.start())] = None
+            records = records._replace(data=line.sub(b"", records.data))
         yield file, records
+
+
+def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> list[str]:
+    """Returns the finding of headers among the rows, as in files that were put together."""
+    if not again:
+        return []
+    (path, line), number = next(iter(again)), len(again)
+    name = schema.names[0]
+    words = f"the header comes again {number:,} times, first in {path}, line {line}"
+    if all(pa.types.is_string(field.type) for field in schema):
+        text = "'" + name.replace("'", "''") + "'"
+        sql = yaml_text(f"{identifier(name)} IS DISTINCT FROM {text}")
+        return [f"{words}  # filter: {sql} leaves such rows out"]
+    return [f"{words}  # on_error: {{reject: {number}}} leaves such rows out"]
 
 
 def _add_body(
@@ -172,7 +204,7 @@ def _add_body(
         if name not in source.formats:
             types[name] = _checked_number(file, name, types[name], column)
         is_float = types[name] == pa.float64()
-        lost = lost_digits(name, column) if is_float else ""
+        lost = lost_digits(name, column, table[name]) if is_float else ""
         found.evidence[name].lost = found.evidence[name].lost or lost
         is_grouped = is_float and may_be_grouped(column)
         if name in source.formats or pa.types.is_string(types[name]) or is_grouped:
