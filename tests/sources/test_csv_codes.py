@@ -116,7 +116,7 @@ def test_a_header_among_numbers(tmp_path: Path, end: str) -> None:
     path = write(tmp_path / "a.csv", end.join(lines) + end)
     assert types_of(path) == {"a": "int64", "b": "double"}
     (finding,) = plan_of(path).decisions
-    assert finding.startswith(f"the header comes again 2 times, first in {path}, line 5")
+    assert finding.startswith(f"headers among the rows: 2, first in {path}, line 5")
     assert "on_error: {reject: 2}" in finding
     with pytest.raises(DataError, match=r"line 5, column 'a': found 'a', .*a header again"):
         read_rows(path)

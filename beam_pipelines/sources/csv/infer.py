@@ -161,7 +161,7 @@ def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> l
         return []
     (path, line), number = next(iter(again)), len(again)
     name = schema.names[0]
-    words = f"the header comes again {number:,} times, first in {path}, line {line}"
+    words = f"headers among the rows: {number:,}, first in {path}, line {line}"
     if all(pa.types.is_string(field.type) for field in schema):
         text = "'" + name.replace("'", "''") + "'"
         sql = yaml_text(f"{identifier(name)} IS DISTINCT FROM {text}")

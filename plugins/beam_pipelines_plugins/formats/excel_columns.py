@@ -75,7 +75,8 @@ def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataT
     Raises:
       NearlyError: a few cells are of another type than the others.
     """
-    values = [cells[place] for _, cells in table.rows]
+    rows = [(row, cells[place]) for row, cells in table.rows if not table.is_header(cells)]
+    values = [value for _, value in rows]
     kinds = Counter[str]()
     for own, count in Counter(map(type, values)).items():
         kinds[_kind(own)] += count
@@ -97,7 +98,7 @@ def column_type(source: Source, path: str, table: Table, place: int) -> pa.DataT
         merged = {kind, "date"} if kind == "timestamp" else {kind}
         misfits = [
             (row, value)
-            for (row, _), value in zip(table.rows, values, strict=True)
+            for row, value in rows
             if _kind(type(value)) not in merged and not is_null(source, value)
         ]
         raise NearlyError(_nearly(source, path, table, place, _WORDS[kind], number, misfits))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.csv.choice import without_index
@@ -56,10 +57,14 @@ class Excel(Format):
         schemas: list[tuple[FileInfo, pa.Schema]] = []
         problems: list[Problem] = []
         rows, counts_rows = 0, True
+        decisions: list[str] = []
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 table = read_table(source, file.path)
                 rows += len(table.rows)
+                decisions += _decisions(table)
+                if table.skipped and source.skip_lines is None:
+                    source = dataclasses.replace(source, skip_lines=table.skipped)
                 counts_rows = counts_rows and table.counts_rows
                 types = []
                 for place in range(len(table.names)):
@@ -79,10 +84,11 @@ class Excel(Format):
             raise RecipeProblems(problems)
         names = tuple(schemas[0][1].names)
         if len(names) == 1 or not counts_rows or source.columns or source.header is not None:
-            return tables.contents_of(source, _merged(schemas))
+            contents = tables.contents_of(source, _merged(schemas))
+            return contents._replace(source=source, decisions=tuple(decisions))
         source = dataclasses.replace(source, columns=names[1:])
         contents = tables.contents_of(source, _merged(schemas))
-        return contents._replace(source=source, decisions=(without_index(names),))
+        return contents._replace(source=source, decisions=(*decisions, without_index(names)))
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -125,6 +131,18 @@ class Excel(Format):
         return [Position(path, f"{table.sheet}, row {numbers[row]}", "") for row in rows]
 
 
+def _decisions(table: Table) -> list[str]:
+    """Returns the findings of rows that are none of the table's."""
+    found = []
+    if table.skipped:
+        title = f"rows above the table, such as {shorten(table.title, 40)!r}"
+        found.append(f"skip_lines: {table.skipped}  # {title}")
+    if again := [row + 1 for row, cells in table.rows if table.is_header(cells)]:
+        words = f"headers among the rows: {len(again):,}, first in row {again[0]}"
+        found.append(f"{words}  # on_error: {{reject: {len(again)}}} leaves such rows out")
+    return found
+
+
 def _where(table: Table, row: int, column: str) -> str:
     """Returns the address of a cell, or of a row."""
     if column not in table.names:
@@ -140,9 +158,15 @@ def _faulty(
     known: Sequence[int],
 ) -> Iterator[tuple[int, Rejected]]:
     """Yields rows with an error in a column that is read."""
-    if not table.faults:
-        return
-    for number, (row, _) in enumerate(rows):
+    for number, (row, cells) in enumerate(rows):
+        if table.is_header(cells):
+            reason = (
+                "found the names of the columns again, expected values. Remove the row, or leave "
+                "such rows out with 'on_error: {reject: 10}'."
+            )
+            where = f"{table.sheet}, row {row + 1}"
+            yield number, Rejected(plan.source.name, file.path, where, "", reason, "")
+            continue
         for place in known:
             text = table.faults.get((row, table.columns[place]))
             if text is None or text in plan.source.nulls:

@@ -35,6 +35,7 @@ class Table(NamedTuple):
       faults: errors in the sheet.
       data: the file.
       counts_rows: whether the first column has no name and counts the rows from 0.
+      skipped: rows above the table, as the sheet shows; ``title``: a cell of them.
     """
 
     sheet: str
@@ -44,6 +45,12 @@ class Table(NamedTuple):
     faults: Faults
     data: bytes
     counts_rows: bool = False
+    skipped: int = 0
+    title: str = ""
+
+    def is_header(self, cells: list[Any]) -> bool:
+        """Whether a row has the names of the columns again."""
+        return len(cells) > 1 and cells[0] == self.names[0] and tuple(cells) == self.names
 
     def address(self, row: int, column: int) -> str:
         """Returns an address such as ``Sheet1!C17``."""
@@ -134,6 +141,9 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     ]
     if not filled:
         raise DataError(f"{where}: found no row with a value. Set 'sheet' or 'skip_lines'.")
+    above = _above(source, filled)
+    title = next((str(cell) for cell in filled[0][1] if cell != ""), "") if above else ""
+    filled = filled[above:]
     columns_with_faults = {column - first for _, column in found}
     used = [
         place
@@ -151,7 +161,23 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     if len(used) < len(filled[0][1]):
         rows = [(number, [cells[place] for place in used]) for number, cells in rows]
     counts_rows = index != [] and index == list(range(len(index)))
-    return Table(sheet.name, names, numbers, rows, found, data, counts_rows)
+    skips = filled[0][0] if above else 0
+    return Table(sheet.name, names, numbers, rows, found, data, counts_rows, skips, title)
+
+
+def _above(source: Source, filled: list[tuple[int, list[Any]]]) -> int:
+    """Returns how many filled rows are above the names of the columns.
+
+    They have few cells; the names are texts, and as many as the cells of the rows below.
+    """
+    if source.skip_lines is not None or source.header is not None:
+        return 0
+    numbers = [sum(cell != "" for cell in cells) for _, cells in filled[: _TITLE_ROWS + 1]]
+    usual = max(numbers)
+    first = numbers.index(usual)
+    names = [cell for cell in filled[first][1] if cell != ""]
+    is_table = usual > 1 and len(numbers) > first + 1 and all(isinstance(n, str) for n in names)
+    return first if is_table and all(2 * number < usual for number in numbers[:first]) else 0
 
 
 def _are_whole(cells: list[Any]) -> bool:

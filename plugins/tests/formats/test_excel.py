@@ -353,3 +353,35 @@ def test_a_sheet_is_read_in_pieces(
         monkeypatch.setattr(faults, "MOST_CELLS", 5)
         with pytest.raises(DataError, match="spans 6 cells"):
             faults.of_xlsx(str(path), archive, sheet)
+
+
+@pytest.mark.parametrize("titles", [[["Sales of 2024"]], [["Sales"], [], ["by region", "€"]]])
+def test_titles_above_the_names_are_left_out(tmp_path: Path, titles: list[Row]) -> None:
+    """A finding says so; rows of a table with a nameless column are no titles."""
+    rows: list[Row] = [
+        ["id", "price", "city", "x", "y"],
+        *([n, n / 2, "a", 1, 2] for n in range(9)),
+    ]
+    path = xlsx(tmp_path / "a.xlsx", [*titles, *rows])
+    plan = plan_of(path)
+    assert plan.decisions[0].startswith(
+        f"skip_lines: {len(titles)}  # rows above the table, such as"
+    )
+    assert plan.schema.names == ["id", "price", "city", "x", "y"]
+    assert read_rows(path) == read_rows(path, skip_lines=len(titles))
+    path = xlsx(tmp_path / "b.xlsx", [["a", None], ["x", "y"], ["z", "w"]])
+    with pytest.raises(DataError, match="B1: found an empty cell"):
+        plan_of(path)
+
+
+def test_headers_among_rows(tmp_path: Path) -> None:
+    """Types do not follow from them; they are bad rows, and may be rejected."""
+    rows: list[Row] = [["id", "city"], [1, "a"], ["id", "city"], [2, "b"]]
+    path = xlsx(tmp_path / "a.xlsx", rows)
+    assert plan_of(path).decisions == (
+        "headers among the rows: 1, first in row 3  # on_error: {reject: 1} leaves such rows out",
+    )
+    with pytest.raises(DataError, match="row 3: found the names of the columns again"):
+        read_rows(path)
+    table, counts, _ = read.read_table(plan_of(path), reject=True)
+    assert (table.to_pylist()[1], counts) == ({"id": 2, "city": "b"}, {"read": 2, "rejected": 1})
