@@ -132,7 +132,7 @@ class Formatted(Wrapped):
     def _converted(
         self, batch: pa.RecordBatch, plan: SourcePlan
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
-        """Returns the good rows, and column and error of the others by their number."""
+        """Returns the good rows, and number -> column and error of others."""
         arrays = list(batch.columns)
         bad: dict[int, tuple[str, str]] = {}
         for place, field in enumerate(plan.read_schema):
@@ -201,7 +201,7 @@ class Formatted(Wrapped):
         return evidence
 
     def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:
-        """Yields the first rows of a file; with ``infer: full`` all of them."""
+        """Yields the first rows of a file, or all of them."""
         is_cut = not inner.source.reads_all and self.format.splittable(inner.source, file.path)
         end = min(file.size_bytes, _BYTES) if is_cut else file.size_bytes
         number = 0
@@ -214,7 +214,7 @@ class Formatted(Wrapped):
 
 
 def formatted(format_: Format, contents: Contents, source: Source) -> Format:
-    """Returns the format that reads the texts of a source as the recipe says."""
+    """Returns the format that reads texts as the recipe says."""
     source = contents.source or source
     changes_all = source.trim or (not format_.reads_nulls and bool(_nulls(format_, source)))
     names = []
@@ -227,7 +227,7 @@ def formatted(format_: Format, contents: Contents, source: Source) -> Format:
 
 
 def _texts(contents: Contents, source: Source) -> list[str]:
-    """Returns the columns to read that are texts in the files, and not read as other values."""
+    """Returns the columns to read that are texts in the files."""
     types = {field.name: field.type for field in nested.flatten_fields(contents.file_schema)}
     return [
         field.name

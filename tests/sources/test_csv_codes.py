@@ -38,14 +38,14 @@ CODES = [
 
 @pytest.mark.parametrize("cells", CODES)
 def test_codes_are_texts(tmp_path: Path, cells: list[str]) -> None:
-    """They keep their digits, also next to a null; a declared number is one."""
+    """They keep their digits, also next to a null."""
     path = put(tmp_path, [*cells, ""])
     assert [row["a"] for row in read_rows(path)] == [*cells, None]
 
 
 @pytest.mark.parametrize("name", ["version", "app version", "os_version_2", "Release"])
 def test_versions_are_texts(tmp_path: Path, name: str) -> None:
-    """1.10 is another version than 1.1; a number of another name is one."""
+    """1.10 is another version than 1.1; other names have numbers."""
     path = put(tmp_path, ["1.10", "1.20"], name)
     assert [row[name] for row in read_rows(path)] == ["1.10", "1.20"]
     (finding,) = plan_of(path).decisions
@@ -111,7 +111,7 @@ def test_long_numbers_among_fractions_are_asked_about(tmp_path: Path, cell: str)
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_header_among_numbers(tmp_path: Path, end: str) -> None:
-    """Types do not follow from it; it is a bad row, and may be rejected."""
+    """No type follows from it; it is a bad row."""
     lines = ["a,b", *["1,2.5"] * 3, "a,b", "3,4", "a,b"]
     path = write(tmp_path / "a.csv", end.join(lines) + end)
     assert types_of(path) == {"a": "int64", "b": "double"}
@@ -125,7 +125,7 @@ def test_a_header_among_numbers(tmp_path: Path, end: str) -> None:
 
 
 def test_a_header_among_texts(tmp_path: Path) -> None:
-    """The filter in the finding leaves it out; one column may have its name as a value."""
+    """The filter in the finding leaves it out; one column may have it."""
     path = write(tmp_path / "a.csv", "a's,b\nx,y\na's,b\n,z\n\"it, a's\",b\n")
     (finding,) = plan_of(path).decisions
     sql = yaml.safe_load(finding.partition("  # ")[2].removesuffix(" leaves such rows out"))

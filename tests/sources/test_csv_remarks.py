@@ -200,7 +200,7 @@ def test_numbers_with_exponents_among_others_stay_numbers(tmp_path: Path) -> Non
 
 
 def test_white_space_around_texts_has_a_finding(tmp_path: Path) -> None:
-    """The option in it takes off white space of all kinds, before nulls are found."""
+    """The option in it takes all kinds off, before nulls are found."""
     path = put(tmp_path, [" x", " ?", "y\u00a0", "\u3000z\t", "w"])
     (blanks, nulls) = plan_of(path).decisions
     assert blanks.startswith("trim: false  # 4 values of 'a' with white space around, such as ' x'")

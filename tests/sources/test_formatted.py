@@ -144,7 +144,7 @@ def test_white_space_and_nulls(put: Callable[[Column], Path]) -> None:
 
 
 def test_a_text_of_another_format_has_its_place(put: Callable[[Column], Path]) -> None:
-    """The error has place and text, and its remedy works; a bad row may be rejected."""
+    """The error has place and text; its remedy works."""
     path = put(["$1,234.5", "free", None, "31"])
     options = {"formats": {"a": "$1,234.5"}}
     with pytest.raises(
@@ -187,7 +187,7 @@ STRICT = [
 def test_times_of_json_keep_their_zone(
     tmp_path: Path, text: str, declared: str, other: str
 ) -> None:
-    """A declared time with a zone takes none without, and the reverse; the remedy works."""
+    """A time with a zone takes none without, and the reverse."""
     path = jsonl(tmp_path / "s.jsonl", [text])
     found = problems_of(path, types={"a": declared})["sources", "s", "types"]
     assert f"types: {{a: {other}}}" in found
@@ -198,7 +198,7 @@ def test_times_of_json_keep_their_zone(
 def test_times_of_json_behind_the_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, declared: str, other: str
 ) -> None:
-    """A time of the other kind, which the sample does not have, is a bad row."""
+    """A time of the other kind behind the sample is bad."""
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 10_000)
     good = "2024-01-01T10:00:00" + ("Z" if declared == "timestamptz" else "")
     path = jsonl(tmp_path / "s.jsonl", [*[good] * 1_000, text])

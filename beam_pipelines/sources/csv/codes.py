@@ -1,4 +1,4 @@
-"""Texts that parse as numbers and are none: their digits say more than the number."""
+"""Codes: texts that parse as numbers, and are none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIGITS = re.compile(r"-?[0-9]+")
 
 
 def are_codes(name: str, texts: pa.ChunkedArray) -> bool:
-    """Whether the texts of a column, which all parse as numbers, are codes."""
+    """Whether a column of texts that parse as numbers has codes."""
 
     def fit(pattern: str) -> pa.ChunkedArray:
         return pc.match_substring_regex(texts, pattern)
@@ -42,7 +42,7 @@ def are_codes(name: str, texts: pa.ChunkedArray) -> bool:
 
 
 def example_of(name: str, cells: Sequence[str]) -> str:
-    """Returns a code of a column of texts that parse as numbers; else nothing."""
+    """Returns a code of a column of texts; else nothing."""
     if not all(map(_NUMBER.fullmatch, cells)) or all(map(DIGITS.fullmatch, cells)):
         return ""
     is_version = bool(_VERSIONS.search(name))
@@ -50,7 +50,7 @@ def example_of(name: str, cells: Sequence[str]) -> str:
 
 
 def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> str:
-    """Returns what the numbers of a column of float64 lose of its texts, and what keeps it.
+    """Returns what a column of float64 loses, and what keeps it.
 
     Features have 32 bits, and so round whole numbers, too.
 

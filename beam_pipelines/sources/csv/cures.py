@@ -16,7 +16,7 @@ from beam_pipelines.sources.csv.formats import to_plain
 
 
 def wrong_text(found: str, field: pa.Field, formats: Mapping[str, str]) -> str:
-    """Returns the message for a text that is no value of its column."""
+    """Returns the message for a text that its column refuses."""
     if field.name in formats:
         return wrong_format(found, field, parse_format(formats[field.name]))
     return bad_rows.wrong_value(found, field.type, cure(field, found))

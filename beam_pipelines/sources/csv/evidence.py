@@ -26,7 +26,8 @@ from beam_pipelines.recipe.cell_formats import (
     WordsFormat,
     parse_format,
 )
-from beam_pipelines.sources.csv.cells import CURRENCIES, MONTHS, WEEKDAYS, kind, names_pattern
+from beam_pipelines.sources.csv.cells import CURRENCIES, kind
+from beam_pipelines.sources.csv.date_patterns import count_dates
 from beam_pipelines.sources.csv.formats import NEGATIVE, to_plain
 from beam_pipelines.sources.csv.sniffer import KNOWN_WORDS, WORDS
 
@@ -36,8 +37,6 @@ NEARLY_SHARE, NEARLY_MOST = 0.01, 300
 _LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
 # So many values that look like numbers are worth a word on a column of texts.
 _LEAST_MOSTLY = 10
-# Cells that tell the patterns of dates with names of months; letters of a short name.
-_TOLD_BY, _SHORT = 20, 3
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
 # Texts that mean null to other programs.
@@ -55,22 +54,8 @@ _MARKS = (
     NumberFormat(".", "'"), NumberFormat(",", "'"), NumberFormat(",", " "), NumberFormat(".", " "),
     NumberFormat(".", ",", is_indian=True),
 )  # fmt: skip
-_CLOCKS = (
-    "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
-    ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p",
-)  # fmt: skip
 # Days without separators, and the numbers that may be some.
 COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
-_ORDERS = (
-    "Y{0}m{0}d", "d{0}m{0}Y", "m{0}d{0}Y", "d{0}m{0}y", "m{0}d{0}y", "y{0}m{0}d",
-)  # fmt: skip
-# Parts of a date with the name of its month, or of a time of twelve hours.
-_PART = re.compile(
-    rf"(?P<month>{names_pattern(MONTHS)})(?![A-Za-z])"
-    rf"|(?P<weekday>{names_pattern(WEEKDAYS)})(?![A-Za-z])"
-    r"|(?P<clock>[0-9]{1,2}:[0-9]{2})(?P<seconds>:[0-9]{2})?(?P<half>\s?[AaPp][Mm])?"
-    r"|(?P<number>[0-9]+)|(?P<word>[A-Za-z%]+)"
-)
 # Arrow's own readers take these, and no other reading may contradict them.
 _PLAIN = NumberFormat(".")
 _GROUPED = NumberFormat(",", ".")
@@ -171,7 +156,7 @@ def codes_of(column: pa.ChunkedArray) -> Evidence:
 
 
 def _noted(texts: pa.Array) -> dict[str, Any]:
-    """Returns what is noted of texts, none of them null, whatever they are."""
+    """Returns what is noted of all texts, none of them null."""
     trimmed = pc.utf8_trim(texts, characters=WHITE_SPACE)
     is_blank = pc.and_(
         pc.not_equal(pc.binary_length(trimmed), pc.binary_length(texts)),
@@ -230,7 +215,7 @@ def _formatted_as(column: pa.Array, formatted: list[str], least: float) -> Evide
     shapes = _shapes(values, counts)
     dates: Counter[str] = Counter()
     if any(kind(cell) == "date" for cell in formatted):
-        dates = _dates(values, counts, formatted, least)
+        dates = count_dates(values, counts, formatted, least)
     return Evidence(shapes, dates, example=max(formatted[:20], key=len))
 
 
@@ -251,80 +236,6 @@ def _shapes(values: pa.Array, counts: pa.Array) -> Counter[str]:
     return Counter(
         dict(zip(table["shape"].to_pylist(), table["count_sum"].to_pylist(), strict=True))
     )
-
-
-def _dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:
-    """Returns how many cells fit each pattern that is likely."""
-    separators = {match[1] for cell in some if (match := re.match(r"\s*[0-9]+([-/. ])", cell))}
-    patterns = [
-        re.sub("([dmyY])", r"%\1", order.format(separator)) + clock
-        for separator in sorted(separators)
-        for order in _ORDERS
-        for clock in _CLOCKS
-    ]
-    patterns += sorted(_named_patterns(some[:_TOLD_BY]))
-    some_cells = pa.array(some, pa.string())
-    found: Counter[str] = Counter()
-    for pattern in patterns:
-        format_ = DateFormat(pattern)
-        if to_plain(some_cells, format_).null_count > (1 - least) * len(some):
-            continue
-        fits = to_plain(values, format_).is_valid()
-        found[pattern] = pc.sum(counts.filter(fits)).as_py() or 0
-    return found
-
-
-def _named_patterns(cells: list[str]) -> set[str]:
-    """Returns the patterns of cells with months' names, AM or PM.
-
-    A name in full tells more than ``May``, which is short, too.
-    """
-    found = {pattern for cell in cells if (pattern := named_pattern(cell))}
-    for long, short in (("%B", "%b"), ("%A", "%a")):
-        found -= {one.replace(long, short) for one in found if long in one}
-    return found
-
-
-def named_pattern(cell: str) -> str:
-    """Returns the pattern of a cell with a month, AM or PM.
-
-    Nothing for any other cell.
-    """
-    cell, text, end = cell.strip(), "", 0
-    for match in _PART.finditer(cell):
-        text += cell[end : match.start()] + _part(match, text)
-        end = match.end()
-    text += cell[end:]
-    for pattern in (text, text.replace("%d", "%y")):  # Mar-24 is a month of a year
-        if re.search("%[bBp]", text) and isinstance(_format_or_none(pattern), DateFormat):
-            return pattern
-    return ""
-
-
-def _part(match: re.Match[str], text: str) -> str:
-    """Returns the pattern of a part of a date."""
-    if match["month"]:
-        return "%B" if len(match["month"]) > _SHORT else "%b"
-    if match["weekday"]:
-        return "%A" if len(match["weekday"]) > _SHORT else "%a"
-    if match["clock"]:
-        half = match["half"] or ""
-        return f"{'%I' if half else '%H'}:%M{':%S' if match['seconds'] else ''}{half[:-2]}" + (
-            "%p" if half else ""
-        )
-    if match["number"]:
-        if len(match["number"]) == len("2024"):
-            return "%Y"
-        is_day = len(match["number"]) < _SHORT and "%d" not in text
-        return "%d" if is_day else "%y"
-    return match["word"]
-
-
-def _format_or_none(text: str) -> CellFormat | None:
-    try:
-        return parse_format(text)
-    except ValueError:
-        return None
 
 
 def judge(evidence: Evidence, decimal: str = "") -> Verdict:

@@ -156,7 +156,7 @@ def _bodies(
 
 
 def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> list[str]:
-    """Returns the finding of headers among the rows, as in files that were put together."""
+    """Returns the finding of headers among the rows."""
     if not again:
         return []
     (path, line), number = next(iter(again)), len(again)
@@ -226,7 +226,7 @@ def _add_body(
 
 
 def _trimmed(column: pa.ChunkedArray, nulls: Sequence[str]) -> pa.ChunkedArray:
-    """Returns texts without white space around them, those that mean null as nulls."""
+    """Returns texts without white space around them, and with nulls."""
     if not pa.types.is_string(column.type):
         return column
     texts = pc.utf8_trim(column, characters=WHITE_SPACE)

@@ -23,12 +23,12 @@ from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
+from beam_pipelines.sources.csv.date_patterns import named_pattern
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     Evidence,
     judge,
     mostly,
-    named_pattern,
     number_formats,
 )
 from beam_pipelines.sources.csv.formats import to_plain
@@ -85,7 +85,7 @@ class _Remark(NamedTuple):
 
 
 def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
-    """Returns the findings of texts whose type is text, in files with types.
+    """Returns the findings of texts in files with types.
 
     Args:
       source: with the types that the recipe declares.
@@ -106,13 +106,13 @@ def around(
     nulls: Sequence[str],
     said: Collection[str] = (),
 ) -> list[str]:
-    """Returns the findings of white space, and of texts that may mean null.
+    """Returns findings of white space, and of texts for null.
 
     Args:
       source: of the recipe.
       evidence: of the columns of texts.
       nulls: texts that mean null by default.
-      said: columns of which another finding names such texts.
+      said: columns whose other findings name such texts.
     """
     found = []
     evidence = {name: one for name, one in evidence.items() if name not in source.types}
@@ -143,7 +143,7 @@ def _and_others(some: Mapping[str, object]) -> str:
 
 
 def _null_text(evidence: Evidence, known: Collection[str]) -> str:
-    """Returns the most frequent text that may mean null, if others are written otherwise."""
+    """Returns the most frequent text for null, if others look otherwise."""
     others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls)
     for text, _ in evidence.nulls.most_common():
         if text not in known and any(_form(other) != _form(text) for other in others):

@@ -357,7 +357,7 @@ def test_a_sheet_is_read_in_pieces(
 
 @pytest.mark.parametrize("titles", [[["Sales of 2024"]], [["Sales"], [], ["by region", "€"]]])
 def test_titles_above_the_names_are_left_out(tmp_path: Path, titles: list[Row]) -> None:
-    """A finding says so; rows of a table with a nameless column are no titles."""
+    """A finding says so; a nameless column makes no titles."""
     rows: list[Row] = [
         ["id", "price", "city", "x", "y"],
         *([n, n / 2, "a", 1, 2] for n in range(9)),
@@ -375,7 +375,7 @@ def test_titles_above_the_names_are_left_out(tmp_path: Path, titles: list[Row]) 
 
 
 def test_headers_among_rows(tmp_path: Path) -> None:
-    """Types do not follow from them; they are bad rows, and may be rejected."""
+    """No type follows from them; they are bad rows."""
     rows: list[Row] = [["id", "city"], [1, "a"], ["id", "city"], [2, "b"]]
     path = xlsx(tmp_path / "a.xlsx", rows)
     assert plan_of(path).decisions == (
