@@ -32,18 +32,20 @@ class Known(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+# Options of formats with texts (``sources/formatted.py``).
+_TEXTS = ("formats", "trim")
 # Group -> name -> what is known of it.
 KNOWN: Mapping[str, Mapping[str, Known]] = {
     FORMATS: {
-        "avro": Known(suffixes=(".avro",)),
-        "orc": Known(suffixes=(".orc",)),
+        "avro": Known(suffixes=(".avro",), options=_TEXTS),
+        "orc": Known(suffixes=(".orc",), options=_TEXTS),
         "delta": Known(),
         "iceberg": Known(),
-        "numpy": Known(suffixes=(".npz", ".npy")),
+        "numpy": Known(suffixes=(".npz", ".npy"), options=_TEXTS),
         "excel": Known(
-            suffixes=(".xlsx", ".xlsm", ".xls", ".ods"), options=("sheet", "skip_lines")
+            suffixes=(".xlsx", ".xlsm", ".xls", ".ods"), options=("sheet", "skip_lines", *_TEXTS)
         ),
-        "hdf5": Known(suffixes=(".h5", ".hdf5", ".hdf"), options=("group",)),
+        "hdf5": Known(suffixes=(".h5", ".hdf5", ".hdf"), options=("group", *_TEXTS)),
         "webdataset": Known(suffixes=(".tar", ".tgz"), options=("image",)),
     },
     PLANNERS: dict.fromkeys(("database", "delta", "iceberg"), Known()),
