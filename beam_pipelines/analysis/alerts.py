@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
 from beam_pipelines.core.hashing import hash_rows
+from beam_pipelines.sql.database import identifier
 
 # A column of texts is nearly numeric from this share of numbers on, but for all of them.
 _NEARLY = 0.9
@@ -37,6 +38,10 @@ _OF_IMAGES = frozenset(
 )
 # Begins the kind of columns that are times, before their unit.
 _EPOCH = "epoch "
+# Kinds whose lines tell what was found.
+MERGED, WHOLE = "merged by float32", "whole floats"
+NULL_TEXT, _NULL_KEY = "null as a number", "null split key"
+_TOLD = (MERGED, WHOLE, NULL_TEXT, _NULL_KEY)
 # Columns that a line names.
 _NAMED = 5
 
@@ -55,18 +60,24 @@ class Alert(NamedTuple):
     found: str
 
 
-def find_alerts(statistics: Mapping[str, TableStatistics], label: str | None) -> Iterator[Alert]:
+def find_alerts(
+    statistics: Mapping[str, TableStatistics], label: str | None, keys: Collection[str] = ()
+) -> Iterator[Alert]:
     """Yields the alerts of columns, of all splits together.
 
     Args:
       statistics: of the splits, with the same columns.
       label: the column to predict, or ``None``.
+      keys: columns whose values decide the split.
     """
     filled = [table for table in statistics.values() if table.rows]
     names = list(filled[0].columns) if filled else []
     seen: dict[Any, str] = {}
     for name in names:
         parts = [table.columns[name] for table in filled]
+        if name in keys and (missing := sum(part.missing for part in parts)):
+            cure = f"'filter: {identifier(name)} IS NOT NULL' leaves them out"
+            yield Alert(name, _NULL_KEY, f"{missing:,} rows without it are in one split; {cure}")
         if not parts[0].is_counted or name in _OF_IMAGES:
             continue
         column = parts[0] if len(parts) == 1 else ColumnStatistics.merged(parts)
@@ -97,7 +108,8 @@ def by_kind(alerts: Iterable[Alert]) -> dict[str, list[str]]:
     """Returns kind -> what the alerts are about, for the manifest."""
     found: dict[str, list[str]] = {}
     for alert in alerts:
-        found.setdefault(alert.what, []).append(alert.feature)
+        text = f"{alert.feature}: {alert.found}" if alert.what in _TOLD else alert.feature
+        found.setdefault(alert.what, []).append(text)
     return found
 
 
@@ -107,7 +119,8 @@ def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         unit = kind.removeprefix(_EPOCH)
         times = f"; {cure(names[:_NAMED], unit)} make times of them" if unit != kind else ""
-        yield f"{kind}: {', '.join(names[:_NAMED])}{more}{times}"
+        joined = ("; " if kind in _TOLD else ", ").join(names[:_NAMED])
+        yield f"{kind}: {joined}{more}{times}"
 
 
 def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[tuple[str, str]]:

@@ -6,13 +6,13 @@ Ids and phone numbers have the same range, so that a name or round values have t
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.core.id_names import OF_IDS, words_of
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sql.database import identifier
 
@@ -32,13 +32,6 @@ _OF_TIMES = frozenset(
         "posted", "published", "opened", "closed", "received", "sent", "registered", "signup",
         "joined", "ordered", "shipped", "delivered", "measured", "recorded", "mtime", "ctime",
         "atime",
-    )
-)  # fmt: skip
-_OF_IDS = frozenset(
-    (
-        "id", "ids", "uid", "uuid", "guid", "key", "code", "no", "nr", "num", "number", "phone",
-        "mobile", "tel", "telephone", "fax", "msisdn", "imei", "ean", "gtin", "upc", "barcode",
-        "isbn", "sku", "account", "card", "serial", "zip", "hash", "iban", "vin", "npi",
     )
 )  # fmt: skip
 
@@ -73,8 +66,8 @@ def unit_of(
         if _FIRST * a_second <= low <= high < _LAST * a_second
     )
     unit = next(fitting, None)
-    words = set(_words(name))
-    if unit is None or words & _OF_IDS:
+    words = set(words_of(name))
+    if unit is None or words & OF_IDS:
         return None
     if words & _OF_TIMES:
         return unit
@@ -126,8 +119,3 @@ def _day(number: float, unit: str) -> str:
 def _flow(sql: str) -> str:
     """Returns an expression within braces of YAML."""
     return yaml_text(sql) if '"' in sql or "'" in sql or "," in sql else sql
-
-
-def _words(name: str) -> list[str]:
-    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return re.findall(r"[a-z]+", parted.lower())

@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import has_lists_as_steps, type_name
+from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
-from beam_pipelines.encodings.encoding import Encoding
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.kinds.cast import Cast
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, needs_fit
+from beam_pipelines.encodings.values import check_range, flattened, narrowed
 from beam_pipelines.recipe.yaml_text import yaml_text
 
 # Characters of a value in a message.
@@ -70,34 +73,53 @@ def encode_batch(
         name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'", name)
         for name, convert in conversions(plan).items()
     }
+    made = {chain.name for chain in plan.chains}
     for chain in plan.chains:
         arrays = tuple(features[name] for name in chain.inputs)
         features[chain.name] = run_chain(chain, arrays, where, fitted_on)
-    return pa.RecordBatch.from_arrays([features[name] for name in plan.written], list(plan.written))
+    written = [
+        apply_to(
+            narrowed,
+            (features[name],),
+            f"{where}, {'feature' if name in made else 'column'} '{name}'",
+        )
+        for name in plan.written
+    ]
+    return pa.RecordBatch.from_arrays(written, list(plan.written))
 
 
 def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
-    """Returns column -> its conversion to a feature, for used columns."""
-    convert = to_feature if plan.floats == "round" else to_exact_feature
-    exact = {
-        chain.inputs[0]
-        for chain in plan.chains
-        if chain.steps
-        and isinstance(chain.steps[0].encoding, Encoding)
-        and chain.steps[0].encoding.needs_exact
-    }
+    """Returns column -> its conversion to an encoding's input, for used columns."""
+    convert = to_input if plan.floats == "round" else to_exact_input
+    ids = rounded_ids(plan)
     encoded = {name for chain in plan.chains for name in chain.inputs}
     unchanged = set(plan.lists) - encoded
     used = encoded.union(plan.written)
     return {
-        name: partial(to_exact_feature, reason=_rounded_id(name))
-        if name in exact
+        name: partial(to_id, name)
+        if name in ids
         else partial(to_steps, convert)
         if name in unchanged
         else convert
         for name in plan.columns.names
         if name in used
     }
+
+
+def rounded_ids(plan: EncodePlan) -> set[str]:
+    """Returns the columns of ids that are written as float32."""
+    chains = {chain.name: chain for chain in plan.chains}
+    found = set()
+    for name in plan.written if plan.ids else ():
+        chain = chains.get(name, Chain(name, (name,), ()))
+        keeps = all(step.encoding.fills or isinstance(step.encoding, Cast) for step in chain.steps)
+        if keeps and chain.inputs[0] in plan.ids:
+            feature = Feature.of(plan.columns.field(chain.inputs[0]).type)
+            for step in chain.steps:
+                feature = step.encoding.output(feature)
+            if pa.types.is_floating(feature.value_type):
+                found.add(chain.inputs[0])
+    return found
 
 
 def needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[str]]:
@@ -153,6 +175,9 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
         else:
             if arrays is not None:
                 features[chain.name] = arrays[0]
+    for name in plan.written:
+        if name in features:
+            _try_convert(name, narrowed, (features[name],))
 
 
 def _try_convert(
@@ -204,16 +229,25 @@ def row_folds(chunk_rows: Sequence[ChunkRows], folds: int) -> npt.NDArray[np.int
 
 
 def to_feature(array: pa.Array) -> pa.Array:
-    """Converts one column to its feature type, by the table in ``core/columns.py``.
+    """Converts one column to its feature, by the table in ``core/columns.py``.
 
     Raises:
       pa.ArrowInvalid: a finite float64 is beyond the range of float32, or a list holds a null.
+    """
+    return narrowed(to_input(array))
+
+
+def to_input(array: pa.Array) -> pa.Array:
+    """Converts one column to the input of encodings: its feature, but float64 stays.
+
+    Raises:
+      pa.ArrowInvalid: as ``to_feature``.
     """
     types = pa.types
     if types.is_list(array.type):
         if array.flatten().null_count:
             raise pa.ArrowInvalid("a list that holds a null, which tf.Example cannot")
-        values = to_feature(array.values)
+        values = to_input(array.values)
         return pa.ListArray.from_buffers(
             pa.list_(values.type),
             len(array),
@@ -229,11 +263,7 @@ def to_feature(array: pa.Array) -> pa.Array:
     if types.is_time64(array.type) or types.is_timestamp(array.type):
         return array.cast(pa.int64())
     if types.is_float64(array.type):
-        narrow = pc.cast(array, pa.float32(), safe=False)
-        overflown = pc.and_(pc.is_inf(narrow), pc.is_finite(array))
-        if pc.any(overflown).as_py():
-            raise pa.ArrowInvalid("a number beyond the range of float32")
-        return narrow
+        check_range(array)
     return array
 
 
@@ -254,31 +284,50 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
     )
 
 
-def _rounded_id(name: str) -> str:
-    return (
-        "no float32 equals it, and 'cast' to an integer takes float32. Read it as an integer: "
-        f"'types: {{{yaml_text(name)}: int64}}' of its source, or 'CAST({name} AS BIGINT)'"
-    )
-
-
-def to_exact_feature(array: pa.Array, reason: str = _NOT_EXACT) -> pa.Array:
-    """Converts one column as ``to_feature`` does, without rounding.
+def to_id(name: str, array: pa.Array) -> pa.Array:
+    """Converts a column of ids as ``to_input`` does, for a feature of float32.
 
     Args:
+      name: of the column, for the error.
       array: of the column.
-      reason: of the error.
 
     Raises:
-      pa.ArrowInvalid: as in ``to_feature``, or no float32 equals a float64.
+      pa.ArrowInvalid: as in ``to_input``, or no float32 equals a whole number.
     """
-    feature = to_feature(array)
-    wide = array.flatten() if pa.types.is_list(array.type) else array
-    if pa.types.is_float64(wide.type):
-        narrow = feature.flatten() if pa.types.is_list(feature.type) else feature
-        same = pc.or_(pc.equal(narrow.cast(pa.float64()), wide), pc.is_nan(wide))
-        if not pc.all(same, min_count=0).as_py():
-            raise pa.ArrowInvalid(reason)
+    feature = to_input(array)
+    values = flattened(feature)
+    if pa.types.is_integer(values.type):
+        same = pa.array(nearest_floats(values, pa.float32())[1])
+    else:
+        same = pc.or_(_is_equal(values), pc.not_equal(pc.trunc(values), values))
+    if not pc.all(same, min_count=0).as_py():
+        cure = (
+            "Leave 'cast: float32' out"
+            if pa.types.is_integer(values.type)
+            else f"Read it as an integer: 'types: {{{yaml_text(name)}: int64}}' of its source, or "
+            f"'CAST({name} AS BIGINT)'"
+        )
+        raise pa.ArrowInvalid(f"no float32 equals it, and ids must not be rounded. {cure}")
     return feature
+
+
+def to_exact_input(array: pa.Array) -> pa.Array:
+    """Converts one column as ``to_input`` does, where float32 equals it.
+
+    Raises:
+      pa.ArrowInvalid: as in ``to_input``, or no float32 equals a float64.
+    """
+    feature = to_input(array)
+    values = flattened(feature)
+    if pa.types.is_float64(values.type) and not pc.all(_is_equal(values), min_count=0).as_py():
+        raise pa.ArrowInvalid(_NOT_EXACT)
+    return feature
+
+
+def _is_equal(values: pa.Array) -> pa.BooleanArray:
+    """Returns whether floats have an equal float32, or are NaN."""
+    small = pc.cast(values, pa.float32(), safe=False)
+    return pc.or_(pc.equal(small.cast(values.type), values), pc.is_nan(values))
 
 
 def apply_to(

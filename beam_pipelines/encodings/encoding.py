@@ -4,9 +4,10 @@ A recipe declares an ``Encoding``. Fitting turns it into a ``Fitted``, a frozen 
 that give the same result: ``apply`` on Arrow arrays, for the shards, and ``to_tensorflow``, for the
 serving graph. An encoding without an analyzer is both in one class (``Fixed``).
 
-*Values.* Both faces take features, not columns: int64, float32, string or binary, scalars or lists,
-as a reader of the raw examples would. Numbers are computed in float64 and rounded to float32 once,
-at the end of each encoding, so that both faces round alike.
+*Values.* Both faces take int64, float32, float64, string or binary, scalars or lists. A float64
+column comes as it was read; from a raw tf.Example, which has no float64, the graph takes float32.
+Numbers are computed in float64 and rounded to float32 once, at the end of each encoding, so that
+both faces round alike.
 
 *Nulls.* ``apply`` takes a null scalar and a missing list as null. In the graph a feature is a
 ``tf.RaggedTensor`` of shape [batch, None]: a null scalar is a row without values, and a null list
@@ -25,13 +26,14 @@ import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer
 from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.values import check_parameters
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-# One value of each input -> one value: int, a float that a float32 equals, str, bytes, a numpy
-# array of a vector, ``None`` for null.
+# One value of each input -> one value: int, float, str, bytes, a numpy array of a vector, ``None``
+# for null.
 RowFunction: TypeAlias = Callable[..., Any]
 
 
@@ -49,7 +51,8 @@ class Encoding(abc.ABC):
       target: name of a second feature to analyze (``target_mean``), or ``""``.
       elementwise: whether each value is encoded on its own, and nulls stay null.
       fills: whether it replaces nulls and changes nothing else.
-      needs_exact: whether the float32 of a float64 column must equal it, as ids are made of it.
+      keeps_apart: whether different numbers give different ones, but for rounding.
+      takes_ids: whether ids are made of numbers, which therefore must not be rounded before.
     """
 
     inputs: tuple[str, ...] = ()
@@ -58,12 +61,12 @@ class Encoding(abc.ABC):
     target: str = ""
     elementwise: bool = False
     fills: bool = False
-    needs_exact: bool = False
+    keeps_apart: bool = False
+    takes_ids: bool = False
 
     @classmethod
-    @abc.abstractmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
-        """Returns the encoding of a recipe's parameters.
+        """Returns the encoding of a recipe's parameters; there are none by default.
 
         A recipe writes ``kind``, ``{kind: VALUE}`` or ``{kind: {name: value, …}}``; VALUE comes as
         parameter ``value``.
@@ -72,6 +75,8 @@ class Encoding(abc.ABC):
           ValueError: the parameters are wrong; says what was found, what was expected and, as
             ``errors.nearest`` does, which was meant.
         """
+        check_parameters(parameters, {})
+        return cls()
 
     def parts(self) -> Mapping[str, Encoding]:
         """Returns the encodings by the suffix of their feature's name.
@@ -109,9 +114,13 @@ class Fitted(abc.ABC):
     Attributes:
       folds: number of folds of the rows it was fitted on, for encodings that must not see a row's
         own target; else 0.
+      fills, keeps_apart, takes_ids: as of ``Encoding``.
     """
 
     folds: int = 0
+    fills: bool = False
+    keeps_apart: bool = False
+    takes_ids: bool = False
 
     @abc.abstractmethod
     def output(self, *features: Feature) -> Feature:
@@ -161,8 +170,8 @@ class Fitted(abc.ABC):
         Import TensorFlow inside the method.
 
         Args:
-          features: ragged tensors [batch, None] of int64, float32 or string; a vector has rows of
-            equal length.
+          features: ragged tensors [batch, None] of int64, float32, float64 or string; a vector has
+            rows of equal length.
         """
 
 

@@ -1,4 +1,4 @@
-"""Integers as the float32 that equal them, or an error.
+"""Integers as the floats that equal them, or an error.
 
 For encodings that put integers among floats. ``cast: float32`` takes the nearest, because it is
 asked to.
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.encodings.formula import checked
 from beam_pipelines.encodings.values import narrow
@@ -18,54 +19,56 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-def exact_float32(array: pa.Array, name: str = "") -> pa.Array:
-    """Returns int64 scalars as float32 that equal them.
+def exact_floats(array: pa.Array, type_: pa.DataType, name: str = "") -> pa.Array:
+    """Returns int64 scalars as floats that equal them.
 
     Args:
-      array: int64, or float32, which stays as it is; nulls stay null.
+      array: int64, or floats, which stay as they are; nulls stay null.
+      type_: float32 or float64.
       name: of the feature, for messages, where there are several.
 
     Raises:
-      pa.ArrowInvalid: no float32 equals an integer.
+      pa.ArrowInvalid: no float equals an integer.
     """
     if not pa.types.is_integer(array.type):
         return array
-    narrow, is_equal = nearest_floats(array, pa.float32())
+    floats, is_equal = nearest_floats(array, type_)
     if not is_equal.all():
-        raise pa.ArrowInvalid(rounded(name))
-    return narrow
+        raise pa.ArrowInvalid(rounded(type_name(type_), name))
+    return floats
 
 
-def exact_float(number: int) -> float:
-    """Returns one integer as ``exact_float32`` does.
+def exact_float(number: int, type_: pa.DataType) -> float:
+    """Returns one integer as ``exact_floats`` does.
 
     Raises:
-      ValueError: no float32 equals it.
+      ValueError: no float equals it.
     """
-    if narrow(number) != number:
-        raise ValueError(rounded(""))
-    return float(number)
+    value = narrow(number) if pa.types.is_float32(type_) else float(number)
+    if value != number:
+        raise ValueError(rounded(type_name(type_), ""))
+    return value
 
 
-def exact_float32_tensor(values: tf.Tensor, name: str = "") -> tf.Tensor:
-    """Builds ``exact_float32`` in a graph, for a tensor of any shape."""
+def exact_floats_tensor(values: tf.Tensor, dtype: tf.DType, name: str = "") -> tf.Tensor:
+    """Builds ``exact_floats`` in a graph, for a tensor of any shape."""
     import tensorflow as tf
 
     if not values.dtype.is_integer:
         return values
-    narrow = tf.cast(values, tf.float32)
-    same = (tf.cast(narrow, tf.int64) == values) & (narrow < 2.0**63)
-    return checked(narrow, same, rounded(name))
+    floats = tf.cast(values, dtype)
+    same = (tf.cast(floats, tf.int64) == values) & (floats < 2.0**63)
+    return checked(floats, same, rounded(dtype.name, name))
 
 
-def rounded(name: str) -> str:
-    """Returns the error of an integer that would be rounded."""
+def rounded(type_: str, name: str) -> str:
+    """Returns the error of an integer that would be rounded to a type."""
     if name:
         return (
-            f"no float32 equals an integer of '{name}'; to round it, encode '{name}' before the "
+            f"no {type_} equals an integer of '{name}'; to round it, encode '{name}' before the "
             f"vector, as in {{{name}: {{cast: float32}}}}"
         )
     return (
-        "no float32 equals an integer; to round it, cast first, as in "
+        f"no {type_} equals an integer; to round it, cast first, as in "
         "[{cast: float32}, {fill: mean}]"
     )

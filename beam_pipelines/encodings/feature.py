@@ -12,7 +12,8 @@ class Feature:
     """A feature before or after an encoding.
 
     Attributes:
-      type: int64, float (32 bits), string or binary, or a list of one of these.
+      type: int64, float32, float64, string or binary, or a list of one of these. A float64 is
+        rounded to float32 where it is written.
       required: no value is null; False until the first pass is complete.
       length: of a list, the number of values in every row; ``None`` if it varies or is unknown.
       size: exclusive upper bound of int64 values that count from 0; ``None`` of other values or if
@@ -31,7 +32,7 @@ class Feature:
 
     @classmethod
     def of(cls, column_type: pa.DataType, required: bool = False) -> Feature:
-        """Returns the feature of a column before any encoding (``apply.to_feature``)."""
+        """Returns the feature of a column before any encoding (``apply.to_input``)."""
         return cls(feature_type(column_type), required, unit=_unit(column_type))
 
     @property
@@ -41,7 +42,7 @@ class Feature:
 
     @property
     def value_type(self) -> pa.DataType:
-        """Type of one value: int64, float, string or binary."""
+        """Type of one value: int64, float32, float64, string or binary."""
         return self.type.value_type if self.is_list else self.type
 
     @property
@@ -53,6 +54,12 @@ class Feature:
     def is_text(self) -> bool:
         """Whether values are string or binary."""
         return bool(pa.types.is_string(self.value_type) or pa.types.is_binary(self.value_type))
+
+    @property
+    def written(self) -> Feature:
+        """The feature as examples have it: float64 values are float32 there."""
+        is_wide = pa.types.is_float64(self.value_type)
+        return self.with_values(pa.float32()) if is_wide else self
 
     def with_values(
         self, value_type: pa.DataType, size: int | None = None, lowest: int = 0
@@ -73,7 +80,7 @@ def _unit(column_type: pa.DataType) -> str:
 
 
 def feature_type(column_type: pa.DataType) -> pa.DataType:
-    """Returns the written type of a column; ``core/columns.py`` has the table."""
+    """Returns the type of a column before any encoding (``apply.to_input``)."""
     types = pa.types
     if types.is_list(column_type):
         return pa.list_(feature_type(column_type.value_type))
@@ -85,4 +92,4 @@ def feature_type(column_type: pa.DataType) -> pa.DataType:
         return pa.int64()
     if types.is_timestamp(column_type):
         return pa.int64()
-    return pa.float32() if types.is_float64(column_type) else column_type
+    return column_type

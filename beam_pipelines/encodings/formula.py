@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.encodings.encoding import Fitted, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import check
 from beam_pipelines.encodings.values import (
-    SMALLEST_NORMAL,
+    BEYOND,
     map_numbers,
     need_numbers,
+    smallest_normal,
     widened,
 )
 
@@ -36,6 +38,7 @@ class Library:
         NaN.
       take: (constants, indices) -> the constants at these places.
       remainder: (x, constant) -> exact remainder of the division, with the sign of x.
+      narrow: x -> the nearest float32, as float64.
       log, log1p, sqrt, floor, sin, cos: of each value.
     """
 
@@ -43,6 +46,7 @@ class Library:
     place: Callable[..., Any]
     take: Callable[..., Any]
     remainder: Callable[..., Any]
+    narrow: Callable[..., Any]
     log: Callable[..., Any]
     log1p: Callable[..., Any]
     sqrt: Callable[..., Any]
@@ -56,6 +60,7 @@ NUMPY = Library(
     place=lambda constants, x: np.searchsorted(constants, x, side="right"),
     take=np.take,
     remainder=np.fmod,
+    narrow=lambda x: np.float64(np.float32(x)),
     log=np.log,
     log1p=np.log1p,
     sqrt=np.sqrt,
@@ -84,6 +89,7 @@ def tensorflow_library() -> Library:
         place=lambda constants, x: tf.searchsorted(constants, x, side="right", out_type=tf.int64),
         take=tf.gather,
         remainder=tf.truncatemod,
+        narrow=lambda x: tf.cast(tf.cast(x, tf.float32), tf.float64),
         log=tf.math.log,
         log1p=tf.math.log1p,
         sqrt=tf.sqrt,
@@ -94,42 +100,68 @@ def tensorflow_library() -> Library:
 
 
 def tensor_to_float64(values: tf.Tensor) -> tf.Tensor:
-    """Returns int64 or float32 values as float64, subnormals as 0 (``values.map_numbers``)."""
+    """Returns numbers as float64, subnormals as 0 (``values.map_numbers``)."""
     import tensorflow as tf
 
     wide = tf.cast(values, tf.float64)
-    return (
-        tf.where(tf.abs(wide) < SMALLEST_NORMAL, tf.zeros_like(wide), wide)
-        if values.dtype.is_floating
-        else wide
-    )
+    if not values.dtype.is_floating:
+        return wide
+    least = smallest_normal(values.dtype.as_numpy_dtype)
+    return tf.where(tf.abs(wide) < least, tf.zeros_like(wide), wide)
 
 
-class Formula(Fitted):
+def narrowed_tensor(values: tf.Tensor) -> tf.Tensor:
+    """Builds ``values.narrowed`` in a graph."""
+    import tensorflow as tf
+
+    if values.dtype != tf.float64:
+        return values
+    result = tf.cast(values, tf.float32)
+    return checked(result, ~tf.math.is_inf(result) | tf.math.is_inf(values), BEYOND)
+
+
+class ToFloat:
+    """Numbers become float32."""
+
+    def output(self, *features: Feature) -> Feature:
+        """Numbers become float32; lists stay lists."""
+        return need_numbers(features[0]).with_values(pa.float32())
+
+
+class Formula(ToFloat, Fitted):
     """A fitted encoding with one formula per number.
 
     Nulls stay null, and lists stay lists.
+
+    Attributes:
+      dtype: of the results, float32 or int64.
     """
+
+    dtype: type[np.float32 | np.int64] = np.float32
+
+    def for_float32(self) -> Formula:
+        """Returns the encoding for numbers that were rounded to float32."""
+        return self
 
     @abc.abstractmethod
     def formula(self, x: Any, library: Library) -> Any:
         """Computes float64 from float64, with operators and ``library`` of numpy or TensorFlow."""
 
-    def output(self, *features: Feature) -> Feature:
-        """Numbers become float32."""
-        return need_numbers(features[0]).with_values(pa.float32())
-
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Computes the numbers of scalars, or the items of lists."""
-        return map_numbers(arrays[0], lambda x: self.formula(x, NUMPY), np.float32)
+        own = self._of(pa.types.is_float32(value_type(arrays[0].type)))
+        return map_numbers(arrays[0], lambda x: own.formula(x, NUMPY), self.dtype)
 
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Computes one number."""
-        wide, formula = widened(features[0]), self.formula
+        wide = widened(features[0])
+        formula = self._of(pa.types.is_float32(features[0].type)).formula
+
+        dtype = self.dtype
 
         # ``elementwise`` and ``narrow``, without their calls: rows have dozens of numbers.
         def compute(x: Any) -> float | None:
-            return None if x is None else float(np.float32(formula(wide(x), PYTHON)))
+            return None if x is None else dtype(formula(wide(x), PYTHON)).item()
 
         return compute
 
@@ -138,8 +170,12 @@ class Formula(Fitted):
         import tensorflow as tf
 
         (x,) = features
-        values = self.formula(tensor_to_float64(x.flat_values), tensorflow_library())
-        return x.with_flat_values(tf.cast(values, tf.float32))
+        own = self._of(x.dtype == tf.float32)
+        values = own.formula(tensor_to_float64(x.flat_values), tensorflow_library())
+        return x.with_flat_values(tf.cast(values, self.dtype))
+
+    def _of(self, is_float32: bool) -> Formula:
+        return self.for_float32() if is_float32 else self
 
 
 def checked(values: tf.Tensor, holds: tf.Tensor, message: str) -> tf.Tensor:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from beam_pipelines.core.columns import has_lists_as_steps, shape_of, type_name
+from beam_pipelines.core.columns import has_lists_as_steps, shape_of, type_name, value_type
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
+from beam_pipelines.core.id_names import is_of_ids
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.analyzers import Moments, Quantiles
@@ -83,6 +84,7 @@ class EncodePlan(PickledOnce):
         records are tf.Examples.
       is_raw: whether the values of the only feature in ``written`` are the records.
       sizes: column of ids -> number of ids, where the source knows it.
+      ids: columns that are keys of the recipe or named like ids.
     """
 
     columns: pa.Schema
@@ -93,6 +95,7 @@ class EncodePlan(PickledOnce):
     lists: tuple[str, ...] = ()
     is_raw: bool = False
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    ids: frozenset[str] = frozenset()
 
     @property
     def reads(self) -> int:
@@ -137,7 +140,7 @@ class EncodePlan(PickledOnce):
             for step in chain.steps:
                 features = (_output(chain, step, features),)
             known[chain.name] = features[0]
-        return {name: known[name] for name in self.written}
+        return {name: known[name].written for name in self.written}
 
     def step_inputs(self) -> dict[tuple[int, int], tuple[Feature, ...]]:
         """Returns the inputs of steps, as far as they are known.
@@ -203,7 +206,7 @@ def plan_encode(
       RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit, vectors of
         unknown length.
     """
-    columns = EncodePlan(schema, (), (), sizes=sizes or {})
+    columns = EncodePlan(schema, (), (), sizes=sizes or {}, ids=_ids(recipe, schema))
     planner = _Planner(columns)
     for name, steps in recipe.encode.items():
         chain = []
@@ -239,6 +242,18 @@ def plan_encode(
     chains, written = tuple(planner.chains), tuple(planner.written)
     return with_fitted(
         dataclasses.replace(columns, chains=chains, written=written, fit=fit, floats=floats), {}
+    )
+
+
+def _ids(recipe: Recipe, schema: pa.Schema) -> frozenset[str]:
+    """Returns the columns of numbers that are keys, or have names of ids."""
+    keys = {recipe.rename.get(left, left) for join in recipe.join for left, _ in join.on}
+    keys.update(recipe.split.by, recipe.sequence.group_by if recipe.sequence else ())
+    return frozenset(
+        field.name
+        for field in schema
+        if value_type(field.type) in (pa.int64(), pa.float64())
+        and (field.name in keys or is_of_ids(field.name))
     )
 
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.encodings.apply import conversions, to_feature
+from beam_pipelines.encodings.apply import conversions, to_input
 from beam_pipelines.encodings.encoding import Encoding, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step
-from beam_pipelines.encodings.values import narrow
+from beam_pipelines.encodings.values import LARGEST, narrow, narrowed_value
 
 _DAY_0 = datetime.date(1970, 1, 1).toordinal()
 _TIME_0 = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - of timestamps without a zone
@@ -64,6 +64,7 @@ def row_encoder(plan: EncodePlan, columns: Mapping[str, Feature]) -> EncodeRow:
         features = tuple(known[name] for name in chain.inputs)
         function, known[chain.name] = _chain_function(chain, features)
         chains.append((chain.name, chain.inputs, function))
+    wide = [name for name in plan.written if pa.types.is_float64(known[name].value_type)]
 
     def encode(row: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: read(row[name]) for name, read in reads}
@@ -76,6 +77,8 @@ def row_encoder(plan: EncodePlan, columns: Mapping[str, Feature]) -> EncodeRow:
                 values[name] = function(values[inputs[0]])
             else:
                 values[name] = function(*[values[column] for column in inputs])
+        for name in wide:
+            values[name] = narrowed_value(values[name])
         return values
 
     return encode
@@ -85,11 +88,8 @@ def _reader(
     type_: pa.DataType, feature: Feature, convert: Callable[[pa.Array], pa.Array]
 ) -> Callable[[Any], Any]:
     """Returns the function that makes a column's value a feature's value."""
-    if pa.types.is_floating(type_):
-        is_exact = convert is not to_feature and pa.types.is_float64(type_)
-        read: Callable[[Any], Any] = _exact_number if is_exact else _number
-    elif type_ in _READERS:
-        read = _READERS[type_]
+    if type_ in _READERS and (convert is to_input or not pa.types.is_floating(type_)):
+        read: Callable[[Any], Any] = _READERS[type_]
     else:
         read = _arrow_reader(type_, feature.length if feature.required else None, convert)
 
@@ -110,11 +110,10 @@ def _number(value: Any) -> float:
     return number
 
 
-def _exact_number(value: Any) -> float:
-    number = _number(value)
-    if number != value and value == value:  # noqa: PLR0124 - NaN
+def _wide_number(value: Any) -> float:
+    if not isinstance(value, float) or (abs(value) > LARGEST and math.isfinite(value)):
         raise UnusualValueError
-    return number
+    return value
 
 
 def _integer(value: Any) -> int:
@@ -166,6 +165,8 @@ def _zoned_timestamp(value: Any) -> int:
 _TEXTS = {pa.string(): str, pa.binary(): bytes}
 _READERS: dict[pa.DataType, Callable[[Any], Any]] = {
     pa.int64(): _integer,
+    pa.float32(): _number,
+    pa.float64(): _wide_number,
     pa.bool_(): _bool,
     **{type_: _of_type(expected) for type_, expected in _TEXTS.items()},
     pa.date32(): _date,

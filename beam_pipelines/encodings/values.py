@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.columns import type_name, value_type
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.feature import Feature
 
-# The smallest normal float32 above 0, and the largest.
-SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+# The largest float32.
 LARGEST = float(np.finfo(np.float32).max)
+BEYOND = "a number beyond the range of float32; 'types' of its source can keep it as text"
 # Ids are int64. Vectors and boundaries are in memory.
 MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
 
@@ -86,10 +88,10 @@ def map_numbers(
 ) -> pa.Array:
     """Converts numbers, scalars or in lists, by a float64 function.
 
-    Nulls stay null. Subnormal float32 count as 0, as in TensorFlow's kernels (denormals are zero).
+    Nulls stay null. Subnormal floats count as 0, as in TensorFlow's kernels (denormals are zero).
 
     Args:
-      array: int64 or float32, or lists of them.
+      array: int64, float32 or float64, or lists of them.
       convert: float64[n] -> n numbers; the input at nulls is arbitrary.
       dtype: of the result; floats are rounded to the nearest.
     """
@@ -104,21 +106,21 @@ def map_numbers(
 
 
 def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns int64 or float32 scalars as float64.
+    """Returns int64, float32 or float64 scalars as float64.
 
-    Nulls and subnormal float32 become 0.
+    Nulls and subnormal floats become 0.
     """
     filled = array.fill_null(0) if array.null_count else array
     numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(array.type):
-        np.copyto(numbers, 0.0, where=np.abs(numbers) < SMALLEST_NORMAL)
+        np.copyto(numbers, 0.0, where=np.abs(numbers) < smallest_normal(array.type))
     return numbers
 
 
 def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> pa.Array:
     """Converts numbers, scalars or in lists, in their own type.
 
-    Nulls stay null. The function takes and returns arrays of int64 or float32.
+    Nulls stay null. The function takes and returns arrays of int64, float32 or float64.
     """
 
     def convert_array(values: pa.Array) -> pa.Array:
@@ -147,14 +149,70 @@ def narrow(number: float) -> float:
     return float(np.float32(number))
 
 
-def without_subnormal(number: float) -> float:
-    """Returns a float32 as ``to_float64`` does: 0 for a subnormal one."""
-    return 0.0 if -SMALLEST_NORMAL < number < SMALLEST_NORMAL else number
+def narrowed(array: pa.Array) -> pa.Array:
+    """Returns float64 scalars, or the items of lists, as the nearest float32.
+
+    Other values stay as they are.
+
+    Raises:
+      pa.ArrowInvalid: a finite number is beyond the range of float32.
+    """
+    if not pa.types.is_float64(value_type(array.type)):
+        return array
+    check_range(flattened(array))
+    return pc.cast(array, _narrow_type(array.type), safe=False)
+
+
+def check_range(values: pa.Array) -> None:
+    """Raises ``pa.ArrowInvalid`` if a finite float64 is beyond the range of float32."""
+    ends = pc.min_max(values)
+    if not any(abs(end.as_py() or 0.0) > LARGEST for end in (ends["min"], ends["max"])):
+        return
+    small = pc.cast(values, pa.float32(), safe=False)
+    if pc.any(pc.and_(pc.is_inf(small), pc.is_finite(values))).as_py():
+        raise pa.ArrowInvalid(BEYOND)
+
+
+def flattened(array: pa.Array) -> pa.Array:
+    """Returns the values of scalars, lists, or lists of lists."""
+    while pa.types.is_list(array.type):
+        array = array.flatten()
+    return array
+
+
+def _narrow_type(type_: pa.DataType) -> pa.DataType:
+    is_list = pa.types.is_list(type_)
+    return pa.list_(_narrow_type(type_.value_type)) if is_list else pa.float32()
+
+
+def narrowed_value(value: Any) -> Any:
+    """Returns ``narrowed`` of one row: a float, numpy's numbers, or ``None``.
+
+    Raises:
+      ValueError: a finite number is beyond the range of float32.
+    """
+    if isinstance(value, float):
+        number = narrow(value)
+        if number - number != 0 and math.isfinite(value):
+            raise ValueError(BEYOND)
+        return number
+    if isinstance(value, np.ndarray):
+        return narrowed(pa.array(value)).to_numpy()
+    return value
+
+
+def smallest_normal(dtype: Any) -> float:
+    """Returns the smallest normal number above 0 of a type of floats, Arrow's or numpy's."""
+    is_wide = dtype in (pa.float64(), "float64", np.float64)
+    return float(np.finfo(np.float64 if is_wide else np.float32).tiny)
 
 
 def widened(feature: Feature) -> Callable[[Any], float]:
     """Returns ``to_float64`` for single values of a feature of numbers."""
-    return float if pa.types.is_integer(feature.type) else without_subnormal
+    if pa.types.is_integer(feature.type):
+        return float
+    least = smallest_normal(feature.type)
+    return lambda number: 0.0 if -least < number < least else number
 
 
 def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:

@@ -128,7 +128,8 @@ def write_files(
             write(path, text)
     alerts = [
         *_repeats(plan, manifest, result),
-        *find_alerts(statistics, plan.recipe.label),
+        *result.sampled.alerts,
+        *find_alerts(statistics, plan.recipe.label, plan.recipe.split.by),
     ]
     manifest["alerts"] = by_kind(alerts)
     # No program reads what is rejected, or the report, whose times differ between runs.

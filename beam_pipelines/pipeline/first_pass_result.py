@@ -200,7 +200,14 @@ def _described(
     label = LabelColumn(name, classes, plan.statistics.weight, None if rule is None else rule.bound)
     encode = load_fitted(plan.encode, fitting.fitted)
     encode, samples, encoded = without_private(plan.recipe, encode, samples, encoded)
-    return describe_sample(encode, plan.recipe.split.names, samples, encoded, label)
+    renamed, derived = plan.recipe.rename, plan.recipe.derive
+    origins = {
+        renamed.get(name, name): (name, source.source)
+        for source in plan.sources.values()
+        for name in source.read_schema.names
+        if renamed.get(name, name) not in derived
+    }
+    return describe_sample(encode, plan.recipe.split.names, samples, encoded, label, origins)
 
 
 def graph_job(

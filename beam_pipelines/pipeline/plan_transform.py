@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +18,7 @@ from beam_pipelines.core.dataset_layout import (
     RAW_SCHEMA_FOLDER,
     TRANSFORM_GRAPH,
 )
-from beam_pipelines.core.errors import DataError, RecipeError, nearest
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, nearest
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -126,7 +127,13 @@ def plan_transform(
         date=date,
     )
     planned: dict[str, SourcePlan] = {}
-    plan = make_plan(changed_recipe, None, input_roots, planned)
+    plan = None
+    with contextlib.suppress(RecipeProblems):  # which come again, unless types are the cause
+        plan = make_plan(changed_recipe, None, input_roots, planned)
+    typed = {name: _typed(one, planned, manifest) for name, one in changed.items()}
+    if plan is None or typed != changed:
+        changed_recipe = dataclasses.replace(changed_recipe, sources=typed)
+        plan = make_plan(changed_recipe, None, input_roots, planned)
     lacking = find_lacking(plan)
     check_features(plan, lacking, dataset)
     extra = [name for name in plan.encode.columns.names if name not in manifest["columns"]]
@@ -140,6 +147,30 @@ def plan_transform(
         dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
     )
     return dataclasses.replace(plan, contract=contract, transform_graph=graph)
+
+
+def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -> Source:
+    """Returns a source with the dataset's types of columns whose files cannot know them.
+
+    These are columns without any value, and integers that are floats next to nulls.
+    """
+    plan = planned.get(source.name)
+    if plan is None:
+        return source
+    known = manifest["sources"].get(source.name, {}).get("columns", {})
+    types = {
+        field.name: known[field.name]
+        for field in plan.read_schema
+        if known.get(field.name, type_name(field.type)) != type_name(field.type)
+        and field.name not in source.types
+        and (
+            field.name in plan.null_columns
+            or (type_name(field.type), known[field.name]) == ("float64", "int64")
+        )
+    }
+    if types:
+        del planned[source.name]
+    return dataclasses.replace(source, types={**source.types, **types})
 
 
 def _label(recipe: Recipe, plan: Plan) -> set[str]:

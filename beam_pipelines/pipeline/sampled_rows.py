@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.giveaways import find_giveaways
 from beam_pipelines.analysis.relations import Label, can_be_label, relations
 from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
 from beam_pipelines.analysis.report.examples import Example, show_examples
 from beam_pipelines.analysis.report.sampled import SampledRows
+from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
@@ -25,7 +28,8 @@ from beam_pipelines.core.hashing import Hashes, hash_rows
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.plan import Chain, EncodePlan
-from beam_pipelines.encodings.values import to_float64
+from beam_pipelines.encodings.values import flattened, to_float64
+from beam_pipelines.recipe.model import Source
 
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
 _MOST_ROWS = 20_000
@@ -67,6 +71,7 @@ def describe_sample(
     raw: Sequence[Chunk],
     encoded: Sequence[Chunk],
     label: LabelColumn = _NO_LABEL,
+    origins: Mapping[str, tuple[str, Source]] = MappingProxyType({}),
 ) -> SampledRows:
     """Describes sampled rows.
 
@@ -75,6 +80,7 @@ def describe_sample(
       splits: names.
       raw, encoded: sampled chunks before and after encoding, in any order.
       label: that all columns are compared with.
+      origins: column -> its name in its source, and the source.
     """
     whole = _by_split(splits, raw, encoded)
     sample = _thinned(whole)
@@ -91,8 +97,38 @@ def describe_sample(
     raw_rows, encoded_rows = (
         concat_batches(batches) for batches in zip(*sample.values(), strict=True)
     )
-    found = _with_relations(found, raw_rows, label)
+    alerts = *_merged(plan, raw_rows, encoded_rows), *_odd_numbers(raw_rows, origins)
+    found = _with_relations(dataclasses.replace(found, alerts=alerts), raw_rows, label)
     return _with_giveaways(found, plan, raw_rows, encoded_rows, label)
+
+
+def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> Iterator[Alert]:
+    """Yields alerts of features whose float32 merges different numbers of one column."""
+    chains = {chain.name: chain for chain in plan.chains}
+    for name in (name for name in plan.written if name in encoded.schema.names):
+        chain = chains.get(name, Chain(name, (name,), ()))
+        column, kinds = chain.inputs[0], {step.kind for step in chain.steps}
+        if column not in raw.schema.names or (column != name and column in chains):
+            continue
+        before, after = flattened(raw.column(column)), flattened(encoded.column(name))
+        if (
+            before.type in (pa.int64(), pa.float64())
+            and pa.types.is_float32(after.type)
+            and len(before) == len(after)
+            and all(step.encoding.keeps_apart for step in chain.steps)
+        ):
+            yield from find_merged(name, column, before, after, bool(kinds - {"fill", "cast"}))
+
+
+def _odd_numbers(
+    batch: pa.RecordBatch, origins: Mapping[str, tuple[str, Source]]
+) -> Iterator[Alert]:
+    for name in batch.schema.names:
+        if name in origins:
+            column, source = origins[name]
+            if column not in source.types:
+                yield from find_whole(name, column, batch.column(name))
+            yield from find_null_texts(name, batch.column(name), source.nulls)
 
 
 def _with_relations(found: SampledRows, batch: pa.RecordBatch, column: LabelColumn) -> SampledRows:

@@ -6,8 +6,12 @@ import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.encodings import Fitted
 from beam_pipelines.encodings.apply import needed
+from beam_pipelines.encodings.formula import checked, narrowed_tensor
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.ragged import check, from_matrix
 from beam_pipelines.encodings.vocabulary_asset import named
@@ -47,13 +51,37 @@ def encode_tensors(
     features = {name: to_ragged(tensor) for name, tensor in raw.items() if name in columns}
     for chain in chains:
         tensors = tuple(features[name] for name in chain.inputs)
+        if chain.steps and chain.steps[0].encoding.takes_ids:
+            tensors = (_unrounded(plan, chain.inputs[0], tensors[0]),)
         with named(assets, asset_names[chain.name], tables):
             for step in chain.steps:
                 if not isinstance(step.encoding, Fitted):
                     raise TypeError(f"feature '{chain.name}', {step.kind}: not fitted")
                 tensors = (step.encoding.to_tensorflow(*tensors),)
         features[chain.name] = tensors[0]
-    return {name: features[name] for name in plan.written if name in names}
+    return {
+        name: features[name].with_flat_values(narrowed_tensor(features[name].flat_values))
+        for name in plan.written
+        if name in names
+    }
+
+
+def _unrounded(plan: EncodePlan, name: str, tensor: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Checks that float32 of a float64 column, of which integers are made, are not rounded."""
+    import tensorflow as tf
+
+    if name not in plan.columns.names or tensor.dtype != tf.float32:
+        return tensor
+    if not pa.types.is_float64(value_type(plan.columns.field(name).type)):
+        return tensor
+    message = (
+        f"column '{name}': found a number from 2^24 on, which the float32 of a tf.Example may have "
+        "rounded. Give it to 'from_tensors', as float64, or convert again with 'types: "
+        f"{{{name}: int64}}' of its source"
+    )
+    return tensor.with_flat_values(
+        checked(tensor.flat_values, ~(tf.abs(tensor.flat_values) > 2.0**24), message)
+    )
 
 
 def needed_columns(plan: EncodePlan, names: Collection[str]) -> set[str]:

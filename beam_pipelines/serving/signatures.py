@@ -26,17 +26,20 @@ FROM_TENSORS = "from_tensors"
 ROW_LENGTHS = "_row_lengths"
 
 
-def make_signatures(transform: Any, feature_spec: Mapping[str, Any]) -> dict[str, Any]:
+def make_signatures(
+    parsed: Any, parsed_spec: Mapping[str, Any], given: Any, given_spec: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns the signatures by name, for ``tf.saved_model.save``.
 
     Args:
-      transform: a concrete function from a dict of the raw columns, dense or ragged tensors, to a
-        dict of dense tensors.
-      feature_spec: of these columns; it parses dense and ragged tensors.
+      parsed: a concrete function from a dict of the raw columns, dense or ragged tensors, to a dict
+        of dense tensors.
+      parsed_spec: of these columns; it parses dense and ragged tensors.
+      given, given_spec: the same with float64, which no tf.Example has.
     """
     return {
-        FROM_EXAMPLES: _from_examples(transform, feature_spec),
-        FROM_TENSORS: _from_tensors(transform, feature_spec),
+        FROM_EXAMPLES: _from_examples(parsed, parsed_spec),
+        FROM_TENSORS: _from_tensors(given, given_spec),
     }
 
 

@@ -14,8 +14,10 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core.columns import value_type
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.vocabulary_asset import file_name
 from beam_pipelines.serving.cut import cut
@@ -157,12 +159,24 @@ class _Graph:
         def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
             return to_dense(split_sparse(self._outputs(inputs, names, spec), spec))
 
-        # Traced once, called by both signatures.
-        signature = [{name: type_spec(spec) for name, spec in parsed.items()}]
-        traced = tf.function(
-            known, input_signature=signature, autograph=False
-        ).get_concrete_function()
-        return make_signatures(traced, parsed)
+        def traced(specs: Mapping[str, Any]) -> Any:
+            signature = [{name: type_spec(spec) for name, spec in specs.items()}]
+            return tf.function(
+                known, input_signature=signature, autograph=False
+            ).get_concrete_function()
+
+        # A tf.Example has no float64; tensors have it, where the column is one.
+        wide = {name: self._wide(name, spec) for name, spec in parsed.items()}
+        from_examples = traced(parsed)
+        from_tensors = from_examples if wide == parsed else traced(wide)
+        return make_signatures(from_examples, parsed, from_tensors, wide)
+
+    def _wide(self, name: str, spec: Any) -> Any:
+        """Returns a column's spec with float64, if that is its type."""
+        import tensorflow as tf
+
+        is_wide = pa.types.is_float64(value_type(self._plan.columns.field(name).type))
+        return spec._replace(dtype=tf.float64) if is_wide else spec
 
     def _outputs(
         self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]

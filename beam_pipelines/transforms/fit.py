@@ -41,7 +41,7 @@ from beam_pipelines.encodings.apply import (
     apply_to,
     conversions,
     row_folds,
-    to_feature,
+    to_input,
 )
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.stored import FittedSteps
@@ -92,7 +92,7 @@ def analyze_batch(
     convert = conversions(plan)
     features = {
         name: apply_to(
-            convert.get(name, to_feature), (batch.column(name),), f"{where}, column '{name}'", name
+            convert.get(name, to_input), (batch.column(name),), f"{where}, column '{name}'", name
         )
         for name in batch.schema.names
         if name in names
@@ -175,7 +175,7 @@ def _unfilled(encoding: Encoding, array: pa.Array) -> pa.Array:
     It is null where the fitted one will fill null and NaN.
     """
     array = pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
-    # Filling integers with a mean makes them float32.
+    # Filling integers with a mean makes them float64.
     return array.cast(encoding.output(Feature(array.type)).type, safe=False)
 
 

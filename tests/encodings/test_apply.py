@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.encodings.apply import encode_batch, to_exact_feature, to_feature
+from beam_pipelines.encodings.apply import encode_batch, to_exact_input, to_feature
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.splits import Split
 from beam_pipelines.transforms.fit import fit_batch
 
 
@@ -107,19 +113,102 @@ def test_all_mistakes_at_once() -> None:
 )
 def test_no_number_is_an_exact_one(column: pa.Array) -> None:
     """A column without a number is exact."""
-    assert to_exact_feature(column).to_pylist() == column.to_pylist()
+    assert to_exact_input(column).to_pylist() == column.to_pylist()
 
 
-def test_a_rounded_float_is_cast_to_no_integer() -> None:
-    """Different ids beyond 2**24 would become one.
+def encoded(
+    column: pa.Array, chain: tuple[tuple[str, Any], ...], name: str = "x", **more: Any
+) -> Any:
+    """The values of a column after its encodings, fitted to itself."""
+    batch = pa.RecordBatch.from_arrays([column], [name])
+    plan = plan_encode(recipe(encode={name: chain} if chain else {}, **more), batch.schema)
+    return encode_batch(fit_batch(plan, batch, "a.csv"), batch, "a.csv").column(0)
 
-    The error names the type that reads them.
-    """
-    for chain in (cast("int64"), (*cast("int64"), ("vocabulary", {}))):
-        plan = plan_encode(recipe(encode={"user": chain}), pa.schema([("user", pa.float64())]))
-        batch = pa.RecordBatch.from_pydict({"user": [16777216.0, 100000001.0, None]})
-        with pytest.raises(DataError, match=r"found 100000001\.0 .*'types: \{user: int64\}'"):
-            encode_batch(fit_batch(plan, batch, "a.csv"), batch, "a.csv")
-        good = batch.take(pa.array([0, 2]))
-        fitted = fit_batch(plan, good, "a.csv")
-        assert encode_batch(fitted, good, "a.csv").column(0).null_count == 1
+
+def test_ids_in_float64_are_cast_exactly() -> None:
+    """Ids beyond 2**24, which float32 would merge, stay apart."""
+    ids = [100000000.0 + number % 20 for number in range(200) if number % 10] + [None]
+    whole = encoded(pa.array(ids), cast("int64"))
+    assert whole.to_pylist() == [None if value is None else int(value) for value in ids]
+    chain = (*cast("int64"), ("vocabulary", {}))
+    assert len(encoded(pa.array(ids), chain).drop_null().unique()) == 18
+    with pytest.raises(DataError, match=r"found 100000001\.5 .*not a whole number"):
+        encoded(pa.array([100000001.5]), cast("int64"))
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "chain", "remedy"),
+    [
+        ("user_id", pa.array([16777217.0]), (), "types: {user_id: int64}"),
+        ("userId", pa.array([100000001.0, None]), (("fill", {"value": 0}),), "types: {userId"),
+        ("zip", pa.array([[1.0, 16777217.0]]), (), "CAST(zip AS BIGINT)"),
+        ("key", pa.array([2**24 + 1]), cast("float32"), "Leave 'cast: float32' out"),
+        ("tract", pa.array([17031000001.0]), (), "types: {tract: int64}"),
+    ],
+)
+def test_ids_are_not_rounded(name: str, column: pa.Array, chain: Any, remedy: str) -> None:
+    """Columns named like ids, and keys, are never written as another number."""
+    with pytest.raises(DataError, match="ids must not be rounded") as raised:
+        encoded(column, chain, name, split=Split(by=("tract",)))
+    assert remedy in str(raised.value)
+    for fine in (pc.subtract(column, 1) if not pa.types.is_list(column.type) else column[:0],):
+        encoded(fine, chain, name)
+
+
+def test_other_numbers_may_be_rounded() -> None:
+    """Fractions, and numbers that are no ids, are rounded to float32."""
+    assert encoded(pa.array([0.1]), (), "user_id").to_pylist() == [np.float32(0.1)]
+    assert encoded(pa.array([16777217.0]), (), "amount").to_pylist() == [16777216.0]
+    assert encoded(pa.array([16777217.0, 5.0]), (("z_score", {}),), "id").to_pylist() == [1, -1]
+
+
+WIDE = st.one_of(
+    st.floats(1e9, 1e9 + 9), st.floats(-1, 1), st.integers(17031 * 10**6, 17031 * 10**6 + 5)
+)
+
+
+@given(st.lists(st.none() | WIDE, min_size=1, max_size=30).filter(any))
+@settings(max_examples=100, deadline=None)
+def test_encodings_compute_from_what_was_read(values: list[Any]) -> None:
+    """Results are those of float64 and decimals, rounded to float32 once."""
+    column = pa.array([None if value is None else float(value) for value in values])
+    known = [decimal.Decimal(value) for value in column.drop_null().to_pylist()]
+    for chain in ("z_score", "min_max", "bucketize"):
+        parameters = {"value": 3} if chain == "bucketize" else {}
+        found = encoded(column, ((chain, parameters),)).drop_null().to_pylist()
+        if chain == "z_score":
+            mean = sum(known) / len(known)
+            squares = sum((value - mean) ** 2 for value in known) / len(known)
+            deviation = squares.sqrt() if len(set(known)) > 1 else decimal.Decimal(1)
+            expected = [float((value - mean) / deviation) for value in known]
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+        elif chain == "min_max":
+            width = max(known) - min(known) or decimal.Decimal(1)
+            expected = [float((value - min(known)) / width) for value in known]
+            np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-9)
+        else:  # as the order of the values
+            order = np.argsort(np.array(known, object), kind="stable")
+            assert (np.diff(np.array(found)[order]) >= 0).all()
+            assert len(set(found)) == min(len(set(known)), len(set(found)))
+            assert max(found) == len(set(found)) - 1
+
+
+def test_neighbours_stay_apart() -> None:
+    """Times and ids whose float32 are equal are in buckets of their own."""
+    for column in (
+        pa.array([1700000000.25, 1700000000.5, 1700000000.75]),
+        pa.array([17031000001, 17031000002, 17031000003]),
+        pa.array([17031000001.0, 17031000002.0, 17031000003.0]),
+    ):
+        assert encoded(column, (("bucketize", {"value": 3}),)).to_pylist() == [0, 1, 2]
+        assert encoded(column, (("min_max", {}),)).to_pylist() == [0, 0.5, 1]
+        assert encoded(column, (("fill", {"value": "mean"}), ("min_max", {}))).to_pylist() == [
+            0,
+            0.5,
+            1,
+        ]
+        middle = column[1].as_py()
+        assert encoded(column, (("boundaries", {"value": [middle]}),)).to_pylist() == [0, 1, 1]
+        assert encoded(
+            column, (("clip", {"value": [middle, None]}), ("min_max", {}))
+        ).to_pylist() == [0, 0, 1]

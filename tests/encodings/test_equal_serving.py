@@ -30,6 +30,7 @@ pytestmark = pytest.mark.end_to_end
 
 INT, FLOAT, TEXT, BYTES = pa.int64(), pa.float32(), pa.string(), pa.binary()
 INTS, FLOATS, TEXTS, BYTES_LISTS = pa.list_(INT), pa.list_(FLOAT), pa.list_(TEXT), pa.list_(BYTES)
+DOUBLE, DOUBLES = pa.float64(), pa.list_(pa.float64())
 
 # Values of each type: usual and extreme ones.
 EDGES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -57,6 +58,13 @@ EDGES: dict[pa.DataType, st.SearchStrategy[Any]] = {
         st.floats(-10, 30, width=32),
         st.floats(width=32),
     ),
+    DOUBLE: st.one_of(
+        st.sampled_from([float("nan"), float("inf"), -0.0, 1e-310, 1e-40, 0.7, 2.5, 3.4028236e38]),
+        st.sampled_from([1700000000.25, 1700000000.5, 17031000001.0, 17031000002.0, 2.0**53]),
+        st.floats(-10, 30),
+        st.floats(1699999990, 1700000010),
+        st.floats(),
+    ),
     TEXT: st.one_of(
         st.sampled_from(
             ["", "a", "b", "\ufeff\x00\uffff", "A b", "new\nline", "0", "-7", "1e3", "nan"]
@@ -70,6 +78,7 @@ EDGES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 }
 # Values to fit to, besides nulls.
 TRAINING: dict[pa.DataType, list[Any]] = {
+    DOUBLE: [1700000000.25, 1700000000.5, 1699999999.9, 1700000003.0, 0.7, 1700000000.25, 0.1],
     INT: [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, -8, 20, 7, 0],
     FLOAT: [
         0.5,
@@ -266,6 +275,16 @@ EXAMPLES: list[Example] = [
     Example("hour as a vector", [{"date_parts": "hour"}, "one_hot"], (INT,), (MICROSECONDS,), unit="microseconds"),
     Example("most frequent id, one_hot", [{"boundaries": [0, 1]}, {"fill": "most_frequent"}, "one_hot"], (FLOAT,)),
 ]  # fmt: skip
+# Each chain that takes floats takes float64 as well.
+_WIDE = {FLOAT: DOUBLE, FLOATS: DOUBLES}
+EXAMPLES += [
+    example._replace(
+        name=f"{example.name}, float64",
+        types=tuple(_WIDE.get(type_, type_) for type_ in example.types),
+    )
+    for example in EXAMPLES
+    if any(type_ in _WIDE for type_ in example.types)
+]
 
 
 def item_type(type_: pa.DataType) -> pa.DataType:
@@ -338,11 +357,14 @@ def batches(draw: st.DrawFn, example: Example) -> list[pa.Array]:
 
 
 def assert_same(got: npt.NDArray[Any], expected: list[Any], type_: pa.DataType) -> None:
-    """Compares values: of floats up to one unit in the last place."""
+    """Compares values: of float32 up to one unit in the last place."""
     if not pa.types.is_floating(item_type(type_)):
         assert got.tolist() == [
             value.encode() if isinstance(value, str) else value for value in expected
         ]
+        return
+    if pa.types.is_float64(item_type(type_)):  # filled or clipped, not computed
+        np.testing.assert_array_equal(got, np.array(expected, np.float64))
         return
     wanted = np.array(expected, np.float32)
     with np.errstate(all="ignore"):

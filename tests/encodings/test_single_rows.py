@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.encodings import Feature
-from beam_pipelines.encodings.apply import to_exact_feature, to_feature
+from beam_pipelines.encodings.apply import to_exact_input, to_input
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step
 from beam_pipelines.encodings.single_rows import _chain_function, row_encoder
+from beam_pipelines.encodings.values import narrowed
 from tests.encodings.test_equal_serving import EXAMPLES, batches, training_arrays
 from tests.support.encoding_chains import apply_chain, fit_chain
 
@@ -116,13 +117,13 @@ def test_columns_become_the_same_features(type_: pa.DataType, floats: Any) -> No
     """A value becomes the feature that an array becomes, or none."""
     plan = EncodePlan(pa.schema([("x", type_)]), (), ("x",), floats=floats)
     encode = row_encoder(plan, {"x": Feature.of(type_)})
-    convert = to_exact_feature if floats == "exact" else to_feature
+    convert = to_exact_input if floats == "exact" else to_input
 
     @settings(max_examples=30, deadline=None)
     @given(st.none() | VALUES[type_])
     def check(value: Any) -> None:
         try:
-            expected = convert(pa.array([value], type_))
+            expected = narrowed(convert(pa.array([value], type_)))
         except pa.ArrowInvalid:
             with pytest.raises(ValueError):
                 encode({"x": value})

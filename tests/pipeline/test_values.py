@@ -26,7 +26,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
-from beam_pipelines.encodings.apply import to_exact_feature, to_feature
+from beam_pipelines.encodings.apply import to_exact_input, to_feature
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
@@ -234,12 +234,12 @@ def test_exact_floats(nested: bool) -> None:
         return pa.array(rows, pa.list_(pa.float64()) if nested else pa.float64())
 
     fine = column([0.5, float("nan"), float("inf"), 2.0**100, -0.0, None])
-    assert same(to_exact_feature(fine).to_pylist(), fine.to_pylist())
+    assert same(to_exact_input(fine).to_pylist(), fine.to_pylist())
     found = to_feature(column([0.1])).to_pylist()
     assert found == ([[float32(0.1)]] if nested else [float32(0.1)])
     for value in (0.1, 2.0**24 + 1, 1e-300):
         with pytest.raises(pa.ArrowInvalid, match="no float32 equals it"):
-            to_exact_feature(column([0.5, value]))
+            to_exact_input(column([0.5, value]))
 
 
 def test_exact_floats_stop_a_run(tmp_path: Path) -> None:

@@ -234,6 +234,8 @@ def test_signature_from_tensors_equals_the_one_from_examples(
     tensors = {}
     for name, argument in zip(parsed, argument_names(parsed), strict=True):
         tensors[argument] = to_dense(parsed[name])
+        if tensors[argument].dtype == tf.float32:  # as the columns are float64
+            tensors[argument] = tf.cast(tensors[argument], tf.float64)
         if isinstance(parsed[name], tf.SparseTensor):
             tensors[f"{argument}_row_lengths"] = tf.RaggedTensor.from_sparse(
                 parsed[name]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.columns import column_type, has_lists_as_steps, value_type
-from beam_pipelines.encodings.apply import to_exact_feature, to_feature, to_steps
+from beam_pipelines.encodings.apply import to_exact_input, to_feature, to_input, to_steps
 from beam_pipelines.encodings.feature import feature_type
 from beam_pipelines.sources.exact_cast import convert_array
 
@@ -31,7 +31,7 @@ def test_steps_stay_what_they_are(value: pa.DataType, rows: list[Any], start: in
     made.validate(full=True)
     assert made.to_pylist() == numbers[start:]
     assert made.type == column_type(pa.list_(pa.list_(value)))
-    for convert in (to_feature, to_exact_feature):
+    for convert in (to_input, to_exact_input):
         steps = to_steps(convert, made)
         assert steps.to_pylist() == numbers[start:]
         assert steps.type == feature_type(made.type)
@@ -54,9 +54,9 @@ def test_a_null_inside_a_step_is_refused() -> None:
 
 def test_no_rounding_inside_steps() -> None:
     """With 'floats: exact' a value of a step is not rounded either."""
-    assert to_steps(to_exact_feature, pa.array([[[0.5], None]])).to_pylist() == [[[0.5], None]]
+    assert to_steps(to_exact_input, pa.array([[[0.5], None]])).to_pylist() == [[[0.5], None]]
     with pytest.raises(pa.ArrowInvalid, match="no float32 equals it"):
-        to_steps(to_exact_feature, pa.array([[[0.1], None]]))
+        to_steps(to_exact_input, pa.array([[[0.1], None]]))
 
 
 def test_two_levels_of_lists_are_columns() -> None:

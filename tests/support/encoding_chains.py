@@ -162,7 +162,9 @@ def _dtype(type_: pa.DataType) -> Any:
     import tensorflow as tf
 
     value_type = type_.value_type if pa.types.is_list(type_) else type_
-    return {"int64": tf.int64, "float": tf.float32}.get(str(value_type), tf.string)
+    return {"int64": tf.int64, "float": tf.float32, "double": tf.float64}.get(
+        str(value_type), tf.string
+    )
 
 
 def parsed(array: pa.Array) -> tuple[list[int], list[Any]]:

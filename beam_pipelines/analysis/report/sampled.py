@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.giveaways import Giveaway
 from beam_pipelines.analysis.relations import Relation
 from beam_pipelines.analysis.report.encodings import EncodedFeature
@@ -25,6 +26,7 @@ class SampledRows:
       giveaways: columns that give the label away, if the recipe asks for them.
       compared: number of rows that were compared with each other; the sample before it is thinned.
       repeats: number of these that have the values of an earlier one.
+      alerts: of numbers that are not what they were.
     """
 
     rows: int = 0
@@ -36,3 +38,4 @@ class SampledRows:
     giveaways: tuple[Giveaway, ...] = ()
     compared: int = 0
     repeats: int = 0
+    alerts: tuple[Alert, ...] = ()

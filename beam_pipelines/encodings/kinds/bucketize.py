@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Quantiles
-from beam_pipelines.encodings.encoding import Encoding, RowFunction
+from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import tensor_to_float64
+from beam_pipelines.encodings.formula import Library
 from beam_pipelines.encodings.kinds.boundaries import Boundaries
 from beam_pipelines.encodings.values import (
     MOST_PLACES,
     check_parameters,
-    elementwise,
-    map_numbers,
-    narrow,
     need_numbers,
     need_whole,
-    widened,
 )
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 
 _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 _LIKE = "'tft', as in {bucketize: {buckets: 10, like: tft}}"
@@ -79,29 +69,8 @@ class Bucketize(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class TftBoundaries(Boundaries):
-    """Boundaries of ``tft.bucketize``, which compares integers as float32, too."""
+    """Boundaries of ``tft.bucketize``, which compares all numbers as float32."""
 
-    def apply(self, *arrays: pa.Array) -> pa.Array:
-        """Finds the buckets of numbers, or of the items of lists."""
-        boundaries = np.array(self.boundaries, np.float32)
-        return map_numbers(
-            arrays[0],
-            lambda x: np.searchsorted(boundaries, x.astype(np.float32), side="right"),
-            np.int64,
-        )
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Finds the bucket of one number."""
-        wide = widened(features[0])
-        boundaries = np.array(self.boundaries, np.float32).tolist()
-        return elementwise(lambda x: bisect.bisect_right(boundaries, narrow(wide(x))))
-
-    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Finds the buckets of the flat values."""
-        import tensorflow as tf
-
-        (x,) = features
-        numbers = tf.cast(tensor_to_float64(x.flat_values), tf.float32)
-        boundaries = np.array(self.boundaries, np.float32)
-        places = tf.searchsorted(boundaries, numbers, side="right", out_type=tf.int64)
-        return x.with_flat_values(places)
+    def formula(self, x: Any, library: Library) -> Any:
+        """Counts the boundaries."""
+        return library.place(self._array, library.narrow(x))

@@ -14,14 +14,16 @@ from beam_pipelines.core.columns import parse_type, type_name
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.encoding import Fixed, RowFunction
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import checked
+from beam_pipelines.encodings.formula import checked, narrowed_tensor
 from beam_pipelines.encodings.values import (
-    SMALLEST_NORMAL,
     check_parameters,
     elementwise,
     map_values,
+    narrowed,
+    narrowed_value,
     need_text,
-    without_subnormal,
+    smallest_normal,
+    widened,
 )
 
 if TYPE_CHECKING:
@@ -49,8 +51,7 @@ class Cast(Fixed):
     To an integer type: whole numbers in its range, and texts of digits. To float32: any number,
     rounded to the nearest, and texts of decimal numbers, ``nan``, ``inf`` and ``-inf``. To bool:
     any number; 0 is false. To text: integers, and bytes in UTF-8. To bytes: text. Anything else is
-    an error. Casts
-    take features: a float64 column was rounded to float32 before, and one that was is no integer.
+    an error.
 
     Attributes:
       to: the target, as recipes name types.
@@ -75,7 +76,12 @@ class Cast(Fixed):
         return cls(name)
 
     @property
-    def needs_exact(self) -> bool:  # type: ignore[override]
+    def keeps_apart(self) -> bool:  # type: ignore[override]
+        """Whether the target is a float, which may be unequal to a number."""
+        return self.to == "float32"
+
+    @property
+    def takes_ids(self) -> bool:  # type: ignore[override]
         """Whether the target is an integer: different ids could round to one."""
         return self.to in _RANGES
 
@@ -115,11 +121,9 @@ class Cast(Fixed):
                 pa.int64()
             )
         if self.to == "float32":
-            return (
-                _parsed_floats(array)
-                if pa.types.is_string(array.type)
-                else pc.cast(array, pa.float32(), safe=False)
-            )
+            if pa.types.is_string(array.type):
+                return _parsed_floats(array)
+            return narrowed(array).cast(pa.float32(), safe=False)
         if self.to not in _RANGES:
             return pc.cast(array, self._type())
         if pa.types.is_string(array.type):
@@ -152,9 +156,9 @@ class Cast(Fixed):
         if self.to == "float32":
             # By one rounding: not by way of float64.
             return elementwise(
-                (lambda x: float(np.int64(x).astype(np.float32))) if is_integer else float
+                (lambda x: float(np.int64(x).astype(np.float32))) if is_integer else narrowed_value
             )
-        flushed = int if is_integer else without_subnormal
+        flushed = int if is_integer else widened(features[0])
         if self.to == "bool":
             return elementwise(lambda x: int(flushed(x) != 0))
         low, high = _RANGES[self.to]
@@ -178,12 +182,15 @@ class Cast(Fixed):
     def _graph(self, x: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
-        if x.dtype == tf.float32 and self.to != "float32":
-            x = tf.where(tf.abs(x) < SMALLEST_NORMAL, tf.zeros_like(x), x)
+        if x.dtype.is_floating and self.to != "float32":
+            least = smallest_normal(x.dtype.as_numpy_dtype)
+            x = tf.where(tf.abs(x) < least, tf.zeros_like(x), x)
         if self.to == "bool":
             return tf.cast(x != tf.zeros_like(x), tf.int64)
         if self.to == "float32":
-            return _parsed_floats_graph(x) if x.dtype == tf.string else tf.cast(x, tf.float32)
+            if x.dtype == tf.string:
+                return _parsed_floats_graph(x)
+            return tf.cast(narrowed_tensor(x), tf.float32)
         if self.to == "text":
             return tf.strings.as_string(x) if x.dtype == tf.int64 else _need_utf8(x)
         if self.to == "bytes":
@@ -192,7 +199,7 @@ class Cast(Fixed):
             x = tf.strings.to_number(
                 checked(x, tf.strings.regex_full_match(x, _WHOLE), "not a whole number"), tf.int64
             )
-        elif x.dtype == tf.float32:
+        elif x.dtype.is_floating:
             in_range = (x >= -(2.0**63)) & (x < 2.0**63)
             x = tf.cast(checked(x, in_range & (tf.floor(x) == x), "not a whole number"), tf.int64)
         low, high = _RANGES[self.to]
@@ -206,10 +213,11 @@ def _need(holds: pa.BooleanArray, message: str) -> None:
 
 
 def _without_subnormals(array: pa.Array) -> pa.Array:
-    """Returns numbers with subnormal float32 as 0, as TensorFlow's kernels compute them."""
+    """Returns numbers with subnormal floats as 0, as TensorFlow's kernels compute them."""
     if not pa.types.is_floating(array.type):
         return array
-    return pc.if_else(pc.less(pc.abs(array), SMALLEST_NORMAL), pa.scalar(0, array.type), array)
+    is_tiny = pc.less(pc.abs(array), smallest_normal(array.type))
+    return pc.if_else(is_tiny, pa.scalar(0, array.type), array)
 
 
 def _parsed_floats(texts: pa.StringArray) -> pa.FloatArray:

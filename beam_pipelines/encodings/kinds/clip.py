@@ -75,7 +75,7 @@ class Clip(Fixed):
 
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Clips one number."""
-        kind = int if pa.types.is_integer(features[0].type) else narrow
+        kind = {pa.int64(): int, pa.float32(): narrow}.get(features[0].type, float)
         return elementwise(lambda x: self._clipped(x, PYTHON.where, kind))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import check_parameters
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,12 +17,6 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Drop(Fixed):
     """Leaves a feature out of the examples; only the plan uses it."""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Drop:
-        """Takes no parameters."""
-        check_parameters(parameters, {})
-        return cls()
 
     def output(self, *features: Feature) -> Feature:
         """The same."""

@@ -17,8 +17,8 @@ from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quan
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed, RowFunction
 from beam_pipelines.encodings.exact_floats import (
     exact_float,
-    exact_float32,
-    exact_float32_tensor,
+    exact_floats,
+    exact_floats_tensor,
 )
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
@@ -48,12 +48,6 @@ def _is_unknown(array: pa.Array) -> pa.BooleanArray:
 @dataclasses.dataclass(frozen=True)
 class Missing(Fixed):
     """``<name>_missing``: 1 where a value is null or NaN, else 0."""
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Missing:
-        """Made by ``fill``, never by a recipe."""
-        check_parameters(parameters, {})
-        return cls()
 
     def output(self, *features: Feature) -> Feature:
         """Becomes 0 or 1, never null."""
@@ -90,7 +84,7 @@ class FillValue(Fixed):
       value: of the feature's type; of a binary feature, its UTF-8 bytes, or an array of the one
         value.
       missing: whether a second feature marks missing values.
-      to_float: whether integers become float32 first, for a mean.
+      to_float: whether integers become float64 first, for a mean.
     """
 
     value: int | float | str | pa.Array
@@ -98,6 +92,7 @@ class FillValue(Fixed):
     to_float: bool = False
 
     fills = True
+    keeps_apart = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> FillValue:
@@ -109,10 +104,10 @@ class FillValue(Fixed):
         return {"": self, "_missing": Missing()} if self.missing else {"": self}
 
     def output(self, *features: Feature) -> Feature:
-        """The same type, with ``to_float`` float32; never null."""
+        """The same type, with ``to_float`` float64; never null."""
         feature = _need_scalars(features[0])
         if self.to_float and pa.types.is_integer(need_numbers(feature).type):
-            feature = feature.with_values(pa.float32())
+            feature = feature.with_values(pa.float64())
         if isinstance(self.value, str) and feature.is_number:
             raise ValueError(
                 f"found text {self.value!r} for {type_name(feature.type)}, expected a number."
@@ -137,7 +132,7 @@ class FillValue(Fixed):
         """Fills an array of scalars."""
         (array,) = arrays
         if self.to_float:
-            array = exact_float32(array)
+            array = exact_floats(array, pa.float64())
         if isinstance(self.value, pa.Array):
             value = self.value[0]
         else:  # Arrow takes no integer above 2**24 for a float32
@@ -150,7 +145,7 @@ class FillValue(Fixed):
         """Fills one value."""
         filled = self.apply(pa.nulls(1, features[0].type))[0].as_py()
         if self.to_float and pa.types.is_integer(features[0].type):
-            return lambda x: filled if x is None else exact_float(x)
+            return lambda x: filled if x is None else exact_float(x, pa.float64())
         return lambda x: filled if x is None or x != x else x  # noqa: PLR0124 - NaN
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -159,7 +154,7 @@ class FillValue(Fixed):
 
         (x,) = features
         if self.to_float:
-            x = x.with_flat_values(exact_float32_tensor(x.flat_values))
+            x = x.with_flat_values(exact_floats_tensor(x.flat_values, tf.float64))
         value = tf.constant(
             self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value, x.dtype
         )
@@ -174,7 +169,7 @@ class Fill(Encoding):
     """Replaces null and NaN by a statistic of the other values.
 
     Attributes:
-      statistic: ``mean`` (makes integers float32), ``median`` (the lower of two, so that integers
+      statistic: ``mean`` (makes integers float64), ``median`` (the lower of two, so that integers
         stay integers) or ``most_frequent`` (the first one in vocabulary order).
       analyzer: of the statistic.
       missing: whether a second feature, ``<name>_missing``, marks missing values.
@@ -185,6 +180,7 @@ class Fill(Encoding):
     missing: bool = False
 
     fills = True
+    keeps_apart = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
@@ -209,12 +205,12 @@ class Fill(Encoding):
         return {"": self, "_missing": Missing()} if self.missing else {"": self}
 
     def output(self, *features: Feature) -> Feature:
-        """The same type, of the mean float32; never null."""
+        """The same type, of the mean float64; never null."""
         feature = _need_scalars(features[0])
         if self.statistic != "most_frequent":
             need_numbers(feature)
         if self.statistic == "mean" and pa.types.is_integer(feature.type):
-            feature = feature.with_values(pa.float32())
+            feature = feature.with_values(pa.float64())
         return dataclasses.replace(feature, required=True)
 
     def fit(self, analysis: Analysis | None) -> Fitted:

@@ -6,12 +6,10 @@ It suits counts and amounts with a long tail.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.values import check_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +20,7 @@ class Log1p(Formula, Fixed):
     """
 
     elementwise = True
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Log1p:
-        """Takes no parameters."""
-        check_parameters(parameters, {})
-        return cls()
+    keeps_apart = True
 
     def formula(self, x: Any, library: Library) -> Any:
         """Takes the logarithm."""

@@ -6,19 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from beam_pipelines.encodings.analyzers import Moments
 from beam_pipelines.encodings.encoding import Encoding
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.values import check_parameters, need_number, need_numbers
+from beam_pipelines.encodings.formula import Formula, Library, ToFloat
+from beam_pipelines.encodings.values import check_parameters, need_number
 
 _EXPECTED = "two numbers, the first one less, as in {min_max: [0, 1]}"
 
 
 @dataclasses.dataclass(frozen=True)
-class MinMax(Encoding):
+class MinMax(ToFloat, Encoding):
     """Maps the smallest value to ``low`` and the largest to ``high``, linearly.
 
     As ``tft.scale_by_min_max``. Values beyond the fitted range go beyond ``low`` and ``high``;
@@ -34,6 +31,7 @@ class MinMax(Encoding):
 
     analyzer = Moments
     elementwise = True
+    keeps_apart = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> MinMax:
@@ -46,10 +44,6 @@ class MinMax(Encoding):
         if not low < high:
             raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
         return cls(low, high)
-
-    def output(self, *features: Feature) -> Feature:
-        """Numbers become float32."""
-        return need_numbers(features[0]).with_values(pa.float32())
 
     def fit(self, analysis: Moments) -> FittedMinMax:  # type: ignore[override]
         """Takes the extremes; without values, those of the range itself."""
@@ -74,6 +68,8 @@ class FittedMinMax(Formula):
     minimum: float
     scale: float
     low: float
+
+    keeps_apart = True
 
     def formula(self, x: Any, library: Library) -> Any:
         """Scales."""

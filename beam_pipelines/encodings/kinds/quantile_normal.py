@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Quantiles
 from beam_pipelines.encodings.encoding import Encoding
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
+from beam_pipelines.encodings.formula import Formula, Library, ToFloat
+from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_whole
 
 _EXPECTED = "a number of quantiles of at least 2, as in {quantile_normal: 1000}"
 # Distance from 0 and 1, as in sklearn's QuantileTransformer: results are within ±5.2.
@@ -92,7 +91,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class QuantileNormal(Encoding):
+class QuantileNormal(ToFloat, Encoding):
     """Maps a value's share of smaller values to the standard normal quantile.
 
     As sklearn's QuantileTransformer. Shares are interpolated between the quantiles of the fitted
@@ -114,10 +113,6 @@ class QuantileNormal(Encoding):
         """Takes the number of quantiles; 1000 by default."""
         check_parameters(parameters, {"value": _EXPECTED})
         return cls(need_whole(parameters.get("value", 1000), 2, _EXPECTED, MOST_PLACES))
-
-    def output(self, *features: Feature) -> Feature:
-        """Numbers become float32."""
-        return need_numbers(features[0]).with_values(pa.float32())
 
     def fit(self, analysis: Quantiles) -> FittedQuantileNormal:  # type: ignore[override]
         """Takes the quantiles; without values, a single one at 0."""
@@ -142,6 +137,14 @@ class FittedQuantileNormal(Formula):
     values: pa.Array
     lower: pa.Array
     upper: pa.Array
+
+    def for_float32(self) -> FittedQuantileNormal:
+        """Rounds the quantiles, so that the values that they were equal them."""
+        rounded = self.values.to_numpy().astype(np.float32).astype(np.float64)
+        values, first = np.unique(rounded, return_index=True)
+        last = np.append(first[1:], len(rounded)) - 1
+        lower, upper = self.lower.take(pa.array(first)), self.upper.take(pa.array(last))
+        return FittedQuantileNormal(pa.array(values), lower, upper)
 
     def formula(self, x: Any, library: Library) -> Any:
         """Interpolates the share and takes its quantile."""

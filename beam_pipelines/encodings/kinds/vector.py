@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,16 +16,18 @@ from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.encoding import Fixed, RowFunction
 from beam_pipelines.encodings.exact_floats import (
     exact_float,
-    exact_float32,
-    exact_float32_tensor,
+    exact_floats,
+    exact_floats_tensor,
 )
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import checked
+from beam_pipelines.encodings.formula import checked, narrowed_tensor
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.values import (
     MOST_PLACES,
     as_lists,
     check_parameters,
+    narrowed,
+    narrowed_value,
     need_flag,
     need_numbers,
     need_whole,
@@ -163,7 +166,9 @@ class Vector(Fixed):
         ):
             return None
         converts = [
-            exact_float if pa.types.is_integer(feature.type) and not is_integer else None
+            partial(exact_float, type_=pa.float32())
+            if pa.types.is_integer(feature.type) and not is_integer
+            else None
             for feature in features
         ]
         columns = list(zip(self.lengths, converts, strict=True))
@@ -179,7 +184,7 @@ class Vector(Fixed):
                     row.append(value if convert is None else convert(value))
             if None in row:
                 raise ValueError("found null, expected a value")
-            array = np.array(row, dtype)
+            array = np.array(row, dtype) if is_integer else narrowed_value(np.array(row))
             return array.tobytes() if self.as_bytes else array
 
         return vector
@@ -192,7 +197,8 @@ class Vector(Fixed):
         columns = []
         for name, x, length in zip(self.inputs, features, self.lengths, strict=True):
             values = checked(x.flat_values, x.row_lengths() == length, _wrong(name, length))
-            values = exact_float32_tensor(values, name) if dtype.is_floating else values
+            if dtype.is_floating:
+                values = narrowed_tensor(exact_floats_tensor(values, dtype, name))
             columns.append(tf.reshape(values, [x.nrows(), length]))
         matrix = tf.concat(columns, axis=1)
         if self.as_bytes:
@@ -216,7 +222,8 @@ def _rows(name: str, array: pa.Array, length: int, dtype: np.dtype[Any]) -> npt.
     if array.null_count or (pa.types.is_list(array.type) and (byte_lengths(array) != length).any()):
         raise pa.ArrowInvalid(_wrong(name, length))
     values = array.flatten() if pa.types.is_list(array.type) else array
-    values = exact_float32(values, name) if dtype.kind == "f" else values
+    if dtype.kind == "f":
+        values = narrowed(exact_floats(values, pa.float32(), name))
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), length)
     return numbers
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
-
-import pyarrow as pa
 
 from beam_pipelines.encodings.analyzers import Moments
 from beam_pipelines.encodings.encoding import Encoding
-from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.values import check_parameters, need_numbers
+from beam_pipelines.encodings.formula import Formula, Library, ToFloat
 
 
 @dataclasses.dataclass(frozen=True)
-class ZScore(Encoding):
+class ZScore(ToFloat, Encoding):
     """Subtracts the mean and divides by the population standard deviation.
 
     As ``tft.scale_to_z_score``. Null stays null, NaN stays NaN, infinities stay infinite; fitting
@@ -25,16 +20,7 @@ class ZScore(Encoding):
 
     analyzer = Moments
     elementwise = True
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> ZScore:
-        """Takes no parameters."""
-        check_parameters(parameters, {})
-        return cls()
-
-    def output(self, *features: Feature) -> Feature:
-        """Numbers become float32."""
-        return need_numbers(features[0]).with_values(pa.float32())
+    keeps_apart = True
 
     def fit(self, analysis: Moments) -> FittedZScore:  # type: ignore[override]
         """Takes mean and deviation; without values, 0 and 1."""
@@ -51,6 +37,8 @@ class FittedZScore(Formula):
 
     mean: float
     deviation: float
+
+    keeps_apart = True
 
     def formula(self, x: Any, library: Library) -> Any:
         """Standardizes."""

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from beam_pipelines.encodings.formula import Formula
 from beam_pipelines.encodings.kinds.bag_of_words import FittedBagOfWords
-from beam_pipelines.encodings.kinds.boundaries import Boundaries
-from beam_pipelines.encodings.kinds.bucketize import TftBoundaries
 from beam_pipelines.encodings.kinds.cast import _RANGES, Cast
 from beam_pipelines.encodings.kinds.clip import Clip
 from beam_pipelines.encodings.kinds.column import Column
@@ -35,15 +33,15 @@ from beam_pipelines.encodings.kinds.tokenize import Tokenize
 from beam_pipelines.encodings.kinds.vector import Vector, _wrong
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.tokens import UNSEEN
-from beam_pipelines.encodings.values import SMALLEST_NORMAL
+from beam_pipelines.encodings.values import smallest_normal
 from beam_pipelines_plugins.onnx.onnx_graph import (
     InexpressibleError,
     OnnxColumn,
     Value,
-    exact_float32,
+    exact_floats,
     look_up,
+    narrowed,
     onnx_library,
-    place,
 )
 
 
@@ -60,7 +58,7 @@ def to_onnx(fitted: Any, *columns: OnnxColumn) -> Value:
 def _unknown(column: OnnxColumn) -> Value:
     """Returns bool [rows], whether a value is null or NaN."""
     values, is_present = column.values, column.is_present
-    if values.dtype != "float32":
+    if not values.dtype.startswith("float"):
         if is_present is not None:
             return ~is_present
         # Equal to itself, in the number of rows.
@@ -73,27 +71,15 @@ def _unknown(column: OnnxColumn) -> Value:
 def _formula(fitted: Formula, *columns: OnnxColumn) -> Value:
     """Computes the numbers."""
     (column,) = columns
-    result: Value = fitted.formula(column.wide(), onnx_library(column.builder))
-    return result.cast("float32")
+    own = fitted.for_float32() if column.values.dtype == "float32" else fitted
+    result: Value = own.formula(column.wide(), onnx_library(column.builder))
+    return result.cast(np.dtype(fitted.dtype).name)
 
 
 @to_onnx.register
 def _fitted_bag_of_words(fitted: FittedBagOfWords, *columns: OnnxColumn) -> Value:
     """Has no operators."""
     raise InexpressibleError("it takes or gives any number of texts a row")
-
-
-@to_onnx.register
-def _boundaries(fitted: Boundaries, *columns: OnnxColumn) -> Value:
-    """Finds the buckets."""
-    (column,) = columns
-    return place(fitted._for(column.values.dtype == "int64"), column.wide())
-
-
-@to_onnx.register
-def _tft_boundaries(fitted: TftBoundaries, *columns: OnnxColumn) -> Value:
-    """Finds the buckets."""
-    return place(np.array(fitted.boundaries, np.float32), columns[0].wide().cast("float32"))
 
 
 @to_onnx.register
@@ -106,13 +92,14 @@ def _cast(fitted: Cast, *columns: OnnxColumn) -> Value:
     if x.dtype == "str":
         raise InexpressibleError("ONNX does not parse texts as numbers in the same way")
     if fitted.to == "float32":
-        return x.cast("float32")
-    if x.dtype == "float32":
-        x = x.builder.where(x.apply("Abs") < SMALLEST_NORMAL, 0.0, x)
+        return narrowed(x).cast("float32")
+    is_float = x.dtype != "int64"
+    if is_float:
+        x = x.builder.where(x.apply("Abs") < smallest_normal(x.dtype), 0.0, x)
     if fitted.to == "bool":
         return (~(x == 0)).cast("int64")
     low, high = _RANGES[fitted.to]
-    if x.dtype == "float32":
+    if is_float:
         is_whole = (x.apply("Floor") == x) & (x >= -(2.0**63)) & (x < 2.0**63)
         x = x.builder.checked(x, is_whole, "cast: not a whole number").cast("int64")
     if fitted.to == "int64":
@@ -170,7 +157,7 @@ def _missing(fitted: Missing, *columns: OnnxColumn) -> Value:
 def _fill_value(fitted: FillValue, *columns: OnnxColumn) -> Value:
     """Fills nulls and NaN."""
     (column,) = columns
-    values = exact_float32(column.values) if fitted.to_float else column.values
+    values = exact_floats(column.values, "float64") if fitted.to_float else column.values
     value = fitted.value[0].as_py() if isinstance(fitted.value, pa.Array) else fitted.value
     return column.builder.where(_unknown(column), value, values)
 
@@ -232,7 +219,8 @@ def _vector(fitted: Vector, *columns: OnnxColumn) -> Value:
         values = item.values
         if item.is_present is not None:
             values = values.builder.checked(values, item.is_present, _wrong(name, length))
-        values = exact_float32(values, name) if dtype == "float32" else values
+        if dtype == "float32":
+            values = narrowed(exact_floats(values, dtype, name))
         parts.append(values if item.feature.is_list else values.expanded())
     return columns[0].builder.node("Concat", dtype, *parts, axis=1)
 

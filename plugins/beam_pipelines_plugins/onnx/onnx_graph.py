@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_pipelines.encodings.exact_floats import rounded
 from beam_pipelines.encodings.formula import Library
-from beam_pipelines.encodings.values import SMALLEST_NORMAL
+from beam_pipelines.encodings.values import BEYOND, smallest_normal
 
 if TYPE_CHECKING:
     from beam_pipelines.encodings.feature import Feature
@@ -278,11 +278,11 @@ class OnnxColumn:
         return OnnxColumn(kept, self.is_present, self.feature)
 
     def wide(self) -> Value:
-        """Returns numbers as float64, subnormal float32 as 0 (``values.to_float64``)."""
+        """Returns numbers as float64, subnormal floats as 0 (``values.to_float64``)."""
         numbers = self.values.cast("float64")
-        if self.values.dtype != "float32":
+        if not self.values.dtype.startswith("float"):
             return numbers
-        is_tiny = numbers.apply("Abs") < SMALLEST_NORMAL
+        is_tiny = numbers.apply("Abs") < smallest_normal(self.values.dtype)
         return self.builder.where(is_tiny, 0.0, numbers)
 
 
@@ -324,13 +324,22 @@ def look_up(column: OnnxColumn, keys: pa.Array, values: Any, default: float) -> 
     return column.builder.node("LabelEncoder", dtype, text, **attributes)
 
 
-def exact_float32(values: Value, name: str = "") -> Value:
-    """Returns integers as the float32 that equal them; floats as they are."""
+def exact_floats(values: Value, dtype: str, name: str = "") -> Value:
+    """Returns integers as the floats that equal them; floats as they are."""
     if values.dtype != "int64":
         return values
-    narrow = values.cast("float32")
-    same = (narrow.cast("int64") == values) & (narrow < 2.0**63)
-    return values.builder.checked(narrow, same, rounded(name))
+    floats = values.cast(dtype)
+    same = (floats.cast("int64") == values) & (floats < 2.0**63)
+    return values.builder.checked(floats, same, rounded(dtype, name))
+
+
+def narrowed(values: Value) -> Value:
+    """Returns float64 as the nearest float32, as ``values.narrowed`` does."""
+    if values.dtype != "float64":
+        return values
+    small = values.cast("float32")
+    is_kept = ~small.apply("IsInf", "bool") | values.apply("IsInf", "bool")
+    return values.builder.checked(small, is_kept, BEYOND)
 
 
 def _log1p(x: Value) -> Value:
@@ -356,6 +365,7 @@ def onnx_library(builder: Builder) -> Library:
         place=place,
         take=take,
         remainder=remainder,
+        narrow=lambda x: x.cast("float32").cast("float64"),
         log=lambda x: x.apply("Log"),
         log1p=_log1p,
         sqrt=lambda x: x.apply("Sqrt"),

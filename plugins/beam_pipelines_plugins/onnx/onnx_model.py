@@ -12,7 +12,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.plan import Chain
 from beam_pipelines.reader.features import Feature
 from beam_pipelines_plugins.onnx.faces import to_onnx
-from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, OnnxColumn
+from beam_pipelines_plugins.onnx.onnx_graph import Builder, InexpressibleError, OnnxColumn, narrowed
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 # Inputs have other names than outputs: an encoding may replace a column.
 RAW, IS_PRESENT = "raw_", "_is_present"
-_DTYPES = {pa.int64(): "int64", pa.float32(): "float32", pa.string(): "str"}
+_DTYPES = {
+    pa.int64(): "int64",
+    pa.float32(): "float32",
+    pa.float64(): "float64",
+    pa.string(): "str",
+}
 
 
 def make_model(
@@ -85,7 +90,7 @@ class _Graph:
         if feature.shape is None and (column.feature.is_list or column.is_present is None):
             raise InexpressibleError("its rows have several lengths")
         shape = feature.shape or ()
-        values = column.values
+        values = narrowed(column.values)
         if len(shape) > 1:
             target = self.builder.constant([-1, *shape], "int64")
             values = self.builder.node("Reshape", values.dtype, values, target)

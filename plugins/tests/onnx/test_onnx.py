@@ -27,7 +27,12 @@ from tests.encodings.test_equal_serving import (
 )
 from tests.support.encoding_chains import apply_chain, fit_chain
 
-DTYPES = {pa.int64(): "int64", pa.float32(): "float32", pa.string(): "str"}
+DTYPES = {
+    pa.int64(): "int64",
+    pa.float32(): "float32",
+    pa.float64(): "float64",
+    pa.string(): "str",
+}
 # ONNX has no bytes, and no lists of several lengths.
 TRIED = [
     *(example for example in EXAMPLES if all(type_ in DTYPES for type_ in example.types)),
@@ -80,7 +85,7 @@ def session(fitted: list[Any], features: list[Feature]) -> tuple[Any, bool]:
 
 def fed(arrays: list[pa.Array], names: set[str]) -> dict[str, Any]:
     """Returns the inputs of a session."""
-    fills = {pa.int64(): 0, pa.float32(): 0.0, pa.string(): ""}
+    fills = {pa.int64(): 0, pa.float32(): 0.0, pa.float64(): 0.0, pa.string(): ""}
     feeds: dict[str, Any] = {}
     for number, array in enumerate(arrays):
         values = array.fill_null(fills[array.type]).to_numpy(zero_copy_only=False)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import beam_pipelines as bp
 from beam_pipelines.cli.main import cli
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.apply import to_feature
+from beam_pipelines.encodings.apply import to_input
 from beam_pipelines.reader.columns import Ragged
 
 pytestmark = pytest.mark.end_to_end
@@ -49,7 +49,7 @@ def fed(table: pa.Table, run: Any) -> dict[str, Any]:
     for name in table.column_names:
         if f"raw_{name}" not in wanted:
             continue
-        array = to_feature(table[name].combine_chunks())
+        array = to_input(table[name].combine_chunks())
         is_list = pa.types.is_list(array.type)
         flat = array.flatten() if is_list else array
         fill = "?" if pa.types.is_string(flat.type) else 7

@@ -1,0 +1,86 @@
+"""Finds numbers that are not what they were, in sampled rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.alerts import MERGED, NULL_TEXT, WHOLE, Alert
+from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sql.database import identifier
+
+# Up to this share of the values, neighbours of a wide column fall together by chance.
+_MOST_SHARE = 0.01
+_MOST_VALUES = 5_000
+# Beyond, a float64 has lost the digits of an integer.
+_LARGEST = 2.0**53
+
+
+def find_merged(
+    feature: str, column: str, before: pa.Array, after: pa.Array, is_scaled: bool
+) -> Iterator[Alert]:
+    """Yields an alert if float32 merges numbers of a column, by more than chance.
+
+    Args:
+      feature, column: names.
+      before: int64 or float64 of rows, in the column.
+      after: float32 of the same rows; a greater number is not less than before.
+      is_scaled: whether the feature has other numbers than the column.
+    """
+    known = pc.and_(before.is_valid(), pc.is_finite(after)).fill_null(False)
+    places = np.flatnonzero(known.to_numpy(zero_copy_only=False))
+    places = places[:: 1 + len(places) // _MOST_VALUES]
+    distinct, first = np.unique(before.take(pa.array(places)), return_index=True)
+    written = after.to_numpy(zero_copy_only=False)[places][first]
+    same = np.flatnonzero(written[1:] == written[:-1])
+    if len(same) <= _MOST_SHARE * len(distinct):
+        return
+    if is_scaled:
+        cure = "take 'bucketize', or subtract a number near them in 'derive'"
+    elif pa.types.is_integer(before.type):
+        cure = "leave 'cast: float32' out"
+    else:
+        type_ = "int64" if _are_whole(distinct) else "text"
+        cure = f"'types: {{{yaml_text(column)}: {type_}}}' of the source keeps them"
+    pair = [*distinct[same[0] : same[0] + 2].tolist(), float(written[same[0]])]
+    low, high, both = (f"{number:.17g}" if number % 1 else f"{number:.0f}" for number in pair)
+    yield Alert(
+        feature,
+        MERGED,
+        f"{len(distinct):,} different numbers of sampled rows become "
+        f"{len(distinct) - len(same):,}, as {low} and {high} become {both}; {cure}",
+    )
+
+
+def find_whole(name: str, column: str, numbers: pa.Array) -> Iterator[Alert]:
+    """Yields an alert if float64 are whole numbers and nulls, as pandas writes integers."""
+    is_wide = pa.types.is_float64(numbers.type)
+    if is_wide and 0 < numbers.null_count < len(numbers) and _are_whole(numbers.drop_null()):
+        cure = f"'types: {{{yaml_text(column)}: int64}}' of the source makes integers of them"
+        yield Alert(name, WHOLE, f"whole numbers and nulls; {cure}")
+
+
+def find_null_texts(name: str, numbers: pa.Array, texts: Sequence[str]) -> Iterator[Alert]:
+    """Yields alerts of numbers that equal texts that mean null, but are written otherwise."""
+    if not pa.types.is_integer(numbers.type) and not pa.types.is_floating(numbers.type):
+        return
+    values = numbers.drop_null().to_numpy()
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            if count := np.count_nonzero(values == float(text)):
+                yield Alert(
+                    name,
+                    NULL_TEXT,
+                    f"{count:,} of the sampled numbers are {text}, which 'nulls' compares with "
+                    f"texts as they are written; 'NULLIF({identifier(name)}, {text})' in 'derive' "
+                    "makes nulls of them",
+                )
+
+
+def _are_whole(numbers: pa.Array | np.ndarray) -> bool:
+    values = np.asarray(numbers)
+    return bool(((values == np.trunc(values)) & (np.abs(values) <= _LARGEST)).all())
