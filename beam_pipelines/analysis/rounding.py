@@ -23,7 +23,7 @@ _LARGEST = 2.0**53
 def find_merged(
     feature: str, column: str, before: pa.Array, after: pa.Array, is_scaled: bool
 ) -> Iterator[Alert]:
-    """Yields an alert if float32 merges numbers of a column, by more than chance.
+    """Yields an alert if float32 merges more numbers than by chance.
 
     Args:
       feature, column: names.
@@ -57,7 +57,7 @@ def find_merged(
 
 
 def find_whole(name: str, column: str, numbers: pa.Array) -> Iterator[Alert]:
-    """Yields an alert if float64 are whole numbers and nulls, as pandas writes integers."""
+    """Yields an alert if float64 are whole numbers and nulls."""
     is_wide = pa.types.is_float64(numbers.type)
     if is_wide and 0 < numbers.null_count < len(numbers) and _are_whole(numbers.drop_null()):
         cure = f"'types: {{{yaml_text(column)}: int64}}' of the source makes integers of them"
@@ -65,7 +65,7 @@ def find_whole(name: str, column: str, numbers: pa.Array) -> Iterator[Alert]:
 
 
 def find_null_texts(name: str, numbers: pa.Array, texts: Sequence[str]) -> Iterator[Alert]:
-    """Yields alerts of numbers that equal texts that mean null, but are written otherwise."""
+    """Yields alerts of numbers that equal null texts, written otherwise."""
     if not pa.types.is_integer(numbers.type) and not pa.types.is_floating(numbers.type):
         return
     values = numbers.drop_null().to_numpy()

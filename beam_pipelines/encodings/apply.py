@@ -238,7 +238,7 @@ def to_feature(array: pa.Array) -> pa.Array:
 
 
 def to_input(array: pa.Array) -> pa.Array:
-    """Converts one column to the input of encodings: its feature, but float64 stays.
+    """Converts a column to its feature, but float64 stays.
 
     Raises:
       pa.ArrowInvalid: as ``to_feature``.
@@ -285,7 +285,7 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
 
 
 def to_id(name: str, array: pa.Array) -> pa.Array:
-    """Converts a column of ids as ``to_input`` does, for a feature of float32.
+    """Converts a column of ids, for a feature of float32.
 
     Args:
       name: of the column, for the error.

@@ -114,7 +114,7 @@ class Fitted(abc.ABC):
     Attributes:
       folds: number of folds of the rows it was fitted on, for encodings that must not see a row's
         own target; else 0.
-      fills, keeps_apart, takes_ids: as of ``Encoding``.
+      fills, keeps_apart, takes_ids: see ``Encoding``.
     """
 
     folds: int = 0

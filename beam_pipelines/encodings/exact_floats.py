@@ -62,7 +62,7 @@ def exact_floats_tensor(values: tf.Tensor, dtype: tf.DType, name: str = "") -> t
 
 
 def rounded(type_: str, name: str) -> str:
-    """Returns the error of an integer that would be rounded to a type."""
+    """Returns the error of an integer that a type would round."""
     if name:
         return (
             f"no {type_} equals an integer of '{name}'; to round it, encode '{name}' before the "

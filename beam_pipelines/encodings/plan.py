@@ -246,7 +246,7 @@ def plan_encode(
 
 
 def _ids(recipe: Recipe, schema: pa.Schema) -> frozenset[str]:
-    """Returns the columns of numbers that are keys, or have names of ids."""
+    """Returns columns of numbers that are keys or named like ids."""
     keys = {recipe.rename.get(left, left) for join in recipe.join for left, _ in join.on}
     keys.update(recipe.split.by, recipe.sequence.group_by if recipe.sequence else ())
     return frozenset(

@@ -202,7 +202,7 @@ def narrowed_value(value: Any) -> Any:
 
 
 def smallest_normal(dtype: Any) -> float:
-    """Returns the smallest normal number above 0 of a type of floats, Arrow's or numpy's."""
+    """Returns the smallest normal number above 0 of a type."""
     is_wide = dtype in (pa.float64(), "float64", np.float64)
     return float(np.finfo(np.float64 if is_wide else np.float32).tiny)
 

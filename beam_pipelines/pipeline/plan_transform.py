@@ -150,7 +150,7 @@ def plan_transform(
 
 
 def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -> Source:
-    """Returns a source with the dataset's types of columns whose files cannot know them.
+    """Returns a source with types that its files cannot know.
 
     These are columns without any value, and integers that are floats next to nulls.
     """

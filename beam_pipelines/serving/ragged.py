@@ -67,7 +67,7 @@ def encode_tensors(
 
 
 def _unrounded(plan: EncodePlan, name: str, tensor: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Checks that float32 of a float64 column, of which integers are made, are not rounded."""
+    """Checks that float32 of a float64 column were not rounded."""
     import tensorflow as tf
 
     if name not in plan.columns.names or tensor.dtype != tf.float32:

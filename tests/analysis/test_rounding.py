@@ -93,7 +93,7 @@ def test_whole_floats(column: pa.Array, is_whole: bool) -> None:
 
 @pytest.mark.parametrize("column", [[-999.0, None, 1.5], [-999, 2, None], [2**63 - 1, -999]])
 def test_null_texts_that_are_numbers(column: list[Any]) -> None:
-    """A number that 'nulls' names as another text is told with its count."""
+    """A number that 'nulls' names in another form is told."""
     nulls = ("", "NA", "-999", "-999.0", "5")
     (first, second) = find_null_texts("v", pa.array(column), nulls)
     assert first.what == NULL_TEXT

@@ -194,7 +194,7 @@ def test_encodings_compute_from_what_was_read(values: list[Any]) -> None:
 
 
 def test_neighbours_stay_apart() -> None:
-    """Times and ids whose float32 are equal are in buckets of their own."""
+    """Times and ids with equal float32 are in different buckets."""
     for column in (
         pa.array([1700000000.25, 1700000000.5, 1700000000.75]),
         pa.array([17031000001, 17031000002, 17031000003]),

@@ -77,7 +77,7 @@ class Cast(Fixed):
 
     @property
     def keeps_apart(self) -> bool:  # type: ignore[override]
-        """Whether the target is a float, which may be unequal to a number."""
+        """Whether the target is a float, which may be unequal."""
         return self.to == "float32"
 
     @property
