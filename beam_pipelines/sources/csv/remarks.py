@@ -130,9 +130,9 @@ def around(
     }
     if texts:
         name, text = next(iter(texts.items()))
-        number = f"{evidence[name].nulls[text]:,} of {evidence[name].total:,} values of '{name}'"
+        count = f"{evidence[name].nulls[text]:,} of {evidence[name].total:,} values of '{name}'"
         cure = f"nulls: {yaml_list([*known, *dict.fromkeys(texts.values())])} makes nulls of them"
-        words = f"{text!r} may mean null: {number}{_and_others(texts)}"
+        words = f"{text!r} may mean null: {count}{_and_others(texts)}"
         found.append(f"nulls: {yaml_list(known)}  # {words}; {cure}")
     return found
 
