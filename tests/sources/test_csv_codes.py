@@ -125,7 +125,7 @@ def test_a_header_among_numbers(tmp_path: Path, end: str) -> None:
 
 
 def test_a_header_among_texts(tmp_path: Path) -> None:
-    """The filter in the finding leaves it out; one column may have it."""
+    """The filter in the finding leaves it out."""
     path = write(tmp_path / "a.csv", "a's,b\nx,y\na's,b\n,z\n\"it, a's\",b\n")
     (finding,) = plan_of(path).decisions
     sql = yaml.safe_load(finding.partition("  # ")[2].removesuffix(" leaves such rows out"))
