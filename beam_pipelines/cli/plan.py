@@ -137,93 +137,56 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
-    from beam_pipelines.core.formatting import show_bytes
-    from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
+    """Yields the figures: at most nine lines, more with an assumed size."""
+    from beam_pipelines.core.formatting import show_bytes, show_count
+    from beam_pipelines.pipeline.estimate import limits
 
     there = (
         f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
     )
     yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
-    yield _line("rows", f"about {_count(scale.rows)} of {preview.row_bytes:,.0f} bytes")
+    yield _line("rows", f"about {_count(scale.rows)} of {show_bytes(preview.row_bytes)}")
     largest = show_bytes(scale.largest_range_bytes)
     yield _line(
-        "ranges",
-        f"{scale.ranges:,} of {largest} at most, read into about {_count(scale.chunks)} chunks of "
-        f"{preview.chunk_rows:,.0f} rows",
+        "read", f"{show_count(scale.ranges, 'range')} of {largest} at most; {_why_first(plan)}"
     )
-    yield _line("first", _why_first(plan))
+    splits = ", ".join(
+        f"{name} {_count(split.rows)} in {split.shards:,}" for name, split in scale.splits.items()
+    )
+    yield _line("shards", f"{show_bytes(scale.shard_bytes)}; rows and files of splits: {splits}")
+    yield _line("temporary", f"{show_bytes(scale.kept_bytes)} between reading and writing")
     yield _line(
-        "kept", f"{show_bytes(scale.kept_bytes)} of temporary files between reading and writing"
+        "memory",
+        f"about {show_bytes(scale.worker_bytes)} a worker process, with "
+        f"{show_bytes(scale.broadcast_bytes)} of joined tables",
     )
-    for name, split in scale.splits.items():
-        parts = f", each written in {split.partitions} parts" if split.partitions > 1 else ""
-        yield _line(
-            f"split {name}",
-            f"about {_count(split.rows)} rows in {split.shards:,} "
-            f"shard{'' if split.shards == 1 else 's'}{parts}",
-        )
-    yield _line("shards", f"{show_bytes(scale.shard_bytes)} in {scale.shards:,} files")
-    held = (
-        f"{show_bytes(scale.offsets_bytes)} of shard plan, {show_bytes(scale.broadcast_bytes)} "
-        "of joined tables"
-    )
-    yield _line("worker", f"about {show_bytes(scale.worker_bytes)} a process, with {held}")
-    yield _line(
-        "one worker",
-        f"{show_bytes(scale.counts_bytes)} of row counts, {show_bytes(scale.index_bytes)} of the "
-        "largest index; writes "
-        f"{show_bytes(scale.manifest_bytes)} of dataset.json",
-    )
-    yield _line("launcher", f"{show_bytes(scale.graph_bytes)} of ranges in the job graph")
+    steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())
+    yield _line("CPU", f"about {show_hours(sum(scale.cpu_secs.values()))}: {steps}")
+    if preview.omissions:
+        yield _line("guessed", "; ".join(preview.omissions))
+    if assumed is None:
+        return
     yield _line(
         "engine",
-        f"elements of {show_bytes(MAX_ELEMENT_BYTES)} at most; the largest side input is of "
-        f"{show_bytes(scale.side_input_bytes)}",
+        f"{show_bytes(scale.graph_bytes)} of job graph, {show_bytes(scale.side_input_bytes)} of "
+        f"side input; {show_bytes(scale.shuffle_bytes)} of shuffle for an object store",
     )
-    secs = show_hours(scale.block_secs)
-    yield _line(
-        "object store",
-        f"if the output is on one, {show_bytes(scale.shuffle_bytes)} pass through the engine's "
-        f"shuffle, in about {_count(scale.blocks)} blocks of {scale.block_rows:,.0f} rows and "
-        f"groups of {show_bytes(scale.group_bytes)}; the blocks take {secs} more",
-    )
-    total = sum(scale.cpu_secs.values())
-    steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())
-    yield _line("CPU", f"about {show_hours(total)}: {steps}")
-    for text in preview.omissions:
-        yield _line("guessed", text)
-    if assumed is not None:
-        yield from _limits(plan, scale)
-
-
-def _limits(plan: Plan, scale: Scale) -> Iterator[str]:
-    from beam_pipelines.core.formatting import show_bytes
-    from beam_pipelines.pipeline.estimate import limits
-
-    yield f"limits, by the size of {plan.recipe.base} at which they are met"
-    for limit in limits(scale):
+    yield f"limits, by the size of {plan.recipe.base} at which they are met; the first three"
+    for limit in limits(scale)[:3]:
         met = "  met: " if limit.value > limit.most else "       "
         yield f"{met}{show_bytes(limit.size_bytes(scale)):>10}  {limit.name}: {limit.remedy}"
 
 
 def _line(name: str, text: str) -> str:
-    return f"  {name:<12} {text}"
+    return f"  {name:<10} {text}"
 
 
 def _why_first(plan: Plan) -> str:
-    """Returns the reasons why all rows are read before one is written."""
-    learned = ["statistics", "schema", "anomalies", "shard sizes"]
-    chains = [chain.name for chain in plan.encode.chains]
-    if plan.encode.reads and not plan.transform_graph:
-        learned.append(f"what encodings learn ({len(chains)} encoded features)")
-    if plan.preprocessing is not None:
-        learned.append("what preprocessing_fn analyses")
-    more = (
-        f"; kept rows are looked at {plan.encode.reads - 1} more times to fit"
-        if plan.encode.reads > 1
-        else ""
-    )
-    return f"all rows are read once before one is written, to learn {', '.join(learned)}{more}"
+    """Returns why rows are read before one is written."""
+    learned = "statistics, schema and shard sizes come first"
+    if plan.encode.reads > 1:
+        return f"{learned}, and {plan.encode.reads} reads fit the encodings"
+    return learned
 
 
 def _count(number: float) -> str:

@@ -128,16 +128,6 @@ class Scale:
         return max(self.counts_bytes, self.offsets_bytes)
 
     @property
-    def group_bytes(self) -> float:
-        """Bytes of a group of the engine's shuffle, before lz4.
-
-        A group is one partition of a shard.
-        """
-        return self.shuffle_bytes / max(
-            1, sum(split.shards * split.partitions for split in self.splits.values())
-        )
-
-    @property
     def temporary_bytes(self) -> float:
         """Peak bytes of temporary files without shards, on one machine.
 
@@ -305,30 +295,32 @@ def limits(scale: Scale) -> list[Limit]:
             parts.removeprefix("or "),
         ),
         Limit(
-            "the shard plan takes 2 GiB of every worker process",
+            f"the shard plan takes {show_bytes(2 * GIB)} of every worker process",
             scale.offsets_bytes,
             2 * GIB,
             memory,
         ),
         Limit(
-            "the row counts of all chunks take 8 GiB of one worker",
+            f"the row counts of all chunks take {show_bytes(8 * GIB)} of one worker",
             scale.counts_bytes,
             8 * GIB,
             memory,
         ),
         Limit(
-            "the index of a split takes 8 GiB of one worker at the commit",
+            f"the index of a split takes {show_bytes(8 * GIB)} of one worker at the commit",
             scale.index_bytes,
             8 * GIB,
             "raise 'part_size' in 'output'",
         ),
-        Limit(f"{MANIFEST} passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
+        Limit(
+            f"{MANIFEST} passes {show_bytes(256 * MIB)}", scale.manifest_bytes, 256 * MIB, larger
+        ),
         Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
     ]
     if scale.join_partition_bytes:
         name = (
-            "a partition of a hash join gets 2 GiB of the base source, if its keys are even, "
-            "and an engine hands it to one worker"
+            f"a partition of a hash join gets {show_bytes(2 * GIB)} of the base source, if its "
+            "keys are even, and an engine hands it to one worker"
         )
         known.append(
             Limit(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.formatting import show_count
+from beam_pipelines.core.formatting import show_bytes, show_count
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 
@@ -23,10 +23,11 @@ def describe_plan(plan: Plan) -> list[str]:
     for name, source in plan.sources.items():
         number = "about" if source.source.url else f"{show_count(len(source.files), 'file')},"
         lines.append(
-            f"  {name}: {source.format}, {number} {source.size_bytes:,} bytes, "
-            f"{show_count(len(source.ranges), 'range')}, {len(source.read_schema)} columns"
+            f"  {name}: {source.format}, {number} {show_bytes(source.size_bytes)}, "
+            f"{show_count(len(source.ranges), 'range')}, "
+            f"{show_count(len(source.read_schema), 'column')}"
         )
-        lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]
+        lines += [f"    {file.path} ({show_bytes(file.size_bytes)})" for file in source.files[:5]]
         if len(source.files) > 5:
             lines.append(f"    … and {len(source.files) - 5} more")
         lines += [f"    found {decision}" for decision in source.decisions]
@@ -50,15 +51,16 @@ def describe_plan(plan: Plan) -> list[str]:
         )
     classes = ", ".join(recipe.split.stratify)
     rows = f"each class of {classes}" if classes else "the rows"
-    lines.append("splits")
-    for name in recipe.split.names:
-        share = recipe.split.shares.get(name)
-        lines.append(f"  {name}" + (f": {share:.4g} of {rows}" if share is not None else ""))
+    shares = recipe.split.shares
+    names = (
+        f"{name} {shares[name]:.4g}" if name in shares else name for name in recipe.split.names
+    )
+    lines.append(f"splits\n  {', '.join(names)}" + (f" of {rows}" if shares else ""))
     lines.append("shards")
     count = (
         f"{output.num_shards} a split"
         if output.num_shards
-        else f"of about {output.shard_size:,} bytes"
+        else f"of about {show_bytes(output.shard_size)}"
     )
     multiple = (
         f", a multiple of {output.shards_multiple_of}" if output.shards_multiple_of > 1 else ""

@@ -198,16 +198,19 @@ def test_the_command_prints_the_plan(folder, capsys, size, shown):
     assert f"with {shown} of clicks (assumed; " in text
     for word in (
         "sources",
-        "ranges",
-        "split train",
-        "split eval",
+        "  read  ",
+        "rows and files of splits: train ",
+        ", eval ",
         "object store",
         "CPU",
-        "worker",
+        "memory",
         "limits, by the size of clicks",
     ):
         assert word in text
     assert "met:" in text or size == "2000000"
+    figures = text[text.index(f"with {shown}") :].splitlines()
+    assert len(figures) <= 15
+    assert "iB" not in "".join(figures)
 
 
 def test_the_command_plans_what_is_there(folder, capsys):
@@ -215,8 +218,8 @@ def test_the_command_plans_what_is_there(folder, capsys):
     assert run(["plan", str(folder / "recipe.yaml")]) == 0
     text = capsys.readouterr().out
     assert "assumed" not in text
-    assert f"  ranges       {FILES} of " in text
-    assert "what encodings learn (2 encoded features)" in text
+    assert "limits" not in text
+    assert f"  read       {FILES} ranges of " in text
 
 
 @pytest.mark.parametrize("size", ["many", "10 XB", "0", "-1GB"])

@@ -388,7 +388,9 @@ def _can_fit(rows: pa.Table, split: SplitProposal, derived: Mapping[str, Derived
     if split.column in derived:
         rows = derived[split.column].of(rows)
     moments = rows.column(split.column)
-    before = pa.scalar(split.before).cast(moments.type)
+    kind = moments.type  # a moment is written without its zone, in UTC
+    written = pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) else kind
+    before = pa.scalar(split.before).cast(written).cast(kind)
     train = rows.filter(pc.less(moments, before))
     return train.num_rows > 0 and all(
         len(column.drop_null()) or not len(rows.column(name).drop_null())

@@ -57,6 +57,17 @@ def test_lines_of_a_first_recipe(make: Callable[[], Tables]) -> None:
     assert drafted(make()) == (EXPECTED / f"{make.__name__}.yaml").read_text()
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.date32()])
+def test_each_kind_of_time_splits(kind: pa.DataType, tmp_path: pathlib.Path) -> None:
+    """Times with and without a zone, and days, divide rows."""
+    days = pa.array(range(20_000, 20_300), pa.int32()).cast(pa.date32())
+    table = pa.table({"seen_at": days.cast(kind), "n": range(300), "won": [0, 1, 1] * 100})
+    pq.write_table(table, tmp_path / "p.parquet")
+    recipe = tmp_path / "recipe.yaml"
+    assert run(["init", str(tmp_path / "p.parquet"), "-o", str(recipe)]) == 0
+    assert bp.plan(recipe).recipe.split.time_column == "seen_at"
+
+
 @pytest.mark.parametrize("make", ALL_TABLES, ids=lambda make: make.__name__)
 def test_first_recipes_need_no_edit(make: Callable[[], Tables], tmp_path: pathlib.Path) -> None:
     """The recipe is a plan, and its first rows are encoded."""
