@@ -19,6 +19,7 @@ from beam_pipelines.pipeline.plan_description import describe_plan
 from beam_pipelines.pipeline.plan_sources import check_date, plan_source_of
 from beam_pipelines.pipeline.private import check_private, values_hidden
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.file_list import store_files
@@ -392,15 +393,15 @@ def _check_exact_floats(plan: Plan) -> None:
     for source, added in read:
         rounded = rounded_columns(source, "libsvm" in format_of(source).options)
         for name in [name for name, result in added if name in rounded and result in selected]:
-            is_decimal = rounded[name] == "float64"
+            key, is_decimal = yaml_text(name), rounded[name] == "float64"
             what, nearest = (
                 ("decimals", "float64") if is_decimal else ("digits of a text", "float32")
             )
-            keep = f"Keep their digits with 'types: {{{name}: text}}'. " if is_decimal else ""
+            keep = f"Keep their digits with 'types: {{{key}: text}}'. " if is_decimal else ""
             message = (
                 f"found column '{name}' of source '{source.source.name}', {what} that are read "
                 f"as the nearest {nearest}, with 'exact'. {keep}"
-                f"Take the nearest with 'types: {{{name}: {rounded[name]}}}', or drop it."
+                f"Take the nearest with 'types: {{{key}: {rounded[name]}}}', or drop it."
             )
             problems.append(Problem(("output", "floats"), message))
     if problems:

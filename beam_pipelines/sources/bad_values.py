@@ -134,9 +134,9 @@ def declare_arrays(field: pa.Field, are_arrays: bool) -> str:
       are_arrays: whether each row's lists of one depth have one length.
     """
     if are_arrays:
-        return f"declare 'types: {{{field.name}: tensor}}' to keep each row's own shape"
+        return f"declare 'types: {{{yaml_text(field.name)}: tensor}}' to keep each row's own shape"
     flat = columns.type_name(pa.list_(columns.value_type(field.type)))
-    return f"declare 'types: {{{field.name}: {flat}}}' for the values alone"
+    return f"declare 'types: {{{yaml_text(field.name)}: {flat}}}' for the values alone"
 
 
 def null_cure(plan: SourcePlan, name: str) -> str:

@@ -35,10 +35,10 @@ def explained(path: str, title: str, expected: str = "a whole file") -> Iterator
             "workers."
         ) from error
     except _ERRORS as error:
-        reason = str(error) or type(error).__name__
+        reason = str(error).rstrip(".") or type(error).__name__
         raise DataError(
             f"{path}: found damaged {title} data, expected {expected}: {reason}. Get the file "
-            "again, or set 'format'."
+            "again, or set 'format' to the true one, such as 'format: csv'."
         ) from error
 
 

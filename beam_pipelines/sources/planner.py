@@ -265,9 +265,8 @@ def _check_names(source: Source, contents: Contents) -> None:
                     problem(source, key, f"there is no column '{name}' in the source.{hint}")
                 )
             elif name not in read:
-                problems.append(
-                    problem(source, key, f"column '{name}' is not read. Add it to 'columns'.")
-                )
+                cure = f"Add it to 'columns', or take it out of '{key}'."
+                problems.append(problem(source, key, f"column '{name}' is not read. {cure}"))
     for number, name in enumerate(contents.names, start=1):
         if name == "" and name in read:
             message = (

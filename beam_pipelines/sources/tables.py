@@ -134,18 +134,18 @@ def _undeclared(
         return pa.field(name, found if flat is None else flat)
     shape = shapes.shape_of_type(found) or seen
     if not shape:
-        leaf = columns.type_name(flat.value_type)
+        leaf, key = columns.type_name(flat.value_type), yaml_text(name)
         has_shapes = shape is None
-        tensor = f"'types: {{{name}: tensor}}' to keep each row's own shape, " if has_shapes else ""
+        tensor = f"'types: {{{key}: tensor}}' to keep each row's own shape, " if has_shapes else ""
         steps = (
-            f"'types: {{{name}: list<list<{leaf}>>}}' with 'sequence: {{features: {name}}}' for "
+            f"'types: {{{key}: list<list<{leaf}>>}}' with 'sequence: {{features: {key}}}' for "
             "the steps of a feature list, "
             if shapes.depth(found) == 2
             else ""
         )
         raise DataError(
             f"{file.path}, column '{name}': found {found} without one shape that all rows of the "
-            f"sample have. Declare {tensor}'types: {{{name}: list<{leaf}>}}' for the values alone, "
+            f"sample have. Declare {tensor}'types: {{{key}: list<{leaf}>}}' for the values alone, "
             f"{steps}or leave the column out with 'columns'."
         )
     return columns.with_shape(pa.field(name, flat), shape)
@@ -242,8 +242,8 @@ def _type_differs(
 ) -> DataError:
     return DataError(
         f"{path}, column '{name}': found type {found}, expected {known} as in {first}. Files of "
-        "one source must "
-        f"agree: mend one, or declare the type with 'types: {{{name}: …}}'."
+        "one source must agree: mend one, or declare the type with 'types: "
+        f"{{{yaml_text(name)}: …}}'."
     )
 
 

@@ -14,6 +14,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.format import Contents, Format, Position, QuoteStates, Rows
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -183,9 +184,11 @@ def _schema(source: Source, members: Sequence[SourcePlan], problems: list[Proble
         kind = _common(set(types.values()))
         if kind is None:
             shown = ", ".join(f"{type_name(type_)} in {own}" for own, type_ in types.items())
+            others = [own for own, type_ in types.items() if not pa.types.is_string(type_)]
+            cure = f"'types: {{{yaml_text(name)}: text}}' of {', '.join(others)} makes texts of all"
             message = (
                 f"column '{name}' is {shown}, expected one type. Declare it with 'types' of one "
-                "of the sources."
+                f"of the sources; {cure}."
             )
             problems.append(_problem(source, message))
         fields.append(pa.field(name, kind or pa.string()))

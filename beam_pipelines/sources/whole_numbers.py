@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.equal_floats import nearest_floats
+from beam_pipelines.recipe.yaml_text import yaml_text
 
 ROUNDED = "an integer that float64 rounds"
 ROUNDS = "none that float64, as which the column's other values are read, rounds"
@@ -60,16 +61,17 @@ def cure(name: str, declared: str | None, rank: int) -> str:
       declared: its type in the recipe: none, ``tensor`` or ``raw``.
       rank: number of lists around a value.
     """
+    key = yaml_text(name)
     type_ = f"{declared}<float64>" if declared else "list<float64>" if rank else "float64"
-    round_it = f"Declare 'types: {{{name}: {type_}}}' to round it"
+    round_it = f"Declare 'types: {{{key}: {type_}}}' to round it"
     if rank > 1 and not declared:
-        round_it += f" in flat lists, or 'types: {{{name}: tensor<float64>}}' to keep the shape"
+        round_it += f" in flat lists, or 'types: {{{key}: tensor<float64>}}' to keep the shape"
     if declared:  # text makes no numbers
         return f"{round_it}, or leave the column out with 'columns'."
     if rank > 1:
         return f"{round_it}, or write every value of the column as a string."
     text = "list<text>" if rank else "text"
-    return f"{round_it}, or 'types: {{{name}: {text}}}' to keep its digits."
+    return f"{round_it}, or 'types: {{{key}: {text}}}' to keep its digits."
 
 
 def why_text_refused(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.csv.formats import to_plain
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)
 
 
 def wrong_text(found: str, field: pa.Field, formats: Mapping[str, str]) -> str:
@@ -39,26 +42,27 @@ def wrong_format(found: str, field: pa.Field, format_: CellFormat) -> str:
 
 def float_cure(name: str) -> str:
     """Returns what to do about a column of integers with other numbers."""
-    return f"Declare 'types: {{{name}: text}}' or 'types: {{{name}: float64}}'."
+    key = yaml_text(name)
+    return f"Declare 'types: {{{key}: text}}' or 'types: {{{key}: float64}}'."
 
 
 def cure(field: pa.Field, found: str) -> str:
     """Returns what to do about a cell that its column's type refuses."""
+    key = yaml_text(field.name)
     if pa.types.is_string(field.type):
         return (
-            "Set 'encoding' of the source, such as cp1252, or declare "
-            f"'types: {{{field.name}: bytes}}'."
+            f"Set 'encoding' of the source, such as cp1252, or declare 'types: {{{key}: bytes}}'."
         )
     if found.strip() == field.name:
         return (
             "It is the name of the column: if the line is a header again, as in files that were "
             "put together, remove it, or leave such rows out with 'on_error: {reject: 10}'."
         )
-    if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
+    if pa.types.is_integer(field.type) and _NUMBER.fullmatch(found.strip()):
         return float_cure(field.name)
     if other := _other_zone(field.type, found):
-        return f"Declare 'types: {{{field.name}: {other}}}', or 'types: {{{field.name}: text}}'."
-    return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."
+        return f"Declare 'types: {{{key}: {other}}}', or 'types: {{{key}: text}}'."
+    return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{key}: text}}'."
 
 
 def _other_zone(type_: pa.DataType, found: str) -> str:

@@ -248,12 +248,13 @@ def _checked_number(
         return pa.string()
     if type_ == pa.int64() or _are_integers(texts):
         return pa.int64()
+    key = yaml_text(name)
     for long in texts.filter(whole_numbers.refused(texts)).slice(0, 1).to_pylist():
         kind = "number" if "." in long else "integer"
         raise DataError(
             f"{file.path}, column '{name}': found the {kind} {shorten(long.strip(), 100)}, "
-            f"expected {whole_numbers.why_text_refused(long)}. Declare 'types: {{{name}: text}}' "
-            f"to keep it, or 'types: {{{name}: float64}}' to round it."
+            f"expected {whole_numbers.why_text_refused(long)}. Declare 'types: {{{key}: text}}' "
+            f"to keep it, or 'types: {{{key}: float64}}' to round it."
         )
     return type_
 

@@ -367,10 +367,12 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
             high, error = middle - 1, earlier
     line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
+    is_other = not low and found.strip()[:1] not in ("{", "[")
+    cure = "Set 'format: csv' if it is the header of a table." if is_other else cure_of_kinds(error)
     return DataError(
         f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON object "
         f"{'like those before' if low else 'whose fields have one kind of value'}: "
-        f"{plain(error)}. {cure_of_kinds(error)}"
+        f"{plain(error)}. {cure}"
     )
 
 

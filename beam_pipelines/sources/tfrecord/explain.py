@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 
 from beam_pipelines.core.errors import nearest
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.plan import SourcePlan
 
 # Key of an inferred schema in the metadata of a plan's file schema.
@@ -45,18 +46,19 @@ def _cures(plan: SourcePlan, column: str, message: str) -> list[str]:
     if not column:
         return []
     cures: list[str] = []
+    key = yaml_text(column)
     if _UNEXPECTED in message:
         known = [field.name for field in plan.file_schema if field.name not in plan.source.types]
         can_declare = "feature list" not in message and not nearest(column, known)
         cures = [_FULL, *([_declare(column)] if can_declare else [])]
     elif column in plan.source.types:
-        cures = [f"declare another type with 'types: {{{column}: …}}'"]
+        cures = [f"declare another type with 'types: {{{key}: …}}'"]
     elif _OTHER_KIND.search(message):
         # A feature has one kind. The sample may have had none.
         cures = [_FULL, _declare(column)] if column in plan.null_columns else []
     elif _SEVERAL in message and message.startswith(_STEP):
         # Records, not a declared type, decide how many values a step has.
-        cures = [f"{_FULL} (and 'types: {{{column}: list<…>}}' if arrays differ in shape)"]
+        cures = [f"{_FULL} (and 'types: {{{key}: list<…>}}' if arrays differ in shape)"]
     elif _SEVERAL in message:
         cures = [_FULL, _declare(column, "list<…>")]
     elif _NOT_TEXT in message:
@@ -66,4 +68,4 @@ def _cures(plan: SourcePlan, column: str, message: str) -> list[str]:
 
 
 def _declare(column: str, type_: str = "…") -> str:
-    return f"declare 'types: {{{column}: {type_}}}'"
+    return f"declare 'types: {{{yaml_text(column)}: {type_}}}'"

@@ -12,6 +12,7 @@ from beam_pipelines.core import columns
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.databases import FILE_SUFFIXES, scheme_of
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.format import Contents
 from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_roots
@@ -123,8 +124,8 @@ def choose_columns(
             note(
                 "types",
                 f"column '{name}': found {column.kind}, which no column type equals. Read its text "
-                f"with 'types: {{{name}: text}}', make a number or a text of it in 'query', or "
-                "leave it out with 'columns'.",
+                f"with 'types: {{{yaml_text(name)}: text}}', make a number or a text of it in "
+                "'query', or leave it out with 'columns'.",
             )
     for message in _wrong_partition(database, request, described, known):
         note("partition", message)

@@ -20,6 +20,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.hashing import hash_rows
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.format import (
     Contents,
@@ -224,7 +225,7 @@ def readable(batch: pa.RecordBatch, table: Table, row: int | None) -> pa.RecordB
                 f"{', '.join(filter(None, (table.request.name, where)))}, column '{column.name}': "
                 f"found {column.guarded}, which no {column.kind.removeprefix('_')} of a dataset "
                 f"equals. Leave such rows out or make another value of it in 'query', or read "
-                f"texts with 'types: {{{column.name}: text}}'."
+                f"texts with 'types: {{{yaml_text(column.name)}: text}}'."
             )
     arrays = [_stored(batch.column(column.name), column.stored) for column in table.columns]
     schema = pa.schema([(column.name, column.stored) for column in table.columns])
