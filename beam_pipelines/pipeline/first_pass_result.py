@@ -29,6 +29,7 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.checks.check import Facts
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.core.schema_features import flattened, without_features, without_values
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
@@ -45,6 +46,7 @@ from beam_pipelines.pipeline.written_columns import written_columns
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
+from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.assign_splits import load_shares
@@ -296,9 +298,9 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     label = plan.recipe.label
     if label is not None and (nulls := _count_nulls(result, label)):
         raise DataError(
-            f"label '{label}': found {nulls:,} rows without one, expected none; nothing was "
-            "written. Leave them out with "
-            f"'filter: {label} IS NOT NULL', or of the columns that it is derived from."
+            f"label '{label}': found {show_count(nulls, 'row')} without one, expected none; "
+            f"nothing was written. Leave them out with '{not_null_line(label)}', or of the "
+            "columns that it is derived from."
         )
     record = plan.recipe.output.record
     if record is not None and (nulls := _count_nulls(result, record)):

@@ -55,6 +55,12 @@ def identifier(name: str) -> str:
     return name if is_plain else quote(name)
 
 
+def not_null_line(name: str) -> str:
+    """Returns the line of a recipe that keeps the rows with a value."""
+    condition = f"{identifier(name)} IS NOT NULL"
+    return f"filter: {condition if identifier(name) == name else json.dumps(condition)}"
+
+
 @functools.cache
 def _keywords() -> frozenset[str]:
     """Returns the words that name no column without quotes."""

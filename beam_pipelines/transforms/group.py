@@ -23,6 +23,7 @@ from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.core.python_values import python_rows, python_value
+from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.group_plan import GroupPlan
 from beam_pipelines.transforms.join.hash_join import (
@@ -72,7 +73,7 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
             f"{chunk.path}, column '{name}': found null in {column.null_count:,} rows of a chunk, "
             f"the first one {shown}, expected a "
             f"value in every row, because the sequence's '{key}' names it. Leave such rows out "
-            f"with 'filter: {name} IS NOT NULL'."
+            f"with '{not_null_line(name)}'."
         )
 
 

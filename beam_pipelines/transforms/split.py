@@ -29,7 +29,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
-from beam_pipelines.sql.database import identifier
+from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.cuts import Cuts, LoadedCuts
 from beam_pipelines.transforms.rejected_rows import store_rejected
 from beam_pipelines.transforms.sample import (
@@ -344,7 +344,7 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
     if len(outside):
         value = python_value(column, int(outside[0]))
         found = "null" if value is None else f"'{value}'"
-        such = f"{identifier(plan.time_column or '')} {'IS NOT NULL' if value is None else '>= …'}"
+        such = not_null_line(plan.time_column or "") if value is None else "filter:"
         intervals = "; ".join(
             f"{name}:{'' if start is None else f' from {start}'}"
             f"{'' if end is None else f' until before {end}'}"
@@ -354,7 +354,7 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
             f"{chunk.path}, column '{plan.time_column}': found {found} in {len(outside)} of "
             f"{len(column)} rows of a chunk, "
             f"expected a value in one of the splits ({intervals}). Widen a split, or leave such "
-            f"rows out with 'filter: {such}'."
+            f"rows out with '{such}'."
         )
     return assignment
 

@@ -372,7 +372,7 @@ def test_a_right_source_that_changes_during_the_run_is_noticed(
 def test_null_label_is_an_error(tmp_path: Path) -> None:
     """A row without a label is not written silently."""
     (tmp_path / "t.csv").write_text("a,y\n1,2\n3,\n")
-    with pytest.raises(DataError, match="label 'y': found 1 rows without one"):
+    with pytest.raises(DataError, match="label 'y': found 1 row without one"):
         converted(
             tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv}}\nlabel: y"
         )
