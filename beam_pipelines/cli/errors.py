@@ -79,7 +79,7 @@ def hint_without_recipe(message: str, data: str) -> str:
         if (key or alone) in known or key in _TOP_KEYS:
             name = key if key in _TOP_KEYS else f"sources.{bare_name(data)}.{key or alone}"
             setting = shlex.quote(f"{name}={value or '…'}")
-            return f"Without a recipe, convert, describe and preview take --set {setting}"
+            return f"Without a recipe, convert, describe, init and preview take --set {setting}"
     return ""
 
 

@@ -21,6 +21,8 @@ INPUTS = "inputs"
 # Not in EXAMPLES: TFX reads every file there.
 INDEX = "index"
 REPORT = "report.html"
+# Next to recipes, not in datasets.
+RECIPE_SCHEMA = "recipe.schema.json"
 LABELS = "labels.txt"
 LABELS_FOLDER = "labels"
 RAW_SCHEMA_FOLDER = "schema"

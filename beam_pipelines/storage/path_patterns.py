@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from apache_beam.io.filesystem import FileSystem
 
+from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.storage import files
 
 # What decides which paths in a folder match: see ``PathPattern.stage_of``.
@@ -58,10 +59,12 @@ class PathPattern:
 def is_hidden(name: str) -> bool:
     """Whether a name is that of a hidden file or a marker.
 
-    As in Spark, ``_x=1`` is the folder of a partition. ``lost+found`` belongs to a file system.
+    As in Spark, ``_x=1`` is the folder of a partition. ``lost+found`` belongs to a file system,
+    and the schema of recipes to a recipe next to the data.
     """
     is_marker = name.startswith("_") and "=" not in name
-    return is_marker or name == "lost+found" or (name.startswith(".") and name not in (".", ".."))
+    is_own = name in ("lost+found", RECIPE_SCHEMA)
+    return is_marker or is_own or (name.startswith(".") and name not in (".", ".."))
 
 
 def is_shown(path: str, pattern: str) -> bool:

@@ -7,6 +7,7 @@ import click
 from beam_pipelines.cli.errors import warn
 from beam_pipelines.cli.options import StorageCommand
 from beam_pipelines.cli.output import answer, is_quiet, output_options
+from beam_pipelines.cli.recipe_options import chosen_settings, set_option
 
 
 @click.command(cls=StorageCommand, epilog="init flights.csv planes.csv -o recipe.yaml")
@@ -20,12 +21,16 @@ from beam_pipelines.cli.output import answer, is_quiet, output_options
     help="The recipe to write.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@set_option
 @output_options
-def init(data: tuple[str, ...], output: str, overwrite: bool, form: str) -> None:
+@click.pass_context
+def init(
+    context: click.Context, data: tuple[str, ...], output: str, overwrite: bool, form: str
+) -> None:
     """Look at data files and write a recipe with comments."""
     from beam_pipelines_plugins.first_recipe.init import write_recipe
 
-    unreadable = write_recipe(data, output, overwrite)
+    unreadable = write_recipe(data, output, overwrite, chosen_settings(context))
     for one in () if is_quiet() else unreadable:
         warn(f"{one.path} is left out: {one.reason}")
     line = f"{output} written. Read it, then: beam-pipelines convert {output} --output out/"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from beam_pipelines.core.dataset_layout import MANIFEST, REPORT
+from beam_pipelines.core.dataset_layout import MANIFEST, RECIPE_SCHEMA, REPORT
 from beam_pipelines.core.errors import PipelineError
 from beam_pipelines.sources import FORMATS, format_of_path
 from beam_pipelines.sources.listing import is_document
@@ -18,7 +18,6 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.first_recipe import Candidate, Side
 
-SCHEMA_FILE = "recipe.schema.json"
 _MOST_FILES = 2_000
 _MONTH = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
@@ -92,7 +91,7 @@ def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
     left_out: list[LeftOut] = []
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
         path, name = files.join(folder, entry.name), entry.name
-        if name == SCHEMA_FILE:
+        if name == RECIPE_SCHEMA:
             continue
         if entry.is_dir():
             if name.startswith((".", "_")):
@@ -178,7 +177,9 @@ def grouped(
         else:
             is_folder = len(shapes[below]) == 1 and (below != folder or len(shapes) == 1)
             key = (
-                ("folder", below) if is_folder else series_of(os.path.relpath(path, folder or "."))
+                ("folder", series_of(os.path.relpath(below, folder or ".")))
+                if is_folder
+                else series_of(os.path.relpath(path, folder or "."))
             )
         tables.setdefault((found.format, columns, key), []).append((path, found))
     return [([path for path, _ in own], own[0][1]) for own in tables.values()], left_out

@@ -6,9 +6,10 @@ It has joins, a label, a split and encodings, each with its reason, and open dec
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
@@ -17,6 +18,8 @@ from beam_pipelines.pipeline import planning, recipes
 from beam_pipelines.pipeline.private import values_hidden
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.settings import Setting
+from beam_pipelines.recipe.yaml import Scalar, Tree
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
 from beam_pipelines.sources.listing import has_table_log
 from beam_pipelines.sources.plan import SourcePlan
@@ -43,16 +46,26 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
 
+# Names the sources of paths.
+Names = Callable[[Sequence[str]], list[Source]]
 _TABLES = ("csv", "tsv", "json_lines", "json", "parquet", "arrow", "avro", "orc")
 
 
-def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> list[LeftOut]:
+def write_recipe(
+    data: Sequence[str], output: str, overwrite: bool = False, settings: Sequence[Setting] = ()
+) -> list[LeftOut]:
     """Writes a recipe with a source for each data file or pattern.
 
     The shards of one set are one source. The JSON Schema that editors check the recipe with is
     written next to it.
 
     The base is the source with the label and the most rows that others can be joined to.
+
+    Args:
+      data: files, patterns and folders; or one recipe, which gets encodings.
+      output: the recipe to write.
+      overwrite: whether to replace it.
+      settings: of keys of sources, which the recipe has.
 
     Returns:
       The data files that cannot be read, which are no sources.
@@ -70,6 +83,12 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> l
     if STDIN in data:
         raise RecipeError("-: a recipe needs the path of a file, which it reads again. Name one.")
     folder = os.path.dirname(output)
+    for setting in settings:
+        if setting.path[0] != "sources" or len(setting.path) < 3 or recipes.is_recipe(data[0]):
+            raise RecipeError(
+                f"{setting.option}: found it with 'init', expected keys of sources of data, such "
+                "as --set sources.orders.skip_lines=1. Write others into the recipe."
+            )
     if len(data) == 1 and recipes.is_recipe(data[0]):
         text = _encoded(data[0], folder)
         with files.replace(output) as file:
@@ -81,7 +100,9 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> l
         plans = [_plan(source, questions) for source in known.sources.values()]
         tables, draft = FoundTables(tuple(plans)), draft_of_images(known, plans, _folders(data)[0])
     else:
-        tables = _tables(data, questions, reason)
+        name = functools.partial(name_sources, settings=settings)
+        tables = _tables(data, questions, reason, name)
+        _check_names(tables, settings)
         draft = make_draft(tables)
     text = recipe_text(tables, draft, folder, questions)
     schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
@@ -137,25 +158,37 @@ def _folders(data: Sequence[str]) -> list[str]:
     return [path for path in data if files.is_local(path) and os.path.isdir(path)]
 
 
-def _tables(data: Sequence[str], questions: dict[str, list[str]], images: str) -> FoundTables:
+def _check_names(tables: FoundTables, settings: Sequence[Setting]) -> None:
+    """Raises ``RecipeError`` for a setting of a source that is not there."""
+    names = [plan.source.name for plan in tables.plans]
+    for setting in settings:
+        if setting.path[1] not in names:
+            wrong = [one.reason for one in tables.left_out if one.reason.startswith("--set")]
+            unknown = f"there is no source '{setting.path[1]}'. They are {', '.join(names)}."
+            raise RecipeError(wrong[0] if wrong else f"{setting.option}: {unknown}")
+
+
+def _tables(
+    data: Sequence[str], questions: dict[str, list[str]], images: str, name: Names
+) -> FoundTables:
     """Plans the tables of files and folders, the base first.
 
     Raises:
       PipelineError: there are none; it is the error of the first file.
     """
     folders = _folders(data)
-    sources = _series([path for path in data if path not in folders])
+    sources = _series([path for path in data if path not in folders], name)
     left_out: list[LeftOut] = []
     for path in folders:
         try:
-            tables, others = _tables_in(path)
+            tables, others = _tables_in(path, name)
         except PipelineError:
             if images:
                 raise RecipeError(images) from None
             raise
         sources += tables
         left_out += others
-    named = _named(sources)
+    named = _named(sources, name)
     found = with_base_first(_with_matching_types([_plan(source, questions) for source in named]))
     base = found.plans[0]
     if not base.source.keeps_steps:
@@ -189,7 +222,7 @@ def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
     return found
 
 
-def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
+def _series(paths: Sequence[str], name: Names) -> list[str | tuple[str, ...]]:
     """Returns paths.
 
     Those of files of one series and the same columns together.
@@ -203,7 +236,7 @@ def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
         if len({*alike}) < 2:
             found += alike
             continue
-        groups, _ = grouped(alike, "", lambda path: _plan(name_sources([path])[0], {}))
+        groups, _ = grouped(alike, "", lambda path: _plan(name([path])[0], {}))
         around = [one.path for one in os.scandir(os.path.dirname(alike[0]) or ".")]
         around = [os.path.normpath(path) for path in around]
         tables = [pattern_of(own, around) for own, _ in groups]
@@ -213,7 +246,7 @@ def _series(paths: Sequence[str]) -> list[str | tuple[str, ...]]:
     return found
 
 
-def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
+def _tables_in(folder: str, name: Names) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
     """Returns the paths of each table of a folder.
 
     Returns also those that are left out.
@@ -221,9 +254,9 @@ def _tables_in(folder: str) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]
     if has_table_log(folder):
         return [folder], []
     paths, left_out = files_of(folder)
-    groups, unread = grouped(paths, folder, lambda path: _plan(name_sources([path])[0], {}))
+    groups, unread = grouped(paths, folder, lambda path: _plan(name([path])[0], {}))
     if not groups:
-        _plan(name_sources([folder])[0], {})  # its error says what is wrong
+        _plan(name([folder])[0], {})  # its error says what is wrong
         return [folder], []
     if len(groups) == 1 and len(groups[0][0]) == len(paths):
         own = groups[0][0]
@@ -248,26 +281,30 @@ def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tupl
     return pattern_of(own, paths)
 
 
-def _named(tables: Sequence[str | tuple[str, ...]]) -> list[Source]:
+def _named(tables: Sequence[str | tuple[str, ...]], name: Names) -> list[Source]:
     """Returns a source for each table.
 
     Those of a series among the files as one.
     """
     alone = [path for path in tables if isinstance(path, str)]
-    sources = name_sources(alone)
+    sources = name(alone)
     several = [paths for paths in tables if not isinstance(paths, str)]
     for paths in several:
-        own = name_sources([*alone, paths[0]])[-1]
+        own = name([*alone, paths[0]])[-1]
         alone.append(paths[0])
         sources.append(dataclasses.replace(own, path=paths))
     return [dataclasses.replace(source, keeps_steps=len(sources) == 1) for source in sources]
 
 
-def name_sources(data: Sequence[str]) -> list[Source]:
+def name_sources(data: Sequence[str], settings: Sequence[Setting] = ()) -> list[Source]:
     """Returns a source for each path or set of shards.
 
     It is named after the file. A set is ``x-00000-of-00002.csv`` and ``x-00001-of-00002.csv``.
     Repeated names get a number.
+
+    Args:
+      data: paths.
+      settings: of keys of the sources, by their names.
     """
     sets: dict[str, list[str]] = {}
     for number, path in enumerate(data):
@@ -285,7 +322,28 @@ def name_sources(data: Sequence[str]) -> list[Source]:
             continue
         # The rows of the first source become records, those of others are joined.
         sources.append(Source(name, own, keeps_steps=not sources))
-    return sources
+    return [_with_settings(source, settings) for source in sources]
+
+
+def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
+    """Returns a source with its own settings."""
+    own = [setting for setting in settings if setting.path[1] == source.name]
+    if not own:
+        return source
+    place = {"path": list(source.path) or None, "url": source.url, "table": source.table}
+    place |= {"sheet": source.sheet, "group": source.group}
+    tree = {key: _tree(value) for key, value in place.items() if value is not None}
+    found: Tree = {"name": _tree(source.name), "sources": {source.name: tree}}
+    shown = source.url or source.path[0]
+    recipe, problems = reader.set_bare_recipe(shown, own, FORMATS, ENCODING_FOR_KIND, found)
+    with recipe.lines.explained():
+        if problems:
+            raise RecipeProblems(problems)
+    return dataclasses.replace(recipe.sources[source.name], keeps_steps=source.keeps_steps)
+
+
+def _tree(value: object) -> Tree:
+    return [*map(_tree, value)] if isinstance(value, list) else Scalar(value, str(value))
 
 
 def _pattern_of_set(path: str) -> str:

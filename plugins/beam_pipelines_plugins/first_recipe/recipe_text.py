@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ _WIDTH = 58
 # A key of the recipe, and the one of encodings.
 _KEY = re.compile(r"[^\s#{}\[\]-]")
 _ENCODE = re.compile(r"""(["']?)encode\1\s*:""")
+_SET_KEYS = (
+    *("skip_lines", "header", "delimiter", "quote", "encoding", "compression", "nulls", "formats"),
+    "list_nulls",
+)
 # Names that a line lists.
 _NAMED = 10
 _LABELS = 5
@@ -105,15 +110,7 @@ def _source_lines(
     source = plan.source
     yield f"  {quoted(source.name)}:"
     yield from _place_lines(source, folder)
-    if source.format:
-        yield f"    format: {source.format}"
-    if source.columns:
-        yield f"    columns: [{', '.join(map(quoted, source.columns))}]"
-    if source.types:
-        types = ", ".join(
-            f"{quoted(name)}: {quoted(type_)}" for name, type_ in source.types.items()
-        )
-        yield f"    types: {{{types}}}"
+    yield from _key_lines(source, plan.decisions)
     number = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'},"
     if source.url is not None:
         number = "about"
@@ -130,6 +127,24 @@ def _source_lines(
         yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
     if keys:
         yield f"    key: [{', '.join(map(quoted, keys))}]  # unique in all rows; the join checks it"
+
+
+def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
+    """Yields the keys that a source has, but for those that planning found."""
+    if source.format:
+        yield f"    format: {source.format}"
+    if source.columns:
+        yield f"    columns: [{', '.join(map(quoted, source.columns))}]"
+    if source.types:
+        types = ", ".join(
+            f"{quoted(name)}: {quoted(type_)}" for name, type_ in source.types.items()
+        )
+        yield f"    types: {{{types}}}"
+    plain = Source("")
+    for key in _SET_KEYS:
+        value, is_found = getattr(source, key), any(f"{key}:" in line for line in found)
+        if value != getattr(plain, key) and not is_found:
+            yield f"    {key}: {json.dumps(value, ensure_ascii=False, default=str)}"
 
 
 def _place_lines(source: Source, folder: str) -> Iterator[str]:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import beam_pipelines as bp
+from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline import recipes
@@ -276,3 +278,36 @@ def test_a_column_that_needs_a_decision(tmp_path: pathlib.Path) -> None:
     decided = text.replace("infer: lenient", found[1]).replace("total: drop", "total: z_score")
     plan = plan_module.make_plan(recipes.parse_recipe(decided, str(tmp_path / "r.yaml")))
     assert plan.base.schema.field("total").type == pa.float64()
+
+
+def test_settings_of_sources_are_keys_of_the_recipe(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--set`` changes how a file is read, and the recipe says so."""
+    (tmp_path / "orders.csv").write_text("# orders\nid;n\n1;?\n2;7\n")
+    (tmp_path / "users.csv").write_text("id,age\n1,30\n2,31\n")
+    recipe = tmp_path / "recipe.yaml"
+    given = ["sources.orders.skip_lines=1", 'sources.orders.nulls=["?"]']
+    options = [f"--set={text}" for text in given]
+    assert run(["init", str(tmp_path), "-o", str(recipe), *options]) == 0
+    text = recipe.read_text()
+    assert 'skip_lines: 1\n    nulls: ["?"]\n' in text
+    assert bp.plan(recipe).recipe.sources["orders"].nulls == ("?",)
+    for setting, message in [
+        ("sources.none.skip_lines=1", "there is no source 'none'. They are"),
+        ("sources.orders.skip=1", "found an unknown key 'skip'"),
+        ("label=n", "expected keys of sources of data"),
+    ]:
+        assert run(["init", str(tmp_path), "--overwrite", "-o", str(recipe), "--set", setting]) != 0
+        assert message in capsys.readouterr().err
+
+
+def test_a_file_a_month_in_folders_is_one_source(tmp_path: pathlib.Path) -> None:
+    """Files of one name in numbered folders are of one series."""
+    for month in ("01", "02"):
+        (tmp_path / "2023" / month).mkdir(parents=True)
+        (tmp_path / "2023" / month / "events.csv").write_text("code,won\n1,0\n2,1\n")
+    recipe = tmp_path / "recipe.yaml"
+    assert run(["init", str(tmp_path), "-o", str(recipe)]) == 0
+    [source] = bp.plan(recipe).recipe.sources.values()
+    assert len(bp.plan(recipe).sources[source.name].files) == 2
