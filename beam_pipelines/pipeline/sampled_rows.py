@@ -27,6 +27,7 @@ from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import Hashes, hash_rows
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
 from beam_pipelines.encodings.values import flattened, to_float64
 from beam_pipelines.recipe.model import Source
@@ -239,6 +240,7 @@ def _examples(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Exampl
 def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[EncodedFeature]:
     """Yields the encoded features that are written, in the recipe's order."""
     columns: dict[str, dict[str, ColumnStatistics]] = {}
+    labels = labels_of_features(plan)
     written = next(iter(sample.values())).encoded.schema.names
     chains = [chain for chain in plan.chains if chain.name in written]
     for chain in chains[:_MOST_ENCODINGS]:
@@ -253,6 +255,7 @@ def _encodings(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Encod
             {name: columns[name] for name in inputs},
             _statistics({k: v.encoded for k, v in sample.items()}, chain.name),
             _coverage(plan, chain, sample),
+            labels.get(chain.name, ()),
         )
 
 

@@ -71,6 +71,14 @@ def test_coverage_of_a_vocabulary(
         assert lines["Texts in the vocabulary"][split] == str(len(known))
 
 
+def test_ids_of_a_vocabulary_are_shown_with_their_texts() -> None:
+    """The chart after the encoding names the texts, and leaves other ids as they are."""
+    batch = pa.record_batch({"word": ["SALE", "SALE", "NEW", None]})
+    plan = fitted("{id: [{column: word}, {vocabulary: {num_oov: 1}}]}", batch)
+    shown = [bar.value for bar in described(plan, train=[batch])["id"].after.bars]
+    assert shown[:2] == ["0 (SALE)", "1 (NEW)"]
+
+
 def test_what_is_shown_of_an_encoding() -> None:
     """Charts, missing values and range are those before and after."""
     batch = pa.record_batch({"x": [1.0, None, 3.0, 5.0], "unused": [1, 2, 3, 4]})

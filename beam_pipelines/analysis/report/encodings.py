@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.columns import type_name, value_type
-from beam_pipelines.core.formatting import show_number, show_share
+from beam_pipelines.core.formatting import shorten, show_number, show_share, show_value
 
 _Columns = Mapping[str, ColumnStatistics]
 
@@ -78,6 +79,7 @@ def describe_encoding(
     before: Mapping[str, _Columns],
     after: _Columns,
     coverage: Mapping[str, Coverage],
+    labels: Sequence[str] = (),
 ) -> EncodedFeature:
     """Describes a feature.
 
@@ -87,6 +89,7 @@ def describe_encoding(
       before: column -> split -> statistics of the sampled rows.
       after: split -> statistics of the encoded rows.
       coverage: split -> what the feature's vocabulary knows; empty without one.
+      labels: texts of its ids; empty without a vocabulary.
     """
     pictures = [_picture(column, splits) for column, splits in before.items()]
     return EncodedFeature(
@@ -95,16 +98,25 @@ def describe_encoding(
         tuple(steps),
         type_name(next(iter(after.values())).type),
         pictures[0] if len(pictures) == 1 else None,
-        _picture("", after),
+        _picture("", after, labels),
         Table("Sampled rows", list(after), list(_lines(before, after, coverage))),
     )
 
 
-def _picture(name: str, columns: _Columns) -> Picture:
+def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Picture:
     show = show_of(name, columns.values())
+    if labels:
+        show = functools.partial(_show_id, labels)
     values = frequent_values(columns, FEW_VALUES, show)
     outlines = None if values else distribution(columns, SMALL, show)
     return Picture(bars(values, totals_of(columns)), outlines)
+
+
+def _show_id(labels: Sequence[str], value: float | None, kind: pa.DataType) -> str:
+    """Returns an id with its text: ``1 (SALE)``; other numbers stay."""
+    shown = show_value(value, kind)
+    is_known = value is not None and 0 <= value < len(labels)
+    return f"{shown} ({shorten(labels[int(value or 0)], 40)})" if is_known else shown
 
 
 def _lines(

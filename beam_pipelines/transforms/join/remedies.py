@@ -25,8 +25,19 @@ _CHANGES: Mapping[str, _Change] = {
     "without blanks around them": pc.utf8_trim_whitespace,
     "in lower case": pc.utf8_lower,
     "without leading zeros": lambda keys: pc.replace_substring_regex(keys, "^0+(.)", r"\1"),
+    "in Unicode's form NFC": lambda keys: pc.utf8_normalize(keys, "NFC"),
 }
 _DAYS = "by their day"
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# Tried where no key matches: a few would match by chance.
+_OF_ALL: Mapping[str, _Change] = {
+    "by their letters and digits": lambda keys: pc.utf8_lower(
+        pc.replace_substring_regex(keys, r"[^\pL\pN]+", "")
+    ),
+    "without what is before their digits": lambda keys: pc.replace_substring_regex(
+        keys, "^[^0-9]+([0-9]+)$", r"\1"
+    ),
+}
 
 
 class Key(NamedTuple):
@@ -101,11 +112,14 @@ def _declared(key: Key, type_: str) -> Key | None:
 def near_miss(left: Key, right: Key) -> str | None:
     """Tells how keys would match that do not.
 
-    Blanks, case and leading zeros of texts, and times of days. The sample of the left source is
+    Blanks, case, leading zeros and Unicode's forms of texts, and times of days; where no key
+    matches, punctuation and prefixes of texts, too. The sample of the left source is
     that of ``try_types``; the right one is read whole, and is not tried if it has several ranges:
     a key may have its equal further on.
     """
     if (kind := _kind(left.type)) is None or kind != _kind(right.type):
+        return None
+    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         return None
     if not _is_tried_for_misses(left) or not _is_tried_for_misses(right):
         return None
@@ -115,11 +129,15 @@ def near_miss(left: Key, right: Key) -> str | None:
         keys, others = _sample(left, reject=True), _all_keys(right)
     except DataError:
         return None
+    if kind == "text":
+        keys, others = keys.cast(pa.string()), others.cast(pa.string())
     exact = _matches(keys, others)
     misses = len(keys) - exact
+    changes = _changes(kind, keys, others)
+    if kind == "text" and not exact:
+        changes = {**changes, **_OF_ALL}
     found = [
-        (_matches(change(keys), change(others)) - exact, name)
-        for name, change in _changes(kind, keys, others).items()
+        (_matches(change(keys), change(others)) - exact, name) for name, change in changes.items()
     ]
     gained, name = max(found, key=lambda each: each[0], default=(0, ""))
     if gained <= 0:
@@ -138,7 +156,7 @@ def _is_tried_for_misses(key: Key) -> bool:
 
 
 def _kind(type_: pa.DataType) -> str | None:
-    if pa.types.is_string(type_):
+    if pa.types.is_string(type_) or pa.types.is_integer(type_):
         return "text"
     return "time" if pa.types.is_timestamp(type_) or pa.types.is_date(type_) else None
 
@@ -154,7 +172,15 @@ def _changes(kind: str, keys: pa.Array, others: pa.Array) -> Mapping[str, _Chang
             texts = change(texts)
         return texts
 
-    return {**_CHANGES, ", ".join(_CHANGES): change_all}
+    days = any(
+        pc.all(pc.match_substring_regex(each, f"^{_DAY}$")).as_py() for each in (keys, others)
+    )
+    of_days = {_DAYS: _day_of_text} if days else {}
+    return {**_CHANGES, **of_days, ", ".join(_CHANGES): change_all}
+
+
+def _day_of_text(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, f"^({_DAY})[T ][0-9:.]+Z?$", r"\1")
 
 
 def _days(times: pa.Array) -> pa.Array:
