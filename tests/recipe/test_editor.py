@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
+from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
+from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVER = ROOT / ".node" / "node_modules" / ".bin" / "yaml-language-server"
@@ -87,7 +88,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     """A folder with the schema."""
-    (tmp_path / SCHEMA_FILE).write_text(schema_text())
+    (tmp_path / RECIPE_SCHEMA).write_text(schema_text())
     return tmp_path
 
 

@@ -121,9 +121,8 @@ def near_miss(left: Key, right: Key) -> str | None:
         return None
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         return None
-    if not _is_tried_for_misses(left) or not _is_tried_for_misses(right):
-        return None
-    if len(right.plan.ranges) > 1:
+    is_cheap = _is_tried_for_misses(left) and _is_tried_for_misses(right)
+    if not is_cheap or len(right.plan.ranges) > 1:
         return None
     try:
         keys, others = _sample(left, reject=True), _all_keys(right)

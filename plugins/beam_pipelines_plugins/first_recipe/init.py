@@ -10,8 +10,10 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from beam_pipelines.cli.recipe_schema import MODELINE, SCHEMA_FILE, schema_text
+from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
+from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline import planning, recipes
@@ -105,7 +107,7 @@ def write_recipe(
         _check_names(tables, settings)
         draft = make_draft(tables)
     text = recipe_text(tables, draft, folder, questions)
-    schema_path, schema = files.join(folder, SCHEMA_FILE), schema_text().encode()
+    schema_path, schema = files.join(folder, RECIPE_SCHEMA), schema_text().encode()
     if not files.exists(schema_path) or files.read_bytes(schema_path) != schema:
         if files.exists(schema_path) and not overwrite:
             raise RecipeError(
@@ -330,7 +332,11 @@ def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
     own = [setting for setting in settings if setting.path[1] == source.name]
     if not own:
         return source
-    place = {"path": list(source.path) or None, "url": source.url, "table": source.table}
+    place: dict[str, Any] = {
+        "path": list(source.path) or None,
+        "url": source.url,
+        "table": source.table,
+    }
     place |= {"sheet": source.sheet, "group": source.group}
     tree = {key: _tree(value) for key, value in place.items() if value is not None}
     found: Tree = {"name": _tree(source.name), "sources": {source.name: tree}}
@@ -342,7 +348,7 @@ def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
     return dataclasses.replace(recipe.sources[source.name], keeps_steps=source.keeps_steps)
 
 
-def _tree(value: object) -> Tree:
+def _tree(value: Any) -> Tree:
     return [*map(_tree, value)] if isinstance(value, list) else Scalar(value, str(value))
 
 
