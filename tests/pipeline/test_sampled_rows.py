@@ -72,7 +72,7 @@ def test_coverage_of_a_vocabulary(
 
 
 def test_ids_of_a_vocabulary_are_shown_with_their_texts() -> None:
-    """The chart after the encoding names the texts, and leaves other ids as they are."""
+    """The chart after an encoding has the texts of its ids."""
     batch = pa.record_batch({"word": ["SALE", "SALE", "NEW", None]})
     plan = fitted("{id: [{column: word}, {vocabulary: {num_oov: 1}}]}", batch)
     shown = [bar.value for bar in described(plan, train=[batch])["id"].after.bars]

@@ -130,7 +130,7 @@ def _source_lines(
 
 
 def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
-    """Yields the keys that a source has, but for those that planning found."""
+    """Yields the keys of a source that planning has not found."""
     if source.format:
         yield f"    format: {source.format}"
     if source.columns:
