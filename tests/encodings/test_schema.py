@@ -46,7 +46,7 @@ def test_what_a_schema_says_of_columns() -> None:
     """
     assert raw_features(raw(), COLUMNS) == {
         "a": Feature(pa.int64(), required=True, size=7),
-        "b": Feature(pa.float32()),
+        "b": Feature(pa.float64()),
         "t": Feature(pa.string(), required=True),
         "pair": Feature(pa.list_(pa.float32()), required=True, length=2),
     }
