@@ -9,8 +9,8 @@ from beam_pipelines.checks.duplicates import FindDuplicates
 from beam_pipelines.checks.expect import Expect
 from beam_pipelines.checks.leaks import FindLeaks
 from beam_pipelines.checks.personal import FindPersonal
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem
-from beam_pipelines.recipe.check_keys import installed_checks
 from beam_pipelines.recipe.model import Recipe
 
 # Of several that stop a run, the first one does.
@@ -19,8 +19,10 @@ KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks, FindPersona
 
 def kinds_among(names: Collection[str]) -> tuple[type[Check], ...]:
     """Returns the checks with some names; loads those of other packages."""
-    added = (entry.load() for name, entry in installed_checks().items() if name in names)
-    return (*(kind for kind in KINDS if kind.name in names), *added)
+    own = {kind.name: kind for kind in KINDS}
+    others = () if own.keys() >= set(names) else plugins.installed(plugins.CHECKS)
+    added = (plugins.load(plugins.CHECKS, name) for name in others if name in names)
+    return (*(kind for name, kind in own.items() if name in names), *added)
 
 
 def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:

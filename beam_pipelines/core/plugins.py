@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from beam_pipelines.core.errors import DataError
 
 # Formats by name; functions that plan sources which are no lists of files, by the format or
-# ``database``; encodings; descriptions of datasets; commands; functions behind other names.
-FORMATS, PLANNERS, ENCODINGS = "formats", "planners", "encodings"
+# ``database``; checks by their key in a recipe; descriptions of datasets; commands; functions
+# behind other names.
+FORMATS, PLANNERS, CHECKS = "formats", "planners", "checks"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from beam_pipelines.recipe.check_keys import installed_checks
+from beam_pipelines.core import plugins
 from beam_pipelines.recipe.keys import json_schema, keys_of
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.read_split import READ_BUCKETS, READ_PART
@@ -45,8 +45,8 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
             },
         ),
     }
-    for name, entry in installed_checks().items():
-        schema["properties"][name] = entry.load().reader.schema
+    for name in plugins.installed(plugins.CHECKS):
+        schema["properties"][name] = plugins.load(plugins.CHECKS, name).reader.schema
     return schema
 
 

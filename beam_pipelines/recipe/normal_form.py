@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import mask
-from beam_pipelines.recipe.check_keys import changing_rows
 from beam_pipelines.recipe.databases import without_user
 from beam_pipelines.recipe.model import Recipe
 
@@ -100,7 +100,12 @@ def recipe_hash(recipe: Recipe) -> str:
     if recipe.duplicates is not None:
         given = dataclasses.asdict(recipe.duplicates)
         more = [{key: value for key, value in given.items() if value is not None}]
-    if others := changing_rows(recipe.checks):
+    others = {
+        name: value
+        for name, value in sorted(recipe.checks.items())
+        if plugins.load(plugins.CHECKS, name).changes_rows
+    }
+    if others:
         more.append(_plain(others))
     text = json.dumps(
         [normalised(recipe), list(recipe.derive), list(recipe.encode), *more],

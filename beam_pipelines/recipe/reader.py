@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.recipe.check_keys import installed_checks
 from beam_pipelines.recipe.checks import check_recipe, check_source
 from beam_pipelines.recipe.databases import (
     check_place,
@@ -22,7 +22,7 @@ from beam_pipelines.recipe.databases import (
     of_path,
     split_table,
 )
-from beam_pipelines.recipe.keys import read_keys
+from beam_pipelines.recipe.keys import keys_of, read_keys
 from beam_pipelines.recipe.lakehouses import check_lakehouse
 from beam_pipelines.recipe.lines import Lines, Path, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
@@ -183,6 +183,9 @@ def _recipe(
     def read_source_name(item: Value) -> str | None:
         return (read_choice(sources) if sources else read_text)(item)
 
+    own = {declared.name for declared in keys_of(Recipe).values()}
+    # Other distributions are asked for keys that a recipe has not itself.
+    checks = () if own >= set(value.keys) else plugins.installed(plugins.CHECKS)
     found = read_keys(
         Recipe,
         value,
@@ -194,12 +197,12 @@ def _recipe(
             "encode": lambda item: _encode(item, encodings),
             "split": read_split,
         },
-        installed_checks(),
+        checks,
     )
     found["checks"] = {
-        name: installed_checks()[name].load().reader(item)
+        name: plugins.load(plugins.CHECKS, name).reader(item)
         for name, item in value.items()
-        if name in installed_checks()
+        if name in checks
     }
     if sources and "from" not in value.keys:
         found["base"] = next(iter(sources))

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from beam_pipelines.cli.summary import print_summary
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe, recipe_schema
-from beam_pipelines.recipe.check_keys import installed_checks
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module
 
@@ -31,9 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "d.csv").write_text("id,n\n" + "\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(str(TOY))
     monkeypatch.setenv("PYTHONPATH", str(TOY))
-    installed_checks.cache_clear()
+    plugins._installed.cache_clear()
     yield tmp_path
-    installed_checks.cache_clear()
+    plugins._installed.cache_clear()
 
 
 def plan_of(folder: Path, more: str) -> Plan:
@@ -107,7 +107,7 @@ def test_a_check_that_hides_that_it_changes_rows_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its author sees what is missing."""
-    kind = installed_checks()["no_twins"].load()
+    kind = plugins.load(plugins.CHECKS, "no_twins")
     monkeypatch.setattr(kind, "changes_rows", False)
     with pytest.raises(TypeError, match="expected 'changes_rows = True' of NoTwins"):
         plan_of(folder, "no_twins: n\n")
