@@ -1,6 +1,6 @@
 """Compares the detection of personal data with presidio-analyzer's recognisers.
 
-Both get the columns of ``tests/analysis/personal_corpus.py``. presidio judges texts, and not
+Both get the columns of ``plugins/tests/personal/personal_corpus.py``. presidio judges texts, and not
 columns: here it finds a kind in a column if it finds it in a text with a score of at least 0.4.
 Install presidio-analyzer in an environment of its own and run
 ``python -m benchmarks.compare_presidio``.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from presidio_analyzer import predefined_recognizers as known
 
-from tests.analysis.personal_corpus import false_friends, planted_columns
+from plugins.tests.personal.personal_corpus import false_friends, planted_columns
 
 _RECOGNISERS = {
     "email": [known.EmailRecognizer()],

@@ -8,10 +8,10 @@ from beam_pipelines.checks.check import Check, Known
 from beam_pipelines.checks.duplicates import FindDuplicates
 from beam_pipelines.checks.expect import Expect
 from beam_pipelines.checks.leaks import FindLeaks
-from beam_pipelines.checks.personal import FindPersonal
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines_plugins.personal.check import FindPersonal
 
 # Of several that stop a run, the first one does.
 KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks, FindPersonal)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.personal import checksums
-from beam_pipelines.analysis.personal.names import words_in
-from beam_pipelines.analysis.personal.prefilter import Characters
+from beam_pipelines_plugins.personal import checksums
+from beam_pipelines_plugins.personal.names import words_in
+from beam_pipelines_plugins.personal.prefilter import Characters
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from beam_pipelines.analysis.personal.scan import Seen, kind_of, least_of
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
+from beam_pipelines_plugins.personal.scan import Seen, kind_of, least_of
 
 _SHOWN_KIND = {
     "email": "e-mail addresses",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.personal.findings import find_personal, show_personal
-from beam_pipelines.analysis.personal.scan import scan_batch
 from beam_pipelines.checks.check import Check, Facts, Known, Rows
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.pii import Pii
+from beam_pipelines_plugins.personal.findings import find_personal, show_personal
+from beam_pipelines_plugins.personal.scan import scan_batch
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.personal import checksums
-from beam_pipelines.analysis.personal.findings import find_personal, show_personal
-from beam_pipelines.analysis.personal.scan import scan_batch
-from tests.analysis.personal_corpus import (
+from beam_pipelines_plugins.personal import checksums
+from beam_pipelines_plugins.personal.findings import find_personal, show_personal
+from beam_pipelines_plugins.personal.scan import scan_batch
+from plugins.tests.personal.personal_corpus import (
     Planted,
     false_friends,
     iban_of,

@@ -11,15 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.personal.names import (
+from beam_pipelines.core.binary_arrays import is_valid, offsets_of
+from beam_pipelines_plugins.personal.names import (
     GIVEN_NAMES,
     names_persons,
     names_things,
     words_of,
 )
-from beam_pipelines.analysis.personal.patterns import PATTERNS, Mask, Pattern, matches
-from beam_pipelines.analysis.personal.prefilter import Characters
-from beam_pipelines.core.binary_arrays import is_valid, offsets_of
+from beam_pipelines_plugins.personal.patterns import PATTERNS, Mask, Pattern, matches
+from beam_pipelines_plugins.personal.prefilter import Characters
 
 PERSON_NAME, COORDINATES = "person_name", "coordinates"
 # Numbers of the tests that no pattern has: persons by column name, persons by vocabulary, and
