@@ -1,7 +1,7 @@
 """Compares the detection of personal data with presidio-analyzer's recognisers.
 
-Both get the columns of ``plugins/tests/personal/personal_corpus.py``. presidio judges texts, and not
-columns: here it finds a kind in a column if it finds it in a text with a score of at least 0.4.
+Both get the columns of ``plugins/tests/personal/personal_corpus.py``. presidio judges texts, and
+not columns: here it finds a kind in a column if it finds it in a text with a score of at least 0.4.
 Install presidio-analyzer in an environment of its own and run
 ``python -m benchmarks.compare_presidio``.
 """

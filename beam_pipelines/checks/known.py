@@ -11,23 +11,27 @@ from beam_pipelines.checks.leaks import FindLeaks
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines_plugins.personal.check import FindPersonal
 
-# Of several that stop a run, the first one does.
-KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks, FindPersonal)
+# Of several that stop a run, the first one does; those of other packages come last.
+KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks)
 
 
 def kinds_among(names: Collection[str]) -> tuple[type[Check], ...]:
     """Returns the checks with some names; loads those of other packages."""
     own = {kind.name: kind for kind in KINDS}
-    others = () if own.keys() >= set(names) else plugins.installed(plugins.CHECKS)
-    added = (plugins.load(plugins.CHECKS, name) for name in others if name in names)
+    others = () if own.keys() >= set(names) else plugins.others(plugins.CHECKS)
+    added = (
+        plugins.load(plugins.CHECKS, name)
+        for name in (*plugins.KNOWN[plugins.CHECKS], *others)
+        if name in names
+    )
     return (*(kind for name, kind in own.items() if name in names), *added)
 
 
 def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:
     """Returns the checks of a recipe; notes what is wrong with them."""
-    planned = (kind.plan(recipe, known) for kind in (*KINDS, *kinds_among(recipe.checks)))
+    others = kinds_among([*(["personal"] if recipe.pii else []), *recipe.checks])
+    planned = (kind.plan(recipe, known) for kind in (*KINDS, *others))
     checks = tuple(check for check in planned if check is not None)
     for check in checks:
         known.problems.extend(_impossible(check, recipe))

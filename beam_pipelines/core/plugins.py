@@ -50,6 +50,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
         "webdataset": Known(suffixes=(".tar", ".tgz"), options=("image",)),
     },
     PLANNERS: dict.fromkeys(("database", "delta", "iceberg"), Known()),
+    CHECKS: {"personal": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
     FUNCTIONS: dict.fromkeys(("encode", "to_onnx"), Known()),
@@ -68,6 +69,11 @@ def _installed(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
 def installed(group: str) -> tuple[str, ...]:
     """Returns the names that can be loaded, sorted."""
     return tuple(sorted(_installed(group)))
+
+
+def others(group: str) -> tuple[str, ...]:
+    """Returns the installed names that no table knows, sorted."""
+    return tuple(name for name in installed(group) if name not in KNOWN.get(group, {}))
 
 
 def has(group: str, name: str) -> bool:

@@ -45,7 +45,7 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
             },
         ),
     }
-    for name in plugins.installed(plugins.CHECKS):
+    for name in plugins.others(plugins.CHECKS):
         schema["properties"][name] = plugins.load(plugins.CHECKS, name).reader.schema
     return schema
 

@@ -185,7 +185,7 @@ def _recipe(
 
     own = {declared.name for declared in keys_of(Recipe).values()}
     # Other distributions are asked for keys that a recipe has not itself.
-    checks = () if own >= set(value.keys) else plugins.installed(plugins.CHECKS)
+    checks = () if own >= set(value.keys) else plugins.others(plugins.CHECKS)
     found = read_keys(
         Recipe,
         value,

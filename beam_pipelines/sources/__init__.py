@@ -86,7 +86,7 @@ class _Formats(MutableMapping[str, Format]):
         return next((name for name in self._others() if path.endswith(self[name].suffixes)), None)
 
     def _others(self) -> list[str]:
-        return [name for name in plugins.installed(plugins.FORMATS) if name not in self.known()]
+        return [name for name in plugins.others(plugins.FORMATS) if name not in self._found]
 
 
 FORMATS = _Formats(_OWN)

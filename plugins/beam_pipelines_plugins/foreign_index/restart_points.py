@@ -86,7 +86,7 @@ class InflatedFile:
         self.points: list[RestartPoint] = []
         self.member_starts: list[int] = []
 
-    def read(self, size: int = -1) -> bytes:  # noqa: ARG002 - a chunk has the size that it has
+    def read(self, size: int = -1) -> bytes:
         """Returns the next inflated bytes; empty at the end.
 
         Raises:
