@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from beam_pipelines.core.errors import DataError
 
 # Formats by name; functions that plan sources which are no lists of files, by the format or
-# ``database``; checks by their key in a recipe; descriptions of datasets; commands; functions
-# behind other names.
-FORMATS, PLANNERS, CHECKS = "formats", "planners", "checks"
+# ``database``; encodings by kind; checks by their key in a recipe; descriptions of datasets;
+# commands; functions behind other names.
+FORMATS, PLANNERS, ENCODINGS, CHECKS = "formats", "planners", "encodings", "checks"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, MutableMapping
 
+from beam_pipelines.core import plugins
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature, feature_type
 
@@ -58,7 +59,9 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
         self._found: dict[str, type[Encoding] | None] = dict.fromkeys(_KINDS)
 
     def __getitem__(self, kind: str) -> type[Encoding]:
-        encoding = self._found[kind]
+        encoding = self._found.get(kind)
+        if encoding is None and kind not in self._found:
+            encoding = self._found[kind] = plugins.load(plugins.ENCODINGS, kind)
         if encoding is None:
             module = importlib.import_module(f"{__name__}.kinds.{kind}")
             encoding = self._found[kind] = getattr(module, _class_name(kind))
@@ -71,13 +74,14 @@ class _Encodings(MutableMapping[str, type[Encoding]]):
         del self._found[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        added = plugins.others(plugins.ENCODINGS)
+        return iter((*self._found, *(kind for kind in added if kind not in self._found)))
 
     def __len__(self) -> int:
-        return len(self._found)
+        return sum(1 for _ in self)
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self._found
+        return kind in self._found or plugins.has(plugins.ENCODINGS, str(kind))
 
 
 def _class_name(kind: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_pipelines.core import plugins
-from beam_pipelines.recipe.keys import json_schema, keys_of
+from beam_pipelines.recipe.keys import json_schema, keys_of, options_of_formats
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.read_split import READ_BUCKETS, READ_PART
 from beam_pipelines.recipe.splits import Split, TimeSplit
@@ -27,6 +27,8 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
       kinds: of encodings.
     """
     source = json_schema(Source, {"format": {"enum": list(formats)}})
+    for name, key in options_of_formats().items():
+        source["properties"][name] = key.read.schema
     kind = {"enum": list(kinds)}
     step = {"type": "object", "propertyNames": kind, "minProperties": 1, "maxProperties": 1}
     chain = {"anyOf": [kind, step, {"type": "array", "items": {"anyOf": [kind, step]}}]}

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import nearest, nearest_word
 from beam_pipelines.recipe.values import Reader, Value
 
@@ -86,6 +87,15 @@ def keys_of(kind: Any) -> dict[str, Key]:
         for field in dataclasses.fields(kind)
         if (declared := field.metadata.get("key")) is not None
     }
+
+
+def options_of_formats() -> dict[str, Key]:
+    """Returns the keys of a source that formats of other packages declare."""
+    found: dict[str, Key] = {}
+    for name in plugins.others(plugins.FORMATS):
+        options = plugins.load(plugins.FORMATS, name).Options
+        found |= {} if options is None else {each.name: each for each in keys_of(options).values()}
+    return found
 
 
 def read_keys(

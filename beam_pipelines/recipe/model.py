@@ -69,6 +69,7 @@ class Source:
       name: the source's name in the recipe.
       limits: the recipe's, which planning puts here.
       union: the sources whose rows are those of this one, or ``None``.
+      options: key of ``Format.Options`` -> its value, of formats of other packages.
       keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
         becomes of them (not part of the hash).
       private: columns of the recipe whose values no message shows, which planning puts here.
@@ -203,6 +204,7 @@ class Source:
     # Read by recipe/reader.py: a union has other keys.
     union: Union | None = dataclasses.field(default=None, metadata={"omitted": True})
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, metadata={"omitted": True})
     keeps_steps: bool = dataclasses.field(default=False, compare=False)
     private: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     may_lack: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)

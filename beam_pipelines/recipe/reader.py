@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.core import plugins
@@ -22,7 +22,7 @@ from beam_pipelines.recipe.databases import (
     of_path,
     split_table,
 )
-from beam_pipelines.recipe.keys import keys_of, read_keys
+from beam_pipelines.recipe.keys import keys_of, options_of_formats, read_keys
 from beam_pipelines.recipe.lakehouses import check_lakehouse
 from beam_pipelines.recipe.lines import Lines, Path, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
@@ -41,7 +41,7 @@ _SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")
 def parse_recipe(
     text: str,
     origin: str,
-    formats: Iterable[str],
+    formats: Collection[str],
     encodings: Mapping[str, Any],
     directory: str = "",
 ) -> Recipe:
@@ -62,7 +62,7 @@ def parse_recipe(
 def read_recipe(
     text: str,
     origin: str,
-    formats: Iterable[str],
+    formats: Collection[str],
     encodings: Mapping[str, Any],
     directory: str = "",
     settings: Sequence[Setting] = (),
@@ -146,7 +146,7 @@ def bare_name(path: str) -> str:
 def set_bare_recipe(
     path: str,
     settings: Sequence[Setting],
-    formats: Iterable[str],
+    formats: Collection[str],
     encodings: Mapping[str, Any],
     found: Tree | None = None,
 ) -> tuple[Recipe, list[Problem]]:
@@ -172,7 +172,7 @@ def set_bare_recipe(
 
 
 def _recipe(
-    value: Value, directory: str, formats: Iterable[str], encodings: Mapping[str, Any]
+    value: Value, directory: str, formats: Collection[str], encodings: Mapping[str, Any]
 ) -> Recipe:
     sources: dict[str, Source] = {}
 
@@ -216,7 +216,7 @@ def _recipe(
     return recipe
 
 
-def _sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | None:
+def _sources(value: Value, formats: Collection[str]) -> dict[str, Source] | None:
     if not isinstance(value.tree, dict) or not value.tree:
         value.expected("a mapping, one 'name: path' a line")
         return None
@@ -229,7 +229,7 @@ def _sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | None:
     return {name: _source(name, item, formats) for name, item in value.items()}
 
 
-def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
+def _source(name: str, value: Value, formats: Collection[str]) -> Source:
     if not isinstance(value.tree, dict):
         paths = read_texts(value) or ()
         if len(paths) != 1:
@@ -243,7 +243,14 @@ def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
         union = Union(**{"union": (), **read_keys(Union, value, "a mapping")})
         return Source(name, (), key=union.key, union=union)
     check_place(value)
-    found = read_keys(Source, value, "a path or a mapping", {"format": read_choice(formats)})
+    # Other distributions are asked for keys that a source has not itself.
+    own = {declared.name for declared in keys_of(Source).values()}
+    options = {} if own >= value.keys else options_of_formats()
+    readers = {"format": lambda item: _known(item, formats)}
+    found = read_keys(Source, value, "a path or a mapping", readers, options)
+    found["options"] = {
+        key: options[key].read(item) for key, item in value.items() if key in options
+    }
     source = Source(name, **found)
     if source.url is not None:
         url, table = split_table(source.url)
@@ -252,6 +259,12 @@ def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
     check_table(value, source)
     check_lakehouse(value, source)
     return source
+
+
+def _known(value: Value, names: Collection[str]) -> str | None:
+    """Reads a name; an error alone asks other packages for theirs."""
+    text = value.tree.text if isinstance(value.tree, Scalar) else ""
+    return text if text in names else read_choice(names)(value)
 
 
 def _joins(
@@ -313,7 +326,7 @@ def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str,
         kind, tree = next(iter(value.tree.items()))
         parameters = plain(tree)
         value = value.at(kind, Scalar(kind, kind))
-    known = read_choice(encodings)(value)
+    known = _known(value, encodings)
     if known is None:
         return None
     if not isinstance(parameters, dict):

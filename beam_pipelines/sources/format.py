@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +117,8 @@ class Format(abc.ABC):
         row, and a range is a run of files.
       checks_images: whether images are decoded when they are read.
       reads_archives: whether the format itself lists the files in an archive.
+      Options: dataclass of ``recipe_key`` fields, keys of a source that only this format has; the
+        values are in ``Source.options``. For formats of other packages.
       is_kept: whether rows are read before the job, and kept in files (``keep``).
     """
 
@@ -131,6 +133,7 @@ class Format(abc.ABC):
     checks_images = False
     reads_archives = False
     is_kept = False
+    Options: ClassVar[type | None] = None
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

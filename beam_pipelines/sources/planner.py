@@ -11,6 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import columns, plugins
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
@@ -189,14 +190,23 @@ def _check_family(source: Source, name: str) -> list[Problem]:
     for other, known in FORMATS.known().items():
         for option in known.options:
             families.setdefault(option, []).append(other)
+    declared = keys_of(FORMATS[name].Options) if FORMATS[name].Options else {}
+    own = {key.name for key in declared.values()}
     return [
-        problem(
-            source,
-            option,
-            f"found it with format '{name}', expected it with {', '.join(family)} only.",
-        )
-        for option, family in families.items()
-        if name not in family and getattr(source, option) != getattr(Source(""), option)
+        *(
+            problem(source, option, f"found it with format '{name}', which has no such option.")
+            for option in source.options
+            if option not in own
+        ),
+        *(
+            problem(
+                source,
+                option,
+                f"found it with format '{name}', expected it with {', '.join(family)} only.",
+            )
+            for option, family in families.items()
+            if name not in family and getattr(source, option) != getattr(Source(""), option)
+        ),
     ]
 
 
