@@ -106,7 +106,7 @@ def _check_pointers(found: Sequence[FileInfo]) -> None:
 
 
 def is_document(path: str) -> bool:
-    """Whether a file's name says that it is about data, such as ``README.txt``."""
+    """Whether a file such as ``README.txt`` is about data."""
     return bool(_DOCUMENT.fullmatch(files.name_of(path)))
 
 

@@ -56,7 +56,7 @@ def identifier(name: str) -> str:
 
 
 def not_null_line(name: str) -> str:
-    """Returns the line of a recipe that keeps the rows with a value."""
+    """Returns the recipe's line that keeps rows with a value."""
     condition = f"{identifier(name)} IS NOT NULL"
     return f"filter: {condition if identifier(name) == name else json.dumps(condition)}"
 

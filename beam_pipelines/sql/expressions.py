@@ -103,7 +103,7 @@ def parse_expression(
 
 
 def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
-    """Returns a hint on a column whose name has to be in quotes."""
+    """Returns a hint on a column whose name needs quotes."""
     for name in known:
         is_bare = re.search(rf'(?<![\w"]){re.escape(name)}(?![\w"])', sql)
         if is_bare and (f'near "{name}"' in error or not _PLAIN_NAME.fullmatch(name)):

@@ -94,7 +94,7 @@ def test_rows_that_a_check_leaves_out(folder: Path) -> None:
 
 
 def test_a_key_that_changes_rows_is_in_the_hash(folder: Path) -> None:
-    """A resumed run must not keep shards with rows that are left out now."""
+    """A resumed run keeps no shards with rows left out now."""
     hashes = [
         recipe_hash(plan_of(folder, more).recipe)
         for more in ("", "no_twins: n\n", "no_twins: id\n", "one_split: n\n", "most_nulls: n\n")
@@ -114,7 +114,7 @@ def test_a_check_that_hides_that_it_changes_rows_is_refused(
 
 
 def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
-    """Meets with splits of grouped rows, and an append, fail in no worker."""
+    """Meets with splits of groups, and appends, fail while planning."""
     with pytest.raises(RecipeProblems, match=r"one_split.*found it with 'group_by'"):
         plan_of(folder, "one_split: n\nsequence: {group_by: n}\n")
     with pytest.raises(RecipeProblems, match=r"append.*found it with 'no_twins'"):

@@ -1,4 +1,4 @@
-"""Numbers of files stay what they are, or an alert says what keeps them."""
+"""Numbers of files stay what they are, or an alert says so."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REMEDIED = RECIPE.replace("encode:", "drop: v\nfilter: g IS NOT NULL\nencode:").
 def convert(
     folder: Path, suffix: str, types: str = "", derive: str = "one: 1", recipe: str = RECIPE
 ) -> tuple[Any, Any]:
-    """Converts the table as a file of a format; returns the dataset and its alerts."""
+    """Converts a table as a file; returns dataset and alerts."""
     path = folder / f"rows.{suffix}"
     if suffix == "parquet":
         pq.write_table(TABLE, path)
@@ -64,7 +64,7 @@ def convert(
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_encodings_of_files_compute_from_float64(tmp_path: Path, suffix: str) -> None:
-    """Every format keeps 18 ids and quarters of seconds, and tells what float32 merges."""
+    """Every format keeps ids and quarters, and tells what float32 merges."""
     dataset, alerts = convert(tmp_path, suffix)
     rows = dataset.encoder(["id", "tz", "part"])(TABLE)
     assert len(np.unique(rows["id"].values)) == 18
@@ -97,7 +97,7 @@ def test_remedies_of_the_alerts_work(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [5.5, 2.0**63])
 def test_no_integer_is_refused_with_its_place(tmp_path: Path, value: float) -> None:
-    """A Parquet float64 that is no int64 is an error with row and column."""
+    """A float64 of Parquet that is no int64 has its place."""
     pq.write_table(pa.table({"c": [5.0, None, value]}), tmp_path / "c.parquet")
     (tmp_path / "recipe.yaml").write_text(
         "name: c\nsources: {c: {path: c.parquet, types: {c: int64}}}\n"

@@ -187,7 +187,7 @@ def calls() -> Iterator[str]:
     [("order > 1", "order"), ("group + 1", "group"), ("x-y > 1", "x-y"), ("prix € + 1", "prix €")],
 )
 def test_names_that_need_quotes_are_shown_with_them(sql: str, column: str) -> None:
-    """An error says how such a column is written; that is an expression."""
+    """An error says how such a column is written."""
     known = ["order", "group", "x-y", "prix €", "n"]
     with pytest.raises(ExpressionError, match=f'Write the column as "{column}"'):
         parse_expression("x", sql, known)
