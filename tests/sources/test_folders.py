@@ -192,7 +192,7 @@ def test_a_folder_of_several_formats_is_asked_about(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
-    """Texts about the data are left out; tables of such names are read."""
+    """Texts about the data are left out; such tables are read."""
     texts = dict.fromkeys(("README.txt", "data/LICENSE", "notes.md", "Citation.bib"), "a\nb\n")
     tables = dict.fromkeys(("data/authors.csv", "notes-2024.csv", "x.csv"), "k,v\n1,2\n")
     folder = tmp_path / "d"
@@ -214,7 +214,7 @@ def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "c/a.jpg", "a.avro"])
 def test_pointers_of_git_lfs_are_no_data(tmp_path: Path, name: str) -> None:
-    """A pointer in place of a file is an error with a remedy."""
+    """A pointer in place of a file is an error."""
     path = tmp_path / "d" / name
     path.parent.mkdir(parents=True)
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 123\n")
