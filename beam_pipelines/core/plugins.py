@@ -60,10 +60,23 @@ CLAIMS: Mapping[str, str] = {"_delta_log": "delta"}
 
 
 @functools.cache
+def _points() -> Mapping[str, Mapping[str, importlib.metadata.EntryPoint]]:
+    """Returns group -> name -> entry point, of the first distribution that has it.
+
+    ``importlib.metadata.entry_points`` also reads each distribution's name, for three times the
+    time, and does it again for each group.
+    """
+    found: dict[str, dict[str, importlib.metadata.EntryPoint]] = {}
+    for distribution in importlib.metadata.distributions():
+        if "[beam_pipelines." in (distribution.read_text("entry_points.txt") or ""):
+            for point in distribution.entry_points:
+                found.setdefault(point.group, {}).setdefault(point.name, point)
+    return found
+
+
 def _installed(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Returns a group's entry points by name; takes 3 to 6 ms."""
-    found = importlib.metadata.entry_points(group=f"beam_pipelines.{group}")
-    return {point.name: point for point in found}
+    """Returns a group's entry points by name."""
+    return _points().get(f"beam_pipelines.{group}", {})
 
 
 def installed(group: str) -> tuple[str, ...]:
