@@ -121,21 +121,15 @@ class Check(abc.ABC):
     """A rule of the recipe that is ready to run.
 
     Attributes:
-      name: in the manifest and of the file in ``rejected/``.
-      about: what alerts of the report are about; empty: it has none.
-      listed: what the file lists, in words.
-      is_latest: whether an append replaces what the manifest has.
+      name: its key in the recipe; also in the manifest and of the file in ``rejected/``.
       changes_rows: whether it leaves rows out; then its key is part of the recipe's hash.
       appends: whether an append can check its new rows alone.
       meets: rows that meet.
-      reader: of its value in the recipe, if another package adds it; the name is its key.
+      reader: of its value in the recipe, if another package adds it.
     """
 
     name: ClassVar[str]
     reader: ClassVar[Reader[Any]]
-    about: ClassVar[str] = "rows"
-    listed: ClassVar[str] = "rows"
-    is_latest: ClassVar[bool] = False
     changes_rows: ClassVar[bool] = False
     appends: ClassVar[bool] = True
     meets: tuple[Meet, ...] = ()
@@ -175,26 +169,3 @@ class Check(abc.ABC):
     @abc.abstractmethod
     def judge(self, facts: Facts, rows: Rows) -> Iterable[Finding]:
         """Yields the findings."""
-
-    def entry(self, findings: Sequence[Finding]) -> Any:
-        """Returns the entry of the manifest; ``None``: there is none."""
-        return [{"severity": each.severity, **each.data} for each in findings]
-
-    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
-        """Returns how the error begins."""
-        return self.name
-
-    @abc.abstractmethod
-    def cure(self, stopping: Sequence[Finding]) -> str:
-        """Returns how the error ends."""
-
-    @classmethod
-    def alerts_of(cls, entry: Any) -> Iterator[tuple[str, str, str]]:
-        """Yields subject, kind and line of alerts."""
-        if cls.about:
-            yield from ((cls.about, cls.name, line) for line in cls.warnings_of(entry))
-
-    @classmethod
-    def warnings_of(cls, entry: Any) -> Iterator[str]:
-        """Yields a line on each finding that is not ``ok``."""
-        yield from (each["line"] for each in entry if each["severity"] != "ok")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from beam_pipelines.checks.check import Check, Facts, Known, Rows
-from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Drop, Meet, repeats
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.duplicates import ROWS, Duplicates
 from beam_pipelines.recipe.model import Recipe
 
 EQUAL = "duplicates"
+_HINT = "Mend the data; or leave the later rows out with 'action: drop', or take 'action: warn'."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,6 @@ class FindDuplicates(Check):
     """
 
     name = "duplicates"
-    listed = "pairs"
     changes_rows, appends = True, False
     rule: Duplicates
     columns: tuple[str, ...]
@@ -58,56 +58,31 @@ class FindDuplicates(Check):
     def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
         rule, near, found = self.rule, self.rule.near, facts.repeats(EQUAL)
         pairs = rows.pairs_of(found.pairs)
-        entry = {
-            **({"by": list(rule.by) or ROWS} if near is None else {}),
-            **({} if near is None else {"near": dataclasses.asdict(near)}),
-            "action": rule.action,
-            "rows": facts.rows,
-            "found": found.rows,
-            "first": [[pair.first, pair.row] for pair in pairs],
-        }
-        listed = tuple(
-            {
-                "source": rows.source,
-                "file": pair.file,
-                "position": pair.place,
-                "reason": f"a {'near ' if near else ''}duplicate of {pair.first}",
-                "text": pair.text,
-                "first_text": pair.first_text,
-            }
-            for pair in pairs
-        )
-        lines = tuple(f"{pair.row}, as {pair.first}" for pair in pairs)
-        severity = "ok" if rule.action == "drop" or not found.rows else rule.action
-        yield Finding(severity, lines, entry, listed)
-
-    def entry(self, findings: Sequence[Finding]) -> Any:
-        return findings[0].data
-
-    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
-        return f"duplicates: {show_found(findings[0].data)}"
-
-    def cure(self, stopping: Sequence[Finding]) -> str:
-        return (
-            "Mend the data; or leave the later rows out with 'action: drop', or take "
-            "'action: warn'."
+        compared: dict[str, Any] = {"by": list(rule.by) or ROWS}
+        if near is not None:
+            compared = {"near": dataclasses.asdict(near)}
+        first = f"; the first is {pairs[0].row}, as {pairs[0].first}" if pairs else ""
+        share = show_share(found.rows, facts.rows)
+        kind = "" if near is None else "near "
+        reasons = (f"a {kind}duplicate of {pair.first}" for pair in pairs)
+        yield Finding(
+            "ok" if rule.action == "drop" or not found.rows else rule.action,
+            f"{found.rows:,} of {facts.rows:,} rows ({share}) have {self._like()}{first}",
+            _HINT,
+            compared
+            | {
+                "action": rule.action,
+                "rows": facts.rows,
+                "found": found.rows,
+                "first": first_of(pairs),
+            },
+            listed_pairs(rows.source, pairs, reasons),
         )
 
-    @classmethod
-    def warnings_of(cls, entry: Any) -> Iterator[str]:
-        if entry and entry["found"] and entry["action"] != "drop":
-            first, duplicate = entry["first"][0]
-            yield f"duplicates: {show_found(entry)}; the first is {duplicate}, as {first}"
-
-
-def show_found(entry: Mapping[str, Any]) -> str:
-    """Returns what was found, of the entry of a manifest."""
-    found, rows = entry["found"], entry["rows"]
-    start = f"{found:,} of {rows:,} rows ({show_share(found, rows)}) have"
-    if near := entry.get("near"):
-        return (
-            f"{start} a {near['column']} that is {near['similarity']:g} similar or more to that of "
-            "an earlier row"
-        )
-    by = "" if entry["by"] == ROWS else f" of {', '.join(entry['by'])}"
-    return f"{start} the values{by} of an earlier row"
+    def _like(self) -> str:
+        """Returns what a row has of an earlier one, in words."""
+        if near := self.rule.near:
+            similar = f"{near.similarity:g} similar or more"
+            return f"a {near.column} that is {similar} to that of an earlier row"
+        by = f" of {', '.join(self.rule.by)}" if self.rule.by else ""
+        return f"the values{by} of an earlier row"

@@ -39,6 +39,7 @@ from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 
 _SHOWN_SQL = 60
+_HINT = "Mend the data or the recipe; or give an expectation a 'budget' or 'severity: warn'."
 _SHOWN_VALUE = 100
 # Aggregates whose result is a value of a row.
 _VALUES = ("min", "max")
@@ -70,7 +71,7 @@ class Judged(NamedTuple):
     holds: bool
     places: tuple[Place, ...]
 
-    def to_json(self, first: Sequence[str] = ()) -> dict[str, Any]:
+    def to_json(self, first: Sequence[str]) -> dict[str, Any]:
         """Returns its entry of the manifest."""
         rule = self.rule
         kind = "row" if rule.row is not None else "column"
@@ -82,22 +83,29 @@ class Judged(NamedTuple):
         return {
             "name": rule.name,
             kind: rule.sql,
-            "severity": rule.severity,
             "rows": self.rows,
             **found,
-            "holds": self.holds,
             "first": list(first),
         }
+
+    def line(self, first: Sequence[str]) -> str:
+        """Returns the condition, what was found, and where the first row is."""
+        rule, where = self.rule, f"; the first is {first[0]}" if first else ""
+        budget = f" (budget {show_budget(rule.budget)})" if rule.budget else ""
+        if self.failed is None:
+            found = ", ".join(f"{name} is {_shown(value)}" for name, value in self.values.items())
+        else:
+            share = f" ({show_share(self.failed, self.rows)})" if self.failed else ""
+            found = f"{self.failed:,} of {self.rows:,} rows fail{share}"
+        sql = shorten(" ".join(rule.sql.split()), _SHOWN_SQL)
+        return f"{rule.name}, {sql}{budget}: {found}{where}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Expect(Check):
     """The expectations of a recipe."""
 
-    name = "expectations"
-    about = ""
-    listed = "rows that fail"
-    is_latest = True
+    name = "expect"
     expected: tuple[Expected, ...]
 
     @classmethod
@@ -144,11 +152,8 @@ class Expect(Check):
         for (rule, condition), judged in zip(
             self.expected, judge(self.expected, facts.pieces, facts.rows, found), strict=True
         ):
-            if judged.holds:
-                yield Finding("ok", (), judged.to_json())
-                continue
-            failing = rows.rows_of(judged.places, condition.columns)
-            entry = judged.to_json([row.where for row in failing])
+            failing = () if judged.holds else rows.rows_of(judged.places, condition.columns)
+            first = [row.where for row in failing]
             listed = tuple(
                 {
                     "expectation": rule.name,
@@ -160,27 +165,8 @@ class Expect(Check):
                 }
                 for row in failing
             )
-            yield Finding(rule.severity, (_line(entry),), entry, listed)
-
-    def entry(self, findings: Sequence[Finding]) -> Any:
-        return [each.data for each in findings] or None
-
-    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
-        count = f"{len(stopping)} expectation{'' if len(stopping) == 1 else 's'}"
-        return f"{count} of {len(findings)} failed"
-
-    def cure(self, stopping: Sequence[Finding]) -> str:
-        return "Mend the data or the recipe; or give an expectation a 'budget' or 'severity: warn'."
-
-    @classmethod
-    def warnings_of(cls, entry: Any) -> Iterator[str]:
-        return (described(each) for each in entry if not each["holds"])
-
-
-def _line(entry: Mapping[str, Any]) -> str:
-    first, more = entry["first"], len(entry["first"]) - 1
-    where = f"; {first[0]}{f' and {more} more' if more > 0 else ''}" if first else ""
-    return f"{entry['name']}, {show_condition(entry)}: {found_of(entry)}{where}"
+            severity = "ok" if judged.holds else rule.severity
+            yield Finding(severity, judged.line(first), _HINT, judged.to_json(first), listed)
 
 
 def _values(values: Mapping[str, Any], private: Collection[str]) -> str:
@@ -415,28 +401,7 @@ def _finite(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
+    value = _finite(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return value if isinstance(value, str) else show_number(value)
-
-
-def found_of(entry: Mapping[str, Any]) -> str:
-    """Returns what was found, of an expectation's entry in the manifest."""
-    if "failed" not in entry:
-        return ", ".join(f"{name} is {_shown(value)}" for name, value in entry["values"].items())
-    failed, rows = entry["failed"], entry["rows"]
-    share = f" ({show_share(failed, rows)})" if failed else ""
-    return f"{failed:,} of {rows:,} rows fail{share}"
-
-
-def described(entry: Mapping[str, Any]) -> str:
-    """Returns an expectation that is not met in a line."""
-    where = f"; the first is {entry['first'][0]}" if entry["first"] else ""
-    return f"expectation '{entry['name']}', {show_condition(entry)}: {found_of(entry)}{where}"
-
-
-def show_condition(entry: Mapping[str, Any]) -> str:
-    """Returns the condition of an expectation's entry, and its budget."""
-    sql = " ".join((entry.get("row") or entry["column"]).split())
-    budget = f" (budget {show_budget(entry['budget'])})" if entry.get("budget") else ""
-    return f"{shorten(sql, _SHOWN_SQL)}{budget}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from beam_pipelines.checks.check import Check, Known
 from beam_pipelines.checks.duplicates import FindDuplicates
@@ -12,26 +12,15 @@ from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Recipe
 
-# Of several that stop a run, the first one does; those of other packages come last.
+# Those of other packages come last.
 KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks)
-
-
-def kinds_among(names: Collection[str]) -> tuple[type[Check], ...]:
-    """Returns the checks with some names; loads those of other packages."""
-    own = {kind.name: kind for kind in KINDS}
-    others = () if own.keys() >= set(names) else plugins.others(plugins.CHECKS)
-    added = (
-        plugins.load(plugins.CHECKS, name)
-        for name in (*plugins.KNOWN[plugins.CHECKS], *others)
-        if name in names
-    )
-    return (*(kind for name, kind in own.items() if name in names), *added)
 
 
 def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:
     """Returns the checks of a recipe; notes what is wrong with them."""
-    others = kinds_among([*(["personal"] if recipe.pii else []), *recipe.checks])
-    planned = (kind.plan(recipe, known) for kind in (*KINDS, *others))
+    names = [*(["pii"] if recipe.pii else []), *sorted(recipe.checks)]
+    added = (plugins.load(plugins.CHECKS, name) for name in names)
+    planned = (kind.plan(recipe, known) for kind in (*KINDS, *added))
     checks = tuple(check for check in planned if check is not None)
     for check in checks:
         known.problems.extend(_impossible(check, recipe))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.giveaways import Giveaway
 from beam_pipelines.checks.check import Check, Facts, Known, Rows
-from beam_pipelines.checks.finding import Finding
+from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, later_splits
 from beam_pipelines.checks.split_times import TIME as TIMES
 from beam_pipelines.checks.split_times import find_times, merge_times
@@ -21,7 +20,6 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share
-from beam_pipelines.core.places import Pair
 from beam_pipelines.recipe.leaks import Leaks
 from beam_pipelines.recipe.model import Recipe
 
@@ -29,215 +27,14 @@ ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
 _ENTITY = "entity"
 
 
-@dataclasses.dataclass(frozen=True)
-class RowLeak:
-    """Rows of a split that are also in a split above it.
-
-    Attributes:
-      rule: of the recipe.
-      what: ``rows``, ``near``, or the columns of the entity.
-      first, split: the earlier split, and the rows' own.
-      rows: of the split.
-      found: those that leak.
-      pairs: the first of them, with the earlier rows.
-    """
-
-    rule: Leaks
-    what: tuple[str, ...] | str
-    first: str
-    split: str
-    rows: int
-    found: int
-    pairs: tuple[Pair, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns its entry of the manifest."""
-        near = self.rule.near
-        return {
-            "what": self.what if isinstance(self.what, str) else list(self.what),
-            "action": self.rule.action,
-            **({"near": dataclasses.asdict(near)} if near and self.what == NEAR else {}),
-            "also_in": self.first,
-            "split": self.split,
-            "rows": self.rows,
-            "found": self.found,
-            "first": [[pair.first, pair.row] for pair in self.pairs],
-        }
-
-    def reason_of(self, pair: Pair) -> str:
-        """Returns why a row of a pair leaks."""
-        near = self.rule.near
-        if near is not None and self.what == NEAR:
-            return f"a {near.column} similar to that of {pair.first}, in '{self.first}'"
-        what = "values" if isinstance(self.what, str) else ", ".join(self.what)
-        return f"the {what} of {pair.first}, in '{self.first}'"
-
-
-@dataclasses.dataclass(frozen=True)
-class TimeLeak:
-    """Rows later than the first one of a split below.
-
-    Attributes:
-      rule: of the recipe.
-      split, later: both splits.
-      last, start: the last time of the split, and the first one of the split below it.
-      pairs: one, the first row of the split below and the last one of the split.
-    """
-
-    rule: Leaks
-    split: str
-    later: str
-    last: str
-    start: str
-    pairs: tuple[Pair, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns its entry of the manifest."""
-        return {
-            "what": TIME,
-            "action": self.rule.action,
-            "column": self.rule.time,
-            "split": self.split,
-            "also_in": self.later,
-            "last": self.last,
-            "start": self.start,
-            "first": [[pair.first, pair.row] for pair in self.pairs],
-        }
-
-    def reason_of(self, pair: Pair) -> str:
-        """Returns why the row of the pair leaks."""
-        found = f"{self.rule.time}: {self.last} of '{self.split}'"
-        return f"{found}, later than {self.start} of {pair.first}, in '{self.later}'"
-
-
-@dataclasses.dataclass(frozen=True)
-class FeatureLeak:
-    """A column that gives the label away, on sampled rows.
-
-    Attributes:
-      rule: of the recipe.
-      label: its name.
-      giveaway: the column, and what it says.
-      rows: that were sampled.
-    """
-
-    rule: Leaks
-    label: str
-    giveaway: Giveaway
-    rows: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns its entry of the manifest."""
-        found = self.giveaway
-        return {
-            "what": FEATURE,
-            "action": self.rule.action,
-            "column": found.column,
-            "label": self.label,
-            "how": found.how,
-            **({"measure": found.measure, "value": round(found.value, 6)} if found.measure else {}),
-            "rows": self.rows,
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class FitLeak:
-    """A feature with means of a target over rows to evaluate on.
-
-    Attributes:
-      rule: of the recipe.
-      feature, target: its name, and the target's.
-      splits: that it is fitted on, but for the one to train on.
-    """
-
-    rule: Leaks
-    feature: str
-    target: str
-    splits: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns its entry of the manifest."""
-        return {
-            "what": FIT,
-            "action": self.rule.action,
-            "column": self.feature,
-            "target": self.target,
-            "splits": list(self.splits),
-        }
-
-
-Leak = RowLeak | TimeLeak | FeatureLeak | FitLeak
-
-
-def _show_rows(entry: Mapping[str, Any]) -> str:
-    found, rows = entry["found"], entry["rows"]
-    what = "are" if entry["what"] == ROWS else f"have a {', '.join(entry['what'])} that is"
-    first, row = entry["first"][0]
-    return (
-        f"{found:,} of {rows:,} rows of '{entry['split']}' ({show_share(found, rows)}) {what} also "
-        f"in '{entry['also_in']}'; the first is {row}, as {first}"
-    )
-
-
-def _show_near(entry: Mapping[str, Any]) -> str:
-    found, rows, near = entry["found"], entry["rows"], entry["near"]
-    first, row = entry["first"][0]
-    return (
-        f"{found:,} of {rows:,} rows of '{entry['split']}' ({show_share(found, rows)}) have a "
-        f"{near['column']} that is {near['similarity']:g} similar or more to that of a row in "
-        f"'{entry['also_in']}'; the first is {row}, as {first}"
-    )
-
-
-def _show_time(entry: Mapping[str, Any]) -> str:
-    first, row = entry["first"][0]
-    return (
-        f"'{entry['split']}' has rows up to {entry['column']} {entry['last']} ({row}), and "
-        f"'{entry['also_in']}' begins at {entry['start']} ({first})"
-    )
-
-
-def _show_feature(entry: Mapping[str, Any]) -> str:
-    column, label = f"column '{entry['column']}'", f"the label '{entry['label']}'"
-    rows = f"in {entry['rows']:,} sampled rows"
-    if entry["how"] == "equal":
-        return f"{column} equals {label} {rows}"
-    if entry["how"] == "monotone":
-        return f"{column} is a monotone function of {label} {rows}"
-    if entry["measure"] == "AUC":
-        return f"{column} alone predicts {label}: AUC {entry['value']:.3f} {rows}"
-    return f"{column} alone has {entry['value']:.1%} of the information of {label} {rows}"
-
-
-def _show_fit(entry: Mapping[str, Any]) -> str:
-    splits = " and ".join(f"'{name}'" for name in entry["splits"])
-    return f"feature '{entry['column']}' has means of '{entry['target']}' over rows of {splits}"
-
-
-_SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    ROWS: _show_rows,
-    NEAR: _show_near,
-    TIME: _show_time,
-    FEATURE: _show_feature,
-    FIT: _show_fit,
-}
-_CURES: Mapping[str, str] = {
-    ROWS: "split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
+_HINTS: Mapping[str, str] = {
+    ROWS: "Split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
     "out ('duplicates')",
-    NEAR: "leave near duplicates out ('duplicates: {near: …}')",
-    TIME: "split by time ('split: {column: …}')",
-    FEATURE: "leave such columns out ('drop')",
-    FIT: "fit on the split to train on alone ('fit: {splits: …}')",
+    NEAR: "Leave near duplicates out ('duplicates: {near: …}')",
+    TIME: "Split by time ('split: {column: …}')",
+    FEATURE: "Leave such columns out ('drop')",
+    FIT: "Fit on the split to train on alone ('fit: {splits: …}')",
 }
-
-
-def _kind(entry: Mapping[str, Any]) -> str:
-    return entry["what"] if entry["what"] in tuple(_SHOW) else ROWS
-
-
-def show_leak(entry: Mapping[str, Any]) -> str:
-    """Returns a leak in a line, of its entry in a manifest."""
-    return _SHOW[_kind(entry)](entry)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,8 +49,6 @@ class FindLeaks(Check):
     """
 
     name = "leaks"
-    about = "splits"
-    listed = "pairs"
     appends = False
     rule: Leaks
     label: str
@@ -297,88 +92,113 @@ class FindLeaks(Check):
     def piece_of_splits(self, chunk: Chunk, splits: npt.NDArray[np.uint8]) -> Any:
         return find_times(chunk, splits)
 
+    def revealing(self, private: Collection[str]) -> Iterator[Problem]:
+        if self.rule.time in private:
+            message = (
+                f"found '{self.rule.time}', whose values 'pii: {{allow: …}}' hides. 'protect' them"
+            )
+            yield Problem((self.name, "time"), message)
+
     def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
-        for leak in self._leaks(facts, rows):
-            entry = leak.to_json()
-            listed = tuple(_listed(leak, rows)) if isinstance(leak, RowLeak | TimeLeak) else ()
-            yield Finding(self.rule.action, (show_leak(entry),), entry, listed)
+        yield from self._of_rows(facts, rows)
+        yield from self._of_times(facts, rows)
+        yield from self._of_features(facts)
+        yield from self._of_fits(facts)
 
-    def _leaks(self, facts: Facts, rows: Rows) -> Iterator[Leak]:
-        yield from self._row_leaks(facts, rows)
-        yield from self._time_leaks(facts, rows)
-        for giveaway in facts.sampled.giveaways:
-            yield FeatureLeak(self.rule, self.label, giveaway, facts.sampled.rows)
-        yield from self._fit_leaks(facts)
+    def _finding(
+        self,
+        kind: str,
+        line: str,
+        data: Mapping[str, Any],
+        listed: tuple[Mapping[str, Any], ...] = (),
+    ) -> Finding:
+        hint = f"{_HINTS[kind]}, or take 'leaks: warn'."
+        return Finding(self.rule.action, line, hint, {"what": kind, **data}, listed)
 
-    def _row_leaks(self, facts: Facts, rows: Rows) -> Iterator[RowLeak]:
+    def _of_rows(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
         """Yields equal rows and entities of several splits."""
-        names = tuple(facts.splits)
+        names, near, entity = tuple(facts.splits), self.rule.near, ", ".join(self.rule.entity)
+        has, like, data = "are also", "the values of", dict[str, Any]()
         for kind in (*self.columns, NEAR):
+            if kind == _ENTITY:
+                has, like = f"have a {entity} that is also", f"the {entity} of"
+                data = {"what": list(self.rule.entity)}
+            elif kind == NEAR and near is not None:
+                similar = f"{near.similarity:g} similar or more"
+                has = f"have a {near.column} that is {similar} to that of a row"
+                like = f"a {near.column} similar to that of"
+                data = {"near": dataclasses.asdict(near)}
             for (earlier, split), some in sorted(facts.met.get(f"leaks {kind}", {}).items()):
-                yield RowLeak(
-                    self.rule,
-                    self.rule.entity if kind == _ENTITY else kind,
-                    names[earlier],
-                    names[split],
-                    facts.splits[names[split]],
-                    some.rows,
-                    rows.pairs_of(some.pairs),
+                first, own = names[earlier], names[split]
+                pairs, count = rows.pairs_of(some.pairs), facts.splits[own]
+                line = (
+                    f"{some.rows:,} of {count:,} rows of '{own}' ({show_share(some.rows, count)}) "
+                    f"{has} in '{first}'; the first is {pairs[0].row}, as {pairs[0].first}"
                 )
+                numbers = {"rows": count, "found": some.rows, "first": first_of(pairs)}
+                entry = {**data, "also_in": first, "split": own, **numbers}
+                reasons = (f"{like} {pair.first}, in '{first}'" for pair in pairs)
+                listed = listed_pairs(rows.source, pairs, reasons, split=own)
+                yield self._finding(ROWS if kind == _ENTITY else kind, line, entry, listed)
 
-    def _time_leaks(self, facts: Facts, rows: Rows) -> Iterator[TimeLeak]:
+    def _of_times(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
         """Yields splits with rows later than one below them."""
         names, times = tuple(facts.splits), merge_times(facts.of_splits)
         for split, later in itertools.combinations(range(len(names)), 2):
             last, first = times.last.get(split), times.first.get(later)
-            if last is not None and first is not None and last.time > first.time:
-                pairs = rows.pairs_of([(first.place, last.place)])
-                yield TimeLeak(
-                    self.rule, names[split], names[later], last.shown, first.shown, pairs
-                )
+            if last is None or first is None or last.time <= first.time:
+                continue
+            pairs, column = rows.pairs_of([(first.place, last.place)]), self.rule.time
+            own, other = names[split], names[later]
+            line = (
+                f"'{own}' has rows up to {column} {last.shown} ({pairs[0].row}), and '{other}' "
+                f"begins at {first.shown} ({pairs[0].first})"
+            )
+            data = {"column": column, "split": own, "also_in": other}
+            times_ = {"last": last.shown, "start": first.shown, "first": first_of(pairs)}
+            reason = (
+                f"{column}: {last.shown} of '{own}', later than {first.shown} of "
+                f"{pairs[0].first}, in '{other}'"
+            )
+            listed = listed_pairs(rows.source, pairs, [reason], split=own)
+            yield self._finding(TIME, line, data | times_, listed)
 
-    def _fit_leaks(self, facts: Facts) -> Iterator[FitLeak]:
+    def _of_features(self, facts: Facts) -> Iterator[Finding]:
+        """Yields columns that give the label away, on sampled rows."""
+        rows = facts.sampled.rows
+        for found in facts.sampled.giveaways:
+            column, label = f"column '{found.column}'", f"the label '{self.label}'"
+            if found.how == "equal":
+                line = f"{column} equals {label}"
+            elif found.how == "monotone":
+                line = f"{column} is a monotone function of {label}"
+            elif found.measure == "AUC":
+                line = f"{column} alone predicts {label}: AUC {round(found.value, 6):.3f}"
+            else:
+                share = round(found.value, 6)
+                line = f"{column} alone has {share:.1%} of the information of {label}"
+            data = {"column": found.column, "label": self.label, "how": found.how}
+            if found.measure:
+                data |= {"measure": found.measure, "value": round(found.value, 6)}
+            yield self._finding(FEATURE, f"{line} in {rows:,} sampled rows", {**data, "rows": rows})
+
+    def _of_fits(self, facts: Facts) -> Iterator[Finding]:
         """Yields features with means of a target over rows to evaluate on."""
         if facts.encode is None:
             return
         names = tuple(facts.splits)
         to_train_on = "train" if "train" in names else names[0]
-        others = tuple(name for name in facts.encode.fit.splits if name != to_train_on)
+        others = [name for name in facts.encode.fit.splits if name != to_train_on]
+        shown = " and ".join(f"'{name}'" for name in others)
         for chain in facts.encode.chains if others else ():
             for step in chain.steps:
                 if step.kind == "target_mean":
-                    yield FitLeak(self.rule, chain.name, step.encoding.target, others)
-
-    def entry(self, findings: Sequence[Finding]) -> Any:
-        return [each.data for each in findings]
-
-    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
-        kinds = {_kind(each.data) for each in stopping}
-        if kinds <= {FEATURE, FIT}:
-            return "features give the label away"
-        return "rows leak between splits"
-
-    def cure(self, stopping: Sequence[Finding]) -> str:
-        kinds = {_kind(each.data) for each in stopping}
-        cures = [cure for kind, cure in _CURES.items() if kind in kinds]
-        text = ", ".join([*cures, "or take 'leaks: warn'."])
-        return text[0].upper() + text[1:]
-
-    @classmethod
-    def warnings_of(cls, entry: Any) -> Iterator[str]:
-        return (f"leaks: {show_leak(each)}" for each in entry)
-
-
-def _listed(leak: RowLeak | TimeLeak, rows: Rows) -> Iterator[dict[str, str]]:
-    for pair in leak.pairs:
-        yield {
-            "source": rows.source,
-            "split": leak.split,
-            "file": pair.file,
-            "position": pair.place,
-            "reason": leak.reason_of(pair),
-            "text": pair.text,
-            "first_text": pair.first_text,
-        }
+                    target = step.encoding.target
+                    yield self._finding(
+                        FIT,
+                        f"feature '{chain.name}' has means of '{target}' over rows of {shown}",
+                        {"column": chain.name, "target": target, "splits": others},
+                    )
 
 
 def _time_column(name: str, known: Known) -> str | None:

@@ -17,7 +17,6 @@ from beam_pipelines.analysis import alerts, class_shares, sampled_classes
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
-from beam_pipelines.checks.known import kinds_among
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
 from beam_pipelines.cli.output import json_text
 from beam_pipelines.core import _native
@@ -172,10 +171,10 @@ def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 
 
 def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
-    """Prints failed expectations, unlikely joins, duplicates and alerts."""
-    if entries := manifest.get("expectations"):
-        met = sum(entry["holds"] for entry in entries)
-        print(f"expect   {met:,} of {len(entries):,} expectations are met", file=stream)
+    """Prints what checks found, unlikely joins, and alerts."""
+    if findings := manifest.get("findings"):
+        met = sum(finding["severity"] == "ok" for finding in findings)
+        print(f"checks   {met:,} of {len(findings):,} findings are good", file=stream)
     for line in class_shares.lines_of(manifest):
         print(visible(f"classes  {line}"), file=stream)
     for line in sampled_classes.lines_of(manifest):
@@ -189,7 +188,9 @@ def _print_warnings(manifest: Mapping[str, Any], stream: IO[str]) -> None:
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     joins = [warning for join in joins_of(manifest) for warning in join.warnings()]
     checked = (
-        line for kind in kinds_among(manifest) for line in kind.warnings_of(manifest[kind.name])
+        f"{finding['check']}: {finding['line']}"
+        for finding in manifest.get("findings", ())
+        if finding["severity"] != "ok"
     )
     unused = unused_lines(manifest.get("unused_sources", ()))
     return [*unused, *joins, *checked]
@@ -230,10 +231,7 @@ _FINDINGS = (
     "unused_sources",
     "class_shares",
     "sample",
-    "expectations",
-    "duplicates",
-    "leaks",
-    "personal",
+    "findings",
     "alerts",
 )
 _WORDS_FOR_COUNT = {

@@ -103,6 +103,10 @@ class DataError(PipelineError):
     """The data or the run failed: exit status 1."""
 
 
+class FindingsError(DataError):
+    """Rows failed checks; the message has no value of a private column."""
+
+
 class RecipeError(PipelineError):
     """The recipe or the command line is wrong: exit status 2.
 

@@ -50,7 +50,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
         "webdataset": Known(suffixes=(".tar", ".tgz"), options=("image",)),
     },
     PLANNERS: dict.fromkeys(("database", "delta", "iceberg"), Known()),
-    CHECKS: {"personal": Known()},
+    CHECKS: {"pii": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
     FUNCTIONS: dict.fromkeys(("encode", "to_onnx"), Known()),

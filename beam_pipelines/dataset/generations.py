@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.analysis.sampled_classes import merge_entries
-from beam_pipelines.checks.known import kinds_among
 from beam_pipelines.core.dataset_layout import ACCUMULATORS, INDEX, INPUTS, REJECTED
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -31,11 +30,9 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
       added: of the generation, as if it were the whole dataset.
     """
     latest: tuple[str, ...] = ("recipe", "recipe_hash", "directory", "versions", "timings")
-    kinds = kinds_among({*manifest, *added})
-    checks = tuple(kind.name for kind in kinds if kind.is_latest)
-    latest += tuple(key for key in checks if key in added)
+    latest += ("findings",) if "findings" in added else ()
     return (
-        {key: value for key, value in manifest.items() if key not in checks}
+        {key: value for key, value in manifest.items() if key != "findings"}
         | {key: added[key] for key in latest}
         | {
             "splits": {

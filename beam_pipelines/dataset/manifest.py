@@ -10,7 +10,6 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +68,7 @@ def make_manifest(
     generation: int = 1,
     contract: bytes | None = None,
     take: Take | None = None,
-    findings: Mapping[str, Any] = MappingProxyType({}),
+    findings: Sequence[Mapping[str, Any]] = (),
     shares: ClassShares | None = None,
     sampled: Mapping[str, Any] | None = None,
 ) -> Manifest:
@@ -88,7 +87,7 @@ def make_manifest(
       generation: number of the generation.
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
-      findings: check -> its entry.
+      findings: entries of the checks; empty: there is no check.
       shares: of classes; ``None``: they are not divided.
       sampled: the entry of sampled classes; ``None``: rows are not sampled.
     """
@@ -152,7 +151,8 @@ def make_manifest(
             "sample": take.share,
             "unread_bytes": take.unread_bytes,
         }
-    manifest |= findings
+    if findings:
+        manifest["findings"] = list(findings)
     if shares is not None:
         manifest["class_shares"] = shares.to_json()
     if sampled is not None:
@@ -175,7 +175,7 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
     }
     if is_gathered(base):
         sources[base.source.name]["list"] = inputs_path(base.source.name, number)
-    copied = ("recipe_hash", "directory", "joins", "counts", "expectations", "versions", "timings")
+    copied = ("recipe_hash", "directory", "joins", "counts", "findings", "versions", "timings")
     return {"number": number, "splits": splits, "sources": sources} | {
         key: manifest[key] for key in copied if key in manifest
     }

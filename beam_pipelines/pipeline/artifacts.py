@@ -12,7 +12,6 @@ from beam_pipelines.analysis.alerts import Alert, by_kind, find_alerts, find_rep
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.analysis.report import (
-    ExpectationSummary,
     JoinSummary,
     Report,
     SourceSummary,
@@ -28,8 +27,6 @@ from beam_pipelines.analysis.statistics.datasets import (
     read_accumulators,
     statistics_to_files,
 )
-from beam_pipelines.checks.expect import found_of, show_condition
-from beam_pipelines.checks.known import kinds_among
 from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.compression import part_compression_of
 from beam_pipelines.core.dataset_layout import (
@@ -227,7 +224,7 @@ def _manifest(
         plan.generation,
         plan.contract,
         plan.take,
-        entries_of(plan, result.findings),
+        entries_of(result.findings),
         result.shares,
         result.sampled_classes,
     )
@@ -321,17 +318,7 @@ def _report(
         if baseline and has_accumulators(baseline)
         else {},
         schema=_schema_name(plan),
-        expectations=[
-            ExpectationSummary(
-                each["name"],
-                show_condition(each),
-                found_of(each),
-                each["holds"],
-                each["severity"],
-                each["first"],
-            )
-            for each in manifest.get("expectations", ())
-        ],
+        findings=manifest.get("findings", ()),
         left_out_by={
             key.partition("/")[2]: rows
             for key, rows in manifest["counts"].items()
@@ -340,11 +327,6 @@ def _report(
         sampled_out=manifest["counts"].get("sampled_out", 0),
         repeated=manifest["counts"].get("repeated", 0),
         alerts=[
-            *(
-                Alert(*alert)
-                for kind in kinds_among(manifest)
-                for alert in kind.alerts_of(manifest[kind.name])
-            ),
             *(
                 Alert(f"join with {join.source}", "join", warning)
                 for join in joins_of(manifest)

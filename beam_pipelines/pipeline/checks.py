@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.checks.check import Facts
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.core.chunks import ChunkCounts
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import FindingsError
+from beam_pipelines.core.formatting import show_count
 from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
@@ -60,22 +62,23 @@ def judge_checks(
     }
 
 
-def entries_of(plan: Plan, findings: Findings) -> dict[str, Any]:
-    """Returns the entries of the manifest."""
-    entries = {check.name: check.entry(findings[check.name]) for check in plan.select.checks}
-    return {name: entry for name, entry in entries.items() if entry is not None}
+def entries_of(findings: Findings) -> list[dict[str, Any]]:
+    """Returns the entries of the manifest; a check has at least one."""
+    nothing = (Finding("ok", "nothing was found"),)
+    return [each.to_json(name) for name, own in findings.items() for each in own or nothing]
 
 
-def stop_on_findings(plan: Plan, findings: Findings, folder: str) -> None:
+def stop_on_findings(findings: Findings, folder: str) -> None:
     """Stops a run on findings; lists their rows in ``folder/rejected/``.
 
     Raises:
-      DataError: a check stops it.
+      FindingsError: a check stops it.
     """
-    for name, own in findings.items():
-        if any(finding.severity == "error" for finding in own):
-            path = write_rows(_listed(own), folder, OFFENDERS_OF_STOPPED_RUN)
-            check_findings(plan, {name: own}, "nothing was written", {name: path})
+    stopping = {name: own for name, own in findings.items() if _stopping(own)}
+    if stopping:
+        listed = itertools.chain.from_iterable(map(_listed, stopping.values()))
+        path = write_rows(listed, folder, OFFENDERS_OF_STOPPED_RUN)
+        check_findings(stopping, "nothing was written", dict.fromkeys(stopping, path))
 
 
 def write_listed(findings: Findings, folder: str) -> dict[str, str]:
@@ -91,25 +94,31 @@ def write_listed(findings: Findings, folder: str) -> dict[str, str]:
     }
 
 
-def _listed(findings: Sequence[Finding]) -> Iterable[Mapping[str, Any]]:
+def _listed(findings: Sequence[Finding]) -> Iterator[Mapping[str, Any]]:
     return (entry for finding in findings for entry in finding.listed)
 
 
-def check_findings(plan: Plan, findings: Findings, outcome: str, paths: Mapping[str, str]) -> None:
-    """Raises ``DataError`` for the first check that stops.
+def _stopping(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.severity == "error"]
+
+
+def check_findings(findings: Findings, outcome: str, paths: Mapping[str, str]) -> None:
+    """Raises an error with all findings that stop.
 
     Args:
-      plan: of the run.
-      findings: of its checks, or some of them.
+      findings: of checks.
       outcome: outcome of the run.
       paths: check -> file of its first rows; empty if it does not stay.
+
+    Raises:
+      FindingsError: there are some.
     """
-    for check in plan.select.checks:
-        own = findings.get(check.name, ())
-        stopping = [finding for finding in own if finding.severity == "error"]
-        if stopping:
-            lines = "".join(f"\n  {line}" for finding in stopping for line in finding.lines)
-            path = paths.get(check.name)
-            note = f"\nThe first {check.listed} are in {path}." if path else ""
-            headline = check.headline(stopping, own)
-            raise DataError(f"{headline}; {outcome}:{lines}{note}\n{check.cure(stopping)}")
+    found = [(name, finding) for name, own in findings.items() for finding in _stopping(own)]
+    if not found:
+        return
+    lines = [f"{show_count(len(found), 'finding')}; {outcome}:"]
+    lines += [f"  {name}: {finding.line}" for name, finding in found]
+    if files := dict.fromkeys(path for name, _ in found if (path := paths.get(name))):
+        lines.append(f"The first rows are in {', '.join(files)}.")
+    lines += dict.fromkeys(finding.hint for _, finding in found if finding.hint)
+    raise FindingsError("\n".join(lines))

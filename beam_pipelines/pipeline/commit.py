@@ -240,15 +240,15 @@ def write_description(
       stays: whether the folder stays, so that an error may name files in it.
 
     Raises:
-      DataError: ``stops``, and an anomaly is not accepted, an expectation fails, there are
-        duplicates, leaks or personal data, or a join has too few matches or too many.
+      DataError: ``stops``, and an anomaly is not accepted, a check stops the run, or a join has too
+        few matches or too many.
     """
     if stops:
         check_joins_of(plan, result.row_counts.joins)
     write_files(plan, result, (), partial(files.within, folder), DESCRIPTION, started)
     paths = write_listed(result.findings, folder)
     if stops:
-        check_findings(plan, result.findings, "the data do not pass", paths if stays else {})
+        check_findings(result.findings, "the data do not pass", paths if stays else {})
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"

@@ -289,10 +289,10 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     stays as it is.
 
     Raises:
-      DataError: an anomaly is not accepted, an expectation fails, there are duplicates, leaks or
-        personal data, or a row has no label or no record.
+      DataError: an anomaly is not accepted, a check stops the run, or a row has no label or no
+        record.
     """
-    stop_on_findings(plan, result.findings, folder)
+    stop_on_findings(result.findings, folder)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
     label = plan.recipe.label

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.errors import DataError, FindingsError, Problem, RecipeProblems
 from beam_pipelines.core.private import HIDDEN, hide_found
 from beam_pipelines.encodings.plan import Chain, EncodePlan, needs_fit
 from beam_pipelines.recipe.model import Recipe, Source
@@ -25,7 +25,7 @@ def values_hidden(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if not recipe.private:
+        if not recipe.private or isinstance(error, FindingsError):
             raise
         raise DataError(hide_found(str(error))) from None
     except RecipeProblems as error:
@@ -120,8 +120,6 @@ def _shown_columns(recipe: Recipe) -> dict[tuple[str, str], tuple[str | None, ..
     }
     if recipe.sample is not None:
         found["sample", "by"] = (recipe.sample.by or recipe.label,)
-    if recipe.leaks is not None:
-        found["leaks", "time"] = (recipe.leaks.time,)
     return found
 
 

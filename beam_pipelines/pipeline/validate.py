@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies.table import (
 )
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA
-from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.errors import FindingsError, RecipeError
 from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.offending_rows import (
     ROWS_PER_ANOMALY,
@@ -138,7 +138,7 @@ def anomalies_error(
     outcome: str,
     offenders: Offenders | None = None,
     offenders_path: str = "",
-) -> DataError:
+) -> FindingsError:
     """Returns an error with a table of the anomalies not accepted.
 
     Args:
@@ -162,7 +162,7 @@ def anomalies_error(
         return f"{files.name_of(found[0].file)}, {found[0].position}{others}"
 
     count = f"{len(rows)} anomal{'y' if len(rows) == 1 else 'ies'}"
-    return DataError(
+    return FindingsError(
         f"{count} against {schema_path or 'the inferred schema'}; "
         f"{outcome}:\n{render_anomalies(rows, where)}\n"
         f"{_rows_note(offenders, offenders_path)}{CURES} (here: {kinds_of(rows)})."

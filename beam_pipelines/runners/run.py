@@ -31,7 +31,13 @@ except ImportError:  # not a Unix
     resource = None  # type: ignore[assignment]
 
 from beam_pipelines.core import memory
-from beam_pipelines.core.errors import DataError, PipelineError, RecipeError, out_of_memory
+from beam_pipelines.core.errors import (
+    DataError,
+    FindingsError,
+    PipelineError,
+    RecipeError,
+    out_of_memory,
+)
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
@@ -56,7 +62,7 @@ THREADS_BYTES = 512 * MIB
 # 3 s each: 300,000 rows took 88 s on a standalone cluster, and take 49 s.
 _WORKER_CACHE_MILLIS = 60_000
 
-_ERROR_PREFIX = re.compile(r"beam_pipelines\.core\.errors\.(DataError|RecipeError): ")
+_ERROR_PREFIX = re.compile(r"beam_pipelines\.core\.errors\.(DataError|FindingsError|RecipeError): ")
 _ERROR_END = re.compile(
     r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)"
 )
@@ -270,7 +276,8 @@ def find_error(text: str) -> PipelineError | None:
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
         return explain_failure(text) or out_of_memory(text)
-    return DataError(_message(text[matches[-1].end() :]))
+    kind = FindingsError if matches[-1][1] == FindingsError.__name__ else DataError
+    return kind(_message(text[matches[-1].end() :]))
 
 
 def _message(text: str) -> str:

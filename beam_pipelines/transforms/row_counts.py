@@ -11,7 +11,7 @@ import google_crc32c
 
 from beam_pipelines.core.budgets import allowed_rows, show_budget
 from beam_pipelines.core.chunks import LEFT_OUT, ChunkCounts, Rejected, add_counts
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, FindingsError
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.rejected_rows import StoredRows, first_stored
@@ -262,7 +262,7 @@ def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
     if source.rejected <= allowed_rows(budget, total):
         return
     shown = "".join(f"\n  {rejected.describe()}" for rejected in source.rejected_rows[:_SHOWN_ROWS])
-    raise DataError(
+    raise FindingsError(
         f"source '{name}': {source.rejected:,} of {total:,} rows are bad "
         f"({source.rejected / total:.2%}), more than "
         f"'on_error: {{reject: {show_budget(budget)}}}' allows. The first ones:{shown}"

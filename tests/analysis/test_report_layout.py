@@ -10,7 +10,6 @@ from PIL import Image
 
 from beam_pipelines.analysis.comparison import compare_split
 from beam_pipelines.analysis.report import render_comparison, render_report
-from beam_pipelines.analysis.report.values import ExpectationSummary
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.opening.report_page import ReportPath
 from tests.support.chromium import CUT_OFF, MARKS, MISPLACED_HEADS
@@ -61,13 +60,11 @@ def test_nothing_is_cut_off(look, number: int, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tables_of_texts_are_not_cut_off(look, width: int) -> None:
-    """Anomalies, expectations and rejected rows are whole."""
-    rows = [f"part-{n:05}.csv, line {n}" for n in range(10)]
-    moved = ExpectationSummary(
-        "moved_by_more_than_nothing", "km > 0", "9 rows", False, "warn", rows
-    )
-    page = look(render_report(report(expectations=(moved,))), width)
-    for title in ("Anomalies", "Expectations", "Rejected rows"):
+    """Anomalies, findings and rejected rows are whole."""
+    line = f"moved, km > 0: 9 rows; the first is {'-'.join(['part'] * 20)}.csv, line 2"
+    moved = {"check": "expect", "severity": "warn", "line": line}
+    page = look(render_report(report(findings=(moved,))), width)
+    for title in ("Anomalies", "Checks", "Rejected rows"):
         box = page.locator(f"section:has(> h2:text('{title}')) > .box")
         assert box.count() == 1
         assert box.evaluate("one => one.scrollWidth <= one.clientWidth")

@@ -11,13 +11,14 @@ import pytest
 
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core import plugins
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import FindingsError, RecipeProblems
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe, recipe_schema
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module
+from tests.support.findings import found_by
 
 TOY = Path(__file__).parent / "toy"
 
@@ -31,9 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "d.csv").write_text("id,n\n" + "\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(str(TOY))
     monkeypatch.setenv("PYTHONPATH", str(TOY))
-    plugins._points.cache_clear()
+    plugins._installed.cache_clear()
     yield tmp_path
-    plugins._points.cache_clear()
+    plugins._installed.cache_clear()
 
 
 def plan_of(folder: Path, more: str) -> Plan:
@@ -51,20 +52,22 @@ def test_a_sum_of_each_chunk(folder: Path) -> None:
         manifest = convert.convert(
             plan_of(folder, "most_nulls: n\n"), out, beam_options=options, quiet=True
         )
-        found.append([manifest["splits"], manifest["most_nulls"]])
+        found.append([manifest["splits"], found_by(manifest, "most_nulls")])
     assert found[0] == found[1]
     line = "n: 4 of 400 rows have none; the first is ['d.csv, line 9']"
     assert found[0][1][0]["line"] == line
     text = io.StringIO()
     print_summary(manifest, out, text)
-    assert f"warning  {line}" in text.getvalue()
+    assert f"warning  most_nulls: {line}" in text.getvalue()
 
 
 @pytest.mark.end_to_end
 def test_rows_that_meet(folder: Path) -> None:
-    """Those of several splits stop the run."""
-    with pytest.raises(DataError, match=r"one_split; nothing was written:\n  n: .* of split 1 in"):
-        convert.convert(plan_of(folder, "one_split: n\n"), str(folder / "out"), quiet=True)
+    """Those of several splits stop the run, also with private columns."""
+    found = r"1 finding; nothing was written:\n  one_split: n: .* split 1 found in .*\nLeave"
+    plan = plan_of(folder, "one_split: n\npii: {allow: id}\n")
+    with pytest.raises(FindingsError, match=found):
+        convert.convert(plan, str(folder / "out"), quiet=True)
 
 
 def test_the_key_is_in_the_schema_and_checked(folder: Path) -> None:
@@ -94,7 +97,7 @@ def test_rows_that_a_check_leaves_out(folder: Path) -> None:
 
 
 def test_a_key_that_changes_rows_is_in_the_hash(folder: Path) -> None:
-    """A resumed run keeps no shards with rows left out now."""
+    """A resumed run keeps no shard with rows that are left out."""
     hashes = [
         recipe_hash(plan_of(folder, more).recipe)
         for more in ("", "no_twins: n\n", "no_twins: id\n", "one_split: n\n", "most_nulls: n\n")
@@ -114,7 +117,7 @@ def test_a_check_that_hides_that_it_changes_rows_is_refused(
 
 
 def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
-    """Meets with splits of groups, and appends, fail while planning."""
+    """Grouped rows with splits, and appends, are refused while planning."""
     with pytest.raises(RecipeProblems, match=r"one_split.*found it with 'group_by'"):
         plan_of(folder, "one_split: n\nsequence: {group_by: n}\n")
     with pytest.raises(RecipeProblems, match=r"append.*found it with 'no_twins'"):

@@ -18,6 +18,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
+from tests.support.findings import found_by
 
 pytestmark = pytest.mark.end_to_end
 
@@ -66,18 +67,21 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str, written: int) 
         out = folder / f"out{workers}"
         options = (f"--direct_num_workers={workers}",)
         manifest = convert.convert(plan, str(out), beam_options=options, quiet=True)
-        shards.append([manifest["splits"], manifest["duplicates"], manifest["counts"]])
+        shards.append([manifest["splits"], found_by(manifest, "duplicates")[0], manifest["counts"]])
         assert verify_dataset(str(out)).rows == written
     assert shards[0] == shards[1]
     counts = manifest["counts"]
     left_out = counts["read"] - counts["filtered"] - written
-    assert counts["left_out/duplicates"] == left_out == manifest["duplicates"]["found"]
+    assert counts["left_out/duplicates"] == left_out == found_by(manifest, "duplicates")[0]["found"]
     if left_out == 100:
         rows = rejected(folder / "out4")
         assert [row["position"] for row in rows[:2]] == ["line 602", "line 604"]
         assert len(rows) == 100
         assert rows[0]["reason"] == "a duplicate: an earlier row has the same values"
-        assert manifest["duplicates"]["first"][0] == ["d.csv, line 2", "d.csv, line 602"]
+        assert found_by(manifest, "duplicates")[0]["first"][0] == [
+            "d.csv, line 2",
+            "d.csv, line 602",
+        ]
 
 
 def test_by_columns_that_are_not_written(folder: Path) -> None:
@@ -97,13 +101,13 @@ def test_values_are_unique_in_the_rows_that_stay(folder: Path) -> None:
     )
     plan = plan_of(folder, "{by: note, action: drop}", more)
     manifest = convert.convert(plan, str(folder / "out"), quiet=True)
-    assert (manifest["counts"]["left_out/duplicates"], manifest["expectations"][0]["holds"]) == (
-        100,
-        True,
-    )
+    assert (
+        manifest["counts"]["left_out/duplicates"],
+        found_by(manifest, "expect")[0]["severity"],
+    ) == (100, "ok")
     # The last row of a chunk stays, and all others in it are left out.
     plan = plan_of(folder, "{by: [note, last], action: drop}", "derive: {last: n = 399}\n" + more)
-    with pytest.raises(DataError, match=r"unique\(id\) is false; d.csv, line 200 and 1 more"):
+    with pytest.raises(DataError, match=r"unique\(id\) is false; the first is d.csv, line 200"):
         convert.convert(plan, str(folder / "last"), quiet=True)
     rows = rejected(folder / "last", "_stopped_run.jsonl")
     assert [row["position"] for row in rows] == ["line 200", "line 800"]
@@ -131,8 +135,8 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
     """
     plan = plan_of(folder, "{action: error}", "drop: n\n")
     found = (
-        r"duplicates: 100 of 400 rows \(25.0%\) have the values of an earlier row; nothing was "
-        r"written:\n  d.csv, line 602, as d.csv, line 2\n"
+        r"1 finding; nothing was written:\n  duplicates: 100 of 400 rows \(25.0%\) have the values "
+        r"of an earlier row; the first is d.csv, line 602, as d.csv, line 2\n"
     )
     with pytest.raises(DataError, match=found):
         convert.convert(plan, str(folder / "out"), quiet=True)
@@ -143,7 +147,7 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
     assert pairs[0]["reason"] == "a duplicate of d.csv, line 2"
     assert pairs[0]["first_text"] == '0,0,"a0\nb"'
     seen = RunOptions(str(folder / "seen"), quiet=True)
-    assert convert.describe(plan, seen)["duplicates"]["found"] == 100
+    assert found_by(convert.describe(plan, seen), "duplicates")[0]["found"] == 100
     assert len(rejected(folder / "seen", "_duplicates.jsonl")) == 10
     with pytest.raises(DataError, match="the data do not pass"):
         convert.validate(plan, seen)

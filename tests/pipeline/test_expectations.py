@@ -17,6 +17,7 @@ from beam_pipelines.pipeline.plan_append import plan_append
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
+from tests.support.findings import found_by
 
 pytestmark = pytest.mark.end_to_end
 
@@ -60,9 +61,9 @@ def test_a_failed_expectation_stops_a_run(folder: Path) -> None:
     """Nothing is written but the list of rows, with their lines."""
     plan = plan_of(folder, FAILING, "drop: distance\n")
     found = (
-        r"2 expectations of 4 failed; nothing was written:\n"
-        r"  far, distance >= 0: 2 of 400 rows fail \(0.5%\); d.csv, line 302 and 1 more\n"
-        r"  rate, avg\(late\) > 0.5: avg\(late\) is 0.25\n"
+        r"2 findings; nothing was written:\n"
+        r"  expect: far, distance >= 0: 2 of 400 rows fail \(0.5%\); the first is d.csv, line 302\n"
+        r"  expect: rate, avg\(late\) > 0.5: avg\(late\) is 0.25\n"
     )
     with pytest.raises(DataError, match=found):
         convert.convert(plan, str(folder / "out"), quiet=True)
@@ -84,8 +85,13 @@ def test_describe_goes_on_and_validate_stops(folder: Path) -> None:
     plan = plan_of(folder, FAILING)
     seen = folder / "seen"
     manifest = convert.describe(plan, RunOptions(str(seen), quiet=True))
-    assert [entry["holds"] for entry in manifest["expectations"]] == [False, False, False, True]
-    assert len(lines_of(seen / "rejected" / "_expectations.jsonl")) == 12
+    assert [entry["severity"] for entry in found_by(manifest, "expect")] == [
+        "error",
+        "error",
+        "warn",
+        "ok",
+    ]
+    assert len(lines_of(seen / "rejected" / "_expect.jsonl")) == 12
     with pytest.raises(DataError, match="the data do not pass"):
         convert.validate(plan, RunOptions(str(seen), quiet=True))
 
@@ -110,7 +116,7 @@ def test_workers_find_the_same(folder: Path, more: str) -> None:
         out = str(folder / f"out{workers}")
         options = (f"--direct_num_workers={workers}",)
         manifest = convert.convert(plan, out, beam_options=options, quiet=True)
-        entries.append(manifest["expectations"])
+        entries.append(found_by(manifest, "expect"))
     assert entries[0] == entries[1]
     far, rate, notes, _ = entries[0]
     assert far["failed"] == (1 if "filter" in more else 2)
@@ -126,14 +132,14 @@ def test_warnings_are_shown(folder: Path) -> None:
     text, data = io.StringIO(), io.StringIO()
     print_summary(manifest, out, text)
     print_summary(manifest, out, data, "json")
-    assert "expect   1 of 4 expectations are met\n" in text.getvalue()
+    assert "checks   1 of 4 findings are good\n" in text.getvalue()
     assert (
-        "warning  expectation 'far', distance >= 0: 2 of 400 rows fail (0.5%); the first is "
+        "warning  expect: far, distance >= 0: 2 of 400 rows fail (0.5%); the first is "
         "d.csv, line 302\n" in text.getvalue()
     )
-    assert json.loads(data.getvalue())["expectations"] == manifest["expectations"]
+    assert found_by(json.loads(data.getvalue()), "expect") == found_by(manifest, "expect")
     report = (folder / "out" / "report.html").read_text()
-    assert "Expectations" in report
+    assert "Checks" in report
     assert "avg(late) is 0.25" in report
 
 
@@ -146,7 +152,7 @@ def test_an_append_checks_the_new_rows(folder: Path) -> None:
     text += "expect: [{name: new, column: avg(id) < 10}]\n"
     plan = plan_append(parse_recipe(text, "r.yaml", str(folder)), out)
     manifest = convert.convert(plan, out, quiet=True)
-    (entry,) = manifest["expectations"]
+    (entry,) = found_by(manifest, "expect")
     assert entry["values"] == {"avg(id)": 7.5}
     assert "expectations" not in manifest["generations"][0]
-    assert manifest["generations"][1]["expectations"] == [entry]
+    assert found_by(manifest["generations"][1], "expect") == [entry]

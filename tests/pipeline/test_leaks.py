@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.checks.leaks import show_leak
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline import convert
@@ -16,6 +15,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
+from tests.support.findings import found_by
 
 pytestmark = pytest.mark.end_to_end
 
@@ -50,7 +50,9 @@ def test_workers_find_the_same(folder: Path, more: str) -> None:
     for workers in (1, 4):
         options = (f"--direct_num_workers={workers}",)
         out = str(folder / f"out{workers}")
-        entries.append(convert.convert(plan, out, beam_options=options, quiet=True)["leaks"])
+        entries.append(
+            found_by(convert.convert(plan, out, beam_options=options, quiet=True), "leaks")
+        )
     assert entries[0] == entries[1]
     rows, users = entries[0]
     # Rows 300 to 319 have the n of rows 0 to 19; rows 320 to 399 the users of rows 0 to 79.
@@ -65,7 +67,7 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
     """Describe goes on and validate stops."""
     plan = plan_of(folder, "error", "keep: n\n")
     found = (
-        r"rows leak between splits; nothing was written:\n  20 of 100 rows of 'eval' \(20.0%\) are "
+        r"1 finding; nothing was written:\n  leaks: 20 of 100 rows of 'eval' \(20.0%\) are "
         r"also in 'train'; the first is d.csv, line 302, as d.csv, line 2\n"
     )
     with pytest.raises(DataError, match=found):
@@ -75,7 +77,7 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
     assert first["reason"] == "the values of d.csv, line 2, in 'train'"
     assert (first["text"], first["first_text"]) == ("u300,0,2", "u0,0,1")
     seen = RunOptions(str(folder / "seen"), quiet=True)
-    assert len(convert.describe(plan, seen)["leaks"]) == 1
+    assert len(found_by(convert.describe(plan, seen), "leaks")) == 1
     with pytest.raises(DataError, match="the data do not pass"):
         convert.validate(plan, seen)
 
@@ -100,9 +102,9 @@ def test_clean_splits_have_none(folder: Path) -> None:
     """A split by the entity has each of its values once."""
     split = "split: {a: 0.5, b: 0.5, by: user}\n"
     plan = plan_of(folder, "{entity: user, action: error}", split=split)
-    assert convert.convert(plan, str(folder / "out"), quiet=True)["leaks"] == []
+    assert found_by(convert.convert(plan, str(folder / "out"), quiet=True), "leaks") == []
     plan = plan_of(folder, "{entity: user, action: error}", split="")
-    assert convert.convert(plan, str(folder / "one"), quiet=True)["leaks"] == []
+    assert found_by(convert.convert(plan, str(folder / "one"), quiet=True), "leaks") == []
 
 
 def test_wrong_keys(folder: Path) -> None:
@@ -135,7 +137,7 @@ def test_rows_of_a_later_time(folder: Path) -> None:
     (folder / "d.csv").unlink()
     plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
     found = (
-        r"nothing was written:\n  'train' has rows up to at 2020-01-09 \(a.csv, line 4\), and "
+        r"nothing was written:\n  leaks: 'train' has rows up to at 2020-01-09 \(a.csv, line 4\), and "
         r"'test' begins at 2020-01-07 \(b.csv, line 3\)\n.*\nSplit by time"
     )
     with pytest.raises(DataError, match=found):
@@ -146,7 +148,7 @@ def test_rows_of_a_later_time(folder: Path) -> None:
     )
     (folder / "b.csv").write_text("at,x\n2020-01-09,5\n")
     plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
-    assert convert.convert(plan, str(folder / "clean"), quiet=True)["leaks"] == []
+    assert found_by(convert.convert(plan, str(folder / "clean"), quiet=True), "leaks") == []
 
 
 def test_times_of_many_chunks(folder: Path) -> None:
@@ -156,13 +158,15 @@ def test_times_of_many_chunks(folder: Path) -> None:
     for workers in (1, 4):
         options = (f"--direct_num_workers={workers}",)
         out = str(folder / f"out{workers}")
-        entries.append(convert.convert(plan, out, beam_options=options, quiet=True)["leaks"])
+        entries.append(
+            found_by(convert.convert(plan, out, beam_options=options, quiet=True), "leaks")
+        )
     assert entries[0] == entries[1]
     (time,) = entries[0]
     assert (time["what"], time["last"], time["start"]) == ("time", "299", "0")
     assert time["first"] == [["d.csv, line 302", "d.csv, line 301"]]
     plan = plan_of(folder, "{time: day}")
-    assert convert.convert(plan, str(folder / "own"), quiet=True)["leaks"] == []
+    assert found_by(convert.convert(plan, str(folder / "own"), quiet=True), "leaks") == []
 
 
 def test_features_that_give_the_label_away(folder: Path) -> None:
@@ -172,21 +176,21 @@ def test_features_that_give_the_label_away(folder: Path) -> None:
     text = "name: d\nsources: {d: d.csv}\nderive: {late: n > 270}\nlabel: late\nleaks: error\n"
     plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
     found = (
-        r"features give the label away; nothing was written:\n  column 'n' alone predicts the "
+        r"1 finding; nothing was written:\n  leaks: column 'n' alone predicts the "
         r"label 'late': AUC 1.000 in 400 sampled rows\nLeave such columns out"
     )
     with pytest.raises(DataError, match=found):
         convert.convert(plan, str(folder / "out"), quiet=True)
     plan = make_plan(parse_recipe(f"{text}drop: n\n", "r.yaml", str(folder)))
-    assert convert.convert(plan, str(folder / "clean"), quiet=True)["leaks"] == []
+    assert found_by(convert.convert(plan, str(folder / "clean"), quiet=True), "leaks") == []
     text = (
         "name: d\nsources: {d: d.csv}\nlabel: late\nleaks: warn\n"
         "encode: {late: [{column: n}, {bucketize: 2}], n: drop, copy: [{column: kind}, cast]}\n"
     )
     plan = make_plan(parse_recipe(text.replace("cast]", "{cast: int64}]"), "r.yaml", str(folder)))
-    assert convert.convert(plan, str(folder / "hidden"), quiet=True)["leaks"] == []
+    assert found_by(convert.convert(plan, str(folder / "hidden"), quiet=True), "leaks") == []
     plan = make_plan(parse_recipe(text.replace("n: drop, copy", "copy").replace("kind}, cast]", "n}, {cast: float32}]"), "r.yaml", str(folder)))  # fmt: skip
-    (entry,) = convert.convert(plan, str(folder / "seen"), quiet=True)["leaks"]
+    (entry,) = found_by(convert.convert(plan, str(folder / "seen"), quiet=True), "leaks")
     assert (entry["column"], entry["measure"], entry["value"]) == ("n", "AUC", 1.0)
 
 
@@ -195,13 +199,10 @@ def test_target_statistics_of_other_splits(folder: Path) -> None:
     more = "encode: {user: {target_mean: n}}\nlabel: n\n"
     split = "split: {train: 0.5, eval: 0.5, by: day}\n"
     fit = "fit: {splits: [train, eval]}\n"
-    leaks = convert.convert(
-        plan_of(folder, "warn", more + fit, split), str(folder / "both"), quiet=True
-    )["leaks"]
+    plan = plan_of(folder, "warn", more + fit, split)
+    leaks = found_by(convert.convert(plan, str(folder / "both"), quiet=True), "leaks")
     (entry,) = (entry for entry in leaks if entry["what"] == "fit")
     assert (entry["column"], entry["target"], entry["splits"]) == ("user", "n", ["eval"])
-    assert show_leak(entry) == "feature 'user' has means of 'n' over rows of 'eval'"
-    leaks = convert.convert(plan_of(folder, "warn", more, split), str(folder / "one"), quiet=True)[
-        "leaks"
-    ]
-    assert leaks == []
+    assert entry["line"] == "feature 'user' has means of 'n' over rows of 'eval'"
+    plan = plan_of(folder, "warn", more, split)
+    assert found_by(convert.convert(plan, str(folder / "one"), quiet=True), "leaks") == []

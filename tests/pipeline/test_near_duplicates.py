@@ -17,6 +17,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.sources import plan as plan_module
+from tests.support.findings import found_by
 
 pytestmark = pytest.mark.end_to_end
 
@@ -63,11 +64,15 @@ def test_workers_leave_out_the_same_rows(folder: Path, more: str) -> None:
         out = folder / f"out{workers}"
         options = (f"--direct_num_workers={workers}",)
         manifest = convert.convert(plan, str(out), beam_options=options, quiet=True)
-        found.append([manifest["splits"], manifest["duplicates"], manifest["counts"]])
+        found.append([manifest["splits"], found_by(manifest, "duplicates")[0], manifest["counts"]])
         assert verify_dataset(str(out)).rows == 300
     assert found[0] == found[1]
-    assert manifest["counts"]["left_out/duplicates"] == manifest["duplicates"]["found"] == 100
-    assert manifest["duplicates"]["first"][0] == ["d.csv, line 2", "d.csv, line 302"]
+    assert (
+        manifest["counts"]["left_out/duplicates"]
+        == found_by(manifest, "duplicates")[0]["found"]
+        == 100
+    )
+    assert found_by(manifest, "duplicates")[0]["first"][0] == ["d.csv, line 2", "d.csv, line 302"]
     rows = [json.loads(row) for row in (out / "rejected" / "d.jsonl").read_text().splitlines()]
     assert [row["position"] for row in rows] == [f"line {302 + row}" for row in range(100)]
     assert rows[0]["column"] == "text"
@@ -78,8 +83,8 @@ def test_an_error_shows_both_rows_and_a_warning_changes_no_byte(folder: Path) ->
     """The shards are those of a recipe without the key."""
     plan = plan_of(folder, f"{{{NEAR}, action: error}}")
     found = (
-        r"duplicates: 100 of 400 rows \(25.0%\) have a text that is 0.9 similar or more to that of "
-        r"an earlier row; nothing was written:\n  d.csv, line 302, as d.csv, line 2\n"
+        r"nothing was written:\n  duplicates: 100 of 400 rows \(25.0%\) have a text that is 0.9 "
+        r"similar or more to that of an earlier row; the first is d.csv, line 302, as d.csv, line 2\n"
     )
     with pytest.raises(DataError, match=found):
         convert.convert(plan, str(folder / "out"), quiet=True)
@@ -120,7 +125,7 @@ def test_similar_rows_of_several_splits(folder: Path) -> None:
     text = text.replace("drop:", "derive: {n: id}\nfilter: id > 2\ndrop:")
     plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
     found = (
-        r"rows leak between splits; nothing was written:\n  98 of 101 rows of 'eval' \(97.0%\) have "
+        r"1 finding; nothing was written:\n  leaks: 98 of 101 rows of 'eval' \(97.0%\) have "
         r"a text that is 0.9 similar or more to that of a row in 'train'; the first is d.csv, line "
         r"305, as d.csv, line 5\n"
     )
@@ -137,7 +142,9 @@ def test_similar_rows_of_several_splits(folder: Path) -> None:
         plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
         options = (f"--direct_num_workers={workers}",)
         out = str(folder / f"out{workers}")
-        entries.append(convert.convert(plan, out, beam_options=options, quiet=True)["leaks"])
+        entries.append(
+            found_by(convert.convert(plan, out, beam_options=options, quiet=True), "leaks")
+        )
     assert entries[0] == entries[1]
     (leak,) = entries[0]
     assert (leak["what"], leak["found"], leak["rows"]) == ("near", 97, 100)
@@ -161,16 +168,16 @@ def test_images_that_were_made_anew(tmp_path: Path) -> None:
     )
     plan = make_plan(parse_recipe(text, "r.yaml", str(tmp_path)))
     manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
-    assert manifest["duplicates"]["first"] == [
+    assert found_by(manifest, "duplicates")[0]["first"] == [
         [f"{number:02}.png", f"{number + 8:02}.jpg"] for number in range(4)
     ]
-    assert (manifest["counts"]["written"], manifest["leaks"]) == (8, [])
+    assert (manifest["counts"]["written"], found_by(manifest, "leaks")) == (8, [])
     (row, *_) = (tmp_path / "out" / "rejected" / "p.jsonl").read_text().splitlines()
     assert json.loads(row)["reason"].startswith("a near duplicate: image/encoded is ")
     kept = text.replace("drop}\n", "warn}\n")
     plan = make_plan(parse_recipe(kept, "r.yaml", str(tmp_path)))
     manifest = convert.convert(plan, str(tmp_path / "warned"), quiet=True)
-    assert manifest["duplicates"]["found"] == 4
-    assert all(leak["what"] == "near" for leak in manifest["leaks"])
+    assert found_by(manifest, "duplicates")[0]["found"] == 4
+    assert all(leak["what"] == "near" for leak in found_by(manifest, "leaks"))
     with pytest.raises(RecipeProblems, match=r"found 0\.7 for images, expected a similarity from"):
         make_plan(parse_recipe(text.replace("0.9", "0.7"), "r.yaml", str(tmp_path)))

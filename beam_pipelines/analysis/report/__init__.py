@@ -7,7 +7,6 @@ from beam_pipelines.analysis.report.images import choose_images, image_column
 from beam_pipelines.analysis.report.page import render_report
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import (
-    ExpectationSummary,
     ImageSample,
     JoinSummary,
     Report,
@@ -16,7 +15,6 @@ from beam_pipelines.analysis.report.values import (
 )
 
 __all__ = [
-    "ExpectationSummary",
     "ImageSample",
     "JoinSummary",
     "Report",

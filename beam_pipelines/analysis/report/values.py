@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipelines.analysis.alerts import Alert
 from beam_pipelines.analysis.anomalies import Row
@@ -62,20 +62,6 @@ class JoinSummary(NamedTuple):
     unmatched: int
     dropped: int = 0
     added: int = 0
-
-
-class ExpectationSummary(NamedTuple):
-    """An expectation of the recipe.
-
-    ``condition`` and ``found`` are texts, ``first`` says where the first offending rows are.
-    """
-
-    name: str
-    condition: str
-    found: str
-    holds: bool
-    severity: str
-    first: Sequence[str] = ()
 
 
 class ImageSample(NamedTuple):
@@ -135,7 +121,7 @@ class Report:
       seconds: how long the run took; ``None``: not known.
       versions: package -> its version.
       class_names: column of ids -> the name of each class.
-      expectations: of the recipe.
+      findings: the manifest's entries of checks.
     """
 
     name: str
@@ -164,7 +150,7 @@ class Report:
     seconds: float | None = None
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     class_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    expectations: Sequence[ExpectationSummary] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
 
     @property
     def errors(self) -> int:

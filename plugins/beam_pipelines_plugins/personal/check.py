@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from beam_pipelines.checks.check import Check, Facts, Known, Rows
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.pii import Pii
-from beam_pipelines_plugins.personal.findings import find_personal, show_personal
+from beam_pipelines_plugins.personal.findings import find_personal
 from beam_pipelines_plugins.personal.scan import scan_batch
 
 
@@ -20,8 +20,7 @@ from beam_pipelines_plugins.personal.scan import scan_batch
 class FindPersonal(Check):
     """Columns that have personal data: a sum of each chunk."""
 
-    name = "personal"
-    is_latest = True
+    name = "pii"
     rule: Pii
     columns: tuple[str, ...]
 
@@ -37,29 +36,14 @@ class FindPersonal(Check):
         return scan_batch(rows.select(self.columns)) if self.columns else ()
 
     def judge(self, facts: Facts, rows: Rows) -> Iterator[Finding]:
-        found = find_personal(facts.pieces, facts.rows, self.rule.action)
+        found = find_personal(facts.pieces, facts.rows)
         located = rows.rows_of([each.place for each in found], ())
-        for each, row in zip(found, located, strict=True):
-            entry = each._replace(first=row.where).to_json()
-            yield Finding(self.rule.action, (show_personal(entry),), entry)
-
-    def entry(self, findings: Sequence[Finding]) -> Any:
-        return [each.data for each in findings]
-
-    def headline(self, stopping: Sequence[Finding], findings: Sequence[Finding]) -> str:
-        return "personal data"
-
-    def cure(self, stopping: Sequence[Finding]) -> str:
-        names = ", ".join(dict.fromkeys(each.data["column"] for each in stopping))
-        return (
+        names = ", ".join(dict.fromkeys(each.column for each in found))
+        hint = (
             f"Leave the columns out ('drop: [{names}]'), or allow them "
             f"('pii: {{action: error, allow: [{names}]}}'), or take 'pii: warn'."
         )
-
-    @classmethod
-    def warnings_of(cls, entry: Any) -> Iterator[str]:
-        return (f"pii: {show_personal(each)}" for each in entry)
-
-    @classmethod
-    def alerts_of(cls, entry: Any) -> Iterator[tuple[str, str, str]]:
-        return ((each["column"], "personal data", show_personal(each)) for each in entry)
+        for each, row in zip(found, located, strict=True):
+            yield Finding(
+                self.rule.action, each.line(row.where), hint, each.to_json() | {"first": row.where}
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from beam_pipelines.core.formatting import show_share
@@ -30,35 +30,36 @@ class Personal(NamedTuple):
 
     Attributes:
       column, kind: what was found.
-      action: of the recipe.
       rows: rows that were looked at.
       found: rows that have such a value.
       place: of the first of them.
-      first: where it is, in files.
     """
 
     column: str
     kind: str
-    action: str
     rows: int
     found: int
     place: Place
-    first: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Returns its entry of the manifest, which has no value."""
         return {
             "column": self.column,
             "kind": self.kind,
-            "action": self.action,
             "rows": self.rows,
             "found": self.found,
-            "first": self.first,
         }
+
+    def line(self, first: str) -> str:
+        """Returns what was found, and where the first row is."""
+        return (
+            f"column '{self.column}' has {_SHOWN_KIND[self.kind]} in {self.found:,} of "
+            f"{self.rows:,} rows ({show_share(self.found, self.rows)}); the first is in {first}"
+        )
 
 
 def find_personal(
-    chunks: Iterable[tuple[tuple[int, int], Sequence[Sequence[Any]]]], rows: int, action: str
+    chunks: Iterable[tuple[tuple[int, int], Sequence[Sequence[Any]]]], rows: int
 ) -> tuple[Personal, ...]:
     """Decides which columns have personal data.
 
@@ -68,7 +69,6 @@ def find_personal(
     Args:
       chunks: address and ``Seen`` of each chunk, in any order.
       rows: rows that were looked at.
-      action: of the recipe.
 
     Returns:
       The findings, ordered by column and kind.
@@ -88,18 +88,9 @@ def find_personal(
         if not count or count < least_of(test) * shaped[column, test]:
             continue
         kind = kind_of(test)
-        new = Personal(column, kind, action, rows, count, first[column, test])
+        new = Personal(column, kind, rows, count, first[column, test])
         before = found.get((column, kind), new._replace(found=0))
         found[column, kind] = new._replace(
             found=count + before.found, place=min(new.place, before.place)
         )
     return tuple(found[key] for key in sorted(found))
-
-
-def show_personal(entry: Mapping[str, Any]) -> str:
-    """Returns what was found, of an entry of a manifest."""
-    found, rows = entry["found"], entry["rows"]
-    return (
-        f"column '{entry['column']}' has {_SHOWN_KIND[entry['kind']]} in {found:,} of {rows:,} "
-        f"rows ({show_share(found, rows)}); the first is in {entry['first']}"
-    )

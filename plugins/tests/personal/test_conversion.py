@@ -14,6 +14,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.sources import plan as plan_module
+from tests.support.findings import found_by
 
 pytestmark = pytest.mark.end_to_end
 
@@ -45,7 +46,9 @@ def test_workers_find_the_same(folder: Path, more: str) -> None:
         options = (f"--direct_num_workers={workers}",)
         out = str(folder / f"out{workers}")
         plan = plan_of(folder, "warn", more)
-        entries.append(convert.convert(plan, out, beam_options=options, quiet=True)["personal"])
+        entries.append(
+            found_by(convert.convert(plan, out, beam_options=options, quiet=True), "pii")
+        )
     assert entries[0] == entries[1]
     comment, number = entries[0]
     is_filtered = "filter" in more
@@ -59,7 +62,7 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
     """Describe goes on and validate stops; no message has a value."""
     plan = plan_of(folder, "{action: error, allow: [number]}")
     found = (
-        r"^personal data; nothing was written:\n  column 'comment' has e-mail addresses in 4 of "
+        r"^1 finding; nothing was written:\n  pii: column 'comment' has e-mail addresses in 4 of "
         r"400 rows \(1.0%\); the first is in d.csv, line 9\nLeave the columns out"
     )
     with pytest.raises(DataError, match=found) as error:
@@ -67,8 +70,8 @@ def test_an_error_stops_before_anything_is_written(folder: Path) -> None:
     assert "guest" not in str(error.value)
     assert not [path for path in (folder / "out").rglob("*") if path.is_file()]
     seen = RunOptions(str(folder / "seen"), quiet=True)
-    assert len(convert.describe(plan, seen)["personal"]) == 1
-    with pytest.raises(DataError, match="personal data; the data do not pass"):
+    assert len(found_by(convert.describe(plan, seen), "pii")) == 1
+    with pytest.raises(DataError, match="1 finding; the data do not pass"):
         convert.validate(plan, seen)
 
 
@@ -77,7 +80,7 @@ def test_a_warning_changes_no_byte(folder: Path) -> None:
     before = convert.convert(plan_of(folder, ""), str(folder / "plain"), quiet=True)
     manifest = convert.convert(plan_of(folder, "warn"), str(folder / "out"), quiet=True)
     assert manifest["splits"] == before["splits"]
-    assert "personal" not in before
+    assert "findings" not in before
     text = io.StringIO()
     print_summary(manifest, str(folder / "out"), text)
     assert "warning  pii: column 'comment' has e-mail addresses in 4 of 400" in text.getvalue()
@@ -87,7 +90,7 @@ def test_a_warning_changes_no_byte(folder: Path) -> None:
 def test_allowed_and_dropped_columns_are_not_looked_at(folder: Path) -> None:
     """Then nothing is found."""
     plan = plan_of(folder, "{action: error, allow: comment}", "drop: number\n")
-    assert convert.convert(plan, str(folder / "out"), quiet=True)["personal"] == []
+    assert found_by(convert.convert(plan, str(folder / "out"), quiet=True), "pii") == []
 
 
 def test_wrong_keys(folder: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines_plugins.personal import checksums
-from beam_pipelines_plugins.personal.findings import find_personal, show_personal
+from beam_pipelines_plugins.personal.findings import find_personal
 from beam_pipelines_plugins.personal.scan import scan_batch
 from plugins.tests.personal.personal_corpus import (
     Planted,
@@ -32,7 +32,7 @@ def corpus() -> tuple[Planted, ...]:
 def kinds_of(name: str, values: list[object]) -> list[str]:
     """The kinds that are found in a column."""
     batch = pa.record_batch({name: pa.array(values)})
-    return [each.kind for each in find_personal([((0, 0), scan_batch(batch))], len(values), "warn")]
+    return [each.kind for each in find_personal([((0, 0), scan_batch(batch))], len(values))]
 
 
 @pytest.mark.usefixtures("with_and_without_kernels")
@@ -136,15 +136,15 @@ def test_chunks_are_judged_together() -> None:
     rows = [f"u{row}@mail.example.org" if row % 100 == 7 else "none" for row in range(40_000)]
     batches = [pa.record_batch({"x": rows[start : start + 10_000]}) for start in (0, 10_000)]
     chunks = [((number, 0), scan_batch(batch)) for number, batch in enumerate(batches)]
-    (found,) = find_personal(reversed(chunks), 20_000, "error")
+    (found,) = find_personal(reversed(chunks), 20_000)
     assert (found.kind, found.found, found.place) == ("email", 200, (0, 0, 7))
-    assert "in 200 of 20,000 rows (1.0%)" in show_personal(found.to_json())
+    assert "in 200 of 20,000 rows (1.0%)" in found.line("d.csv, line 1")
     cards = ["4111111111111111", *["4111111111111112"] * 3]
     chunks = [
         ((number, 0), scan_batch(pa.record_batch({"x": [card]})))
         for number, card in enumerate(cards)
     ]
-    assert find_personal(chunks, 4, "warn") == ()
+    assert find_personal(chunks, 4) == ()
 
 
 def test_a_rare_kind_is_found_among_many_candidates() -> None:

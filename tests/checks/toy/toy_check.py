@@ -25,9 +25,6 @@ class _OfColumn(Check):
     def sees(self):
         return (self.column,)
 
-    def cure(self, stopping):  # noqa: ARG002 - as in the base class
-        return f"Leave '{self.column}' out."
-
 
 @dataclasses.dataclass(frozen=True)
 class MostNulls(_OfColumn):
@@ -45,7 +42,7 @@ class MostNulls(_OfColumn):
         places = [Place(*at, row) for at, (_, own) in facts.pieces for row in own][:MOST_PLACES]
         where = [row.where for row in rows.rows_of(places, ())]
         line = f"{self.column}: {count} of {facts.rows} rows have none; the first is {where[:1]}"
-        yield Finding("warn" if count else "ok", (line,), {"line": line, "first": where})
+        yield Finding("warn" if count else "ok", line, data={"first": where})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +59,8 @@ class OneSplit(_OfColumn):
     def judge(self, facts, rows):
         for (_, split), some in sorted(facts.met.get(self.name, {}).items()):
             first = rows.pairs_of(some.pairs)[0].row
-            line = f"{self.column}: {some.rows} rows of split {split} in another, as {first}"
-            yield Finding("error", (line,), {"line": line, "first": first})
+            line = f"{self.column}: {some.rows} rows of split {split} found in another, as {first}"
+            yield Finding("error", line, f"Leave '{self.column}' out.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,4 +76,4 @@ class NoTwins(_OfColumn):
         return (Meet(self.name, (self.column,), repeats, True, drop=drop),)
 
     def judge(self, facts, rows):  # noqa: ARG002 - as in the base class
-        yield Finding("ok", (), {"found": facts.repeats(self.name).rows})
+        yield Finding("ok", f"{facts.repeats(self.name).rows} twins were left out")
