@@ -23,7 +23,7 @@ class FindDuplicates(Check):
 
     Attributes:
       rule: of the recipe.
-      columns: that are compared; none: similar values of one (``transforms/near_duplicates.py``).
+      columns: that are compared.
     """
 
     name = "duplicates"
@@ -37,14 +37,17 @@ class FindDuplicates(Check):
         if rule is None:
             return None
         if rule.near is not None:
-            return cls(rule, ())
+            known.note_similar(rule.near, cls.name)
+            return cls(rule, (rule.near.column,))
         known.note_unknown(rule.by, ("duplicates", "by"))
         return cls(rule, rule.by or known.written)
 
     @property
     def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
-        if not self.columns:
-            return ()
+        near = self.rule.near
+        if near is not None:
+            drop = Drop(self.name, "a near duplicate", near.column) if self.rule.drops else None
+            return (Meet(EQUAL, self.columns, repeats, drop=drop, similarity=near.similarity),)
         by = self.rule.by
         has = f"the same {', '.join(by)}" if by else "the same values"
         reason = f"a duplicate: an earlier row has {has}"

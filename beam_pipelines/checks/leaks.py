@@ -65,6 +65,9 @@ class FindLeaks(Check):
         if is_split:
             known.note_unknown(rule.entity, ("leaks", "entity"))
             columns = {ROWS: known.written, **({_ENTITY: rule.entity} if rule.entity else {})}
+            if rule.near is not None:
+                known.note_similar(rule.near, cls.name)
+                columns[NEAR] = (rule.near.column,)
         time = None if rule.time is None else _time_column(rule.time, known)
         is_compared = is_split and recipe.split.time_column != time
         return cls(rule, label, columns, time if is_compared else None)
@@ -72,7 +75,14 @@ class FindLeaks(Check):
     @property
     def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
         return tuple(
-            Meet(f"leaks {kind}", names, later_splits, kind != ROWS, has_splits=True)
+            Meet(
+                f"leaks {kind}",
+                names,
+                later_splits,
+                kind != ROWS,
+                has_splits=True,
+                similarity=self.rule.near.similarity if self.rule.near and kind == NEAR else None,
+            )
             for kind, names in self.columns.items()
         )
 
@@ -119,7 +129,7 @@ class FindLeaks(Check):
         """Yields equal rows and entities of several splits."""
         names, near, entity = tuple(facts.splits), self.rule.near, ", ".join(self.rule.entity)
         has, like, data = "are also", "the values of", dict[str, Any]()
-        for kind in (*self.columns, NEAR):
+        for kind in self.columns:
             if kind == _ENTITY:
                 has, like = f"have a {entity} that is also", f"the {entity} of"
                 data = {"what": list(self.rule.entity)}

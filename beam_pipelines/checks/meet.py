@@ -26,7 +26,7 @@ class Drop(NamedTuple):
 
 
 class Meet(NamedTuple):
-    """Rows with equal values that meet.
+    """Rows with equal or similar values that meet.
 
     Attributes:
       name: no other meet has it.
@@ -34,6 +34,8 @@ class Meet(NamedTuple):
       decide: on the rows of a partition.
       skips_null: whether a row with a null meets none; else a null is a value.
       has_splits: whether rows meet with their splits, after they are assigned.
+      similarity: the least of values of one column, texts or images; ``None``: they are equal. Then
+        a row is decided on if one before it, or of an earlier split, is similar.
       drop: leaves the rows out that are decided on; ``None``: they stay.
     """
 
@@ -43,6 +45,7 @@ class Meet(NamedTuple):
     skips_null: bool = False
     has_splits: bool = False
     drop: Drop | None = None
+    similarity: float | None = None
 
 
 def repeats(sent: npt.NDArray[Any]) -> Pairs:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 
+from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.consumed import take_consumed
-from beam_pipelines.pipeline.near import near_folders, near_rule
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
@@ -31,7 +32,7 @@ from beam_pipelines.transforms.meet import (
 )
 from beam_pipelines.transforms.near_duplicates import NearDuplicates
 from beam_pipelines.transforms.near_leaks import NearLeaks
-from beam_pipelines.transforms.near_rows import NEAR_LEAKS, NEAR_ROWS
+from beam_pipelines.transforms.near_rows import PARTITIONS, NearRule
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import Checks, SelectOrReject
 from beam_pipelines.transforms.sample import SamplePlan
@@ -58,8 +59,7 @@ class ReadSplits(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
         reject = plan.recipe.rejects
-        near_drops = plan.recipe.duplicates is not None and plan.recipe.duplicates.drops
-        drops = near_drops or any(meet.drop is not None for meet in plan.select.meets)
+        drops = any(meet.drop is not None for meet in plan.select.meets)
         sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
             begin
@@ -157,19 +157,16 @@ class ReadSplits(beam.PTransform):
         plan, folders, found = self.plan, self.folders, []
         partitions = count_partitions(plan.base)
         meets = [meet for meet in plan.select.meets if not meet.has_splits]
-        rule = plan.recipe.duplicates
-        if rule is not None and rule.near is not None:
-            near = NearDuplicates(
-                near_rule(plan, NEAR_ROWS, rule.near),
-                plan.base,
-                rule.near.column,
-                drops,
-                near_folders(folders, "duplicates"),
-            )
-            left = chunks | "NearDuplicates" >> near
-            chunks = left["chunks"]
-            found.append(left["found"])
         for meet in meets:
+            if meet.similarity is not None:
+                near = NearDuplicates(
+                    self._near(meet), plan.base, meet.drop, self._near_folders(meet)
+                )
+                left = chunks | f"Near {meet.name}" >> near
+                chunks = left["chunks"]
+                found.append(left["found"])
+        equal = [meet for meet in meets if meet.similarity is None]
+        for meet in equal:
             if meet.drop is not None:
                 exchanges = (
                     folders.exchange_of(meet.name),
@@ -188,7 +185,7 @@ class ReadSplits(beam.PTransform):
                 found.append(left["found"])
         if drops:
             chunks = chunks | "WithoutRow" >> beam.Map(without_columns, (ROW,))
-        if staying := tuple(meet for meet in meets if meet.drop is None):
+        if staying := tuple(meet for meet in equal if meet.drop is None):
             rows = MeetRows(staying, partitions, folders.exchange_of("met"))
             found.append(chunks | "MeetRows" >> rows)
             chunks = chunks | "WithoutHashes" >> beam.Map(without_columns, hash_names(staying))
@@ -204,21 +201,34 @@ class ReadSplits(beam.PTransform):
         if looking:
             pieces = beam.FlatMap(pieces_of_splits, looking, plan.split)
             found.append(chunks | "PiecesOfSplits" >> pieces)
-        if meets:
+        equal = tuple(meet for meet in meets if meet.similarity is None)
+        if equal:
             rows = MeetRows(
-                meets, count_partitions(plan.base), folders.exchange_of("leaks"), plan.split
+                equal, count_partitions(plan.base), folders.exchange_of("split"), plan.split
             )
             found.append(chunks | "MeetSplits" >> rows)
-        if NEAR_LEAKS in plan.select.near and plan.recipe.leaks and plan.recipe.leaks.near:
-            find_near = NearLeaks(
-                near_rule(plan, NEAR_LEAKS, plan.recipe.leaks.near),
-                plan.split,
-                near_folders(folders, "leaks"),
-            )
-            found.append(chunks | "NearLeaks" >> find_near)
+        for meet in meets:
+            if meet.similarity is not None:
+                near = NearLeaks(self._near(meet), plan.split, self._near_folders(meet))
+                found.append(chunks | f"Near {meet.name}" >> near)
         if meets:
             chunks = chunks | "WithoutMet" >> beam.Map(without_columns, hash_names(meets))
         return chunks
+
+    def _near(self, meet: Meet) -> NearRule:
+        """Returns how the similar values of a meet are compared."""
+        kind = self.plan.select.seen.field(str(meet.values[0])).type
+        partitions = PARTITIONS * count_partitions(self.plan.base)
+        return NearRule(
+            meet.name, meet.similarity or 0.0, partitions, bool(pa.types.is_binary(kind))
+        )
+
+    def _near_folders(self, meet: Meet) -> tuple[str | None, str | None, str | None]:
+        """Returns the folders of the three exchanges of similar values."""
+        first, second, third = (
+            self.folders.exchange_of(f"{meet.name} {part}") for part in ("bands", "values", "near")
+        )
+        return first, second, third
 
 
 class _NoteRead(beam.DoFn):

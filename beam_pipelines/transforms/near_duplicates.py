@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_pipelines.checks.duplicates import EQUAL, FindDuplicates
+from beam_pipelines.checks.meet import Drop
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.sources.plan import SourcePlan
@@ -68,7 +68,7 @@ def near_chunks(received: Received, rule: NearRule) -> Iterator[tuple[Chunk, Nea
                 yield chunk, candidates.near_rows(chunk, rule)
 
 
-def repeats_of(chunk: Chunk, near: Near) -> Met:
+def repeats_of(meet: str, chunk: Chunk, near: Near) -> Met:
     """Returns the near rows of one chunk."""
     pairs = tuple(
         (Place(*first[:3]), Place(chunk.range_number, chunk.part, row))
@@ -76,7 +76,7 @@ def repeats_of(chunk: Chunk, near: Near) -> Met:
             near.firsts[:MOST_PLACES].tolist(), near.rows[:MOST_PLACES].tolist(), strict=True
         )
     )
-    return Met(EQUAL, {(0, 0): Repeats(len(near.rows), pairs)})
+    return Met(meet, {(0, 0): Repeats(len(near.rows), pairs)})
 
 
 class _Find(beam.DoFn):
@@ -88,27 +88,28 @@ class _Find(beam.DoFn):
     def process(self, received: Received) -> Iterator[Met]:
         for chunk, near in near_chunks(received, self._rule):
             if len(near.rows):
-                yield repeats_of(chunk, near)
+                yield repeats_of(self._rule.meet, chunk, near)
 
 
 class _Drop(beam.DoFn):
     """Yields the chunks of a range without near rows, in order."""
 
-    def __init__(self, rule: NearRule, base: SourcePlan, column: str) -> None:
+    def __init__(self, rule: NearRule, base: SourcePlan, drop: Drop) -> None:
         self._rule = rule
-        self._dropper = RowDropper(FindDuplicates.name, base, column)
+        self._reason = drop.reason
+        self._dropper = RowDropper(drop.check, base, drop.column)
 
     def process(self, received: Received) -> Iterator[Any]:
         for chunk, near in near_chunks(received, self._rule):
             reasons = [
-                f"a near duplicate: {self._dropper.column} is {similarity:.2f} similar to that of "
+                f"{self._reason}: {self._dropper.column} is {similarity:.2f} similar to that of "
                 "an earlier row"
                 for similarity in near.similarities.tolist()
             ]
             kept = chunk._replace(batch=chunk.batch.drop_columns([self._rule.column]))
             yield self._dropper.without(kept, near.rows, reasons)
             if len(near.rows):
-                yield beam.pvalue.TaggedOutput(_FOUND, repeats_of(chunk, near))
+                yield beam.pvalue.TaggedOutput(_FOUND, repeats_of(self._rule.meet, chunk, near))
 
 
 @dataclasses.dataclass
@@ -165,24 +166,22 @@ class NearDuplicates(beam.PTransform):
     Attributes:
       rule: how values are compared.
       base: read again to find the positions of rows that are left out.
-      column: its name in the source.
-      drops: whether near rows are left out.
+      drop: leaves near rows out; ``None``: they stay.
       folders: as in ``MeetNear``.
     """
 
     rule: NearRule
     base: SourcePlan
-    column: str
-    drops: bool
+    drop: Drop | None
     folders: tuple[str | None, str | None, str | None]
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> dict[str, beam.PCollection[Any]]:
         bands = chunks | "SendBands" >> beam.Map(send_bands, self.rule)
-        columns = () if self.drops else (self.rule.column,)
+        columns = () if self.drop else (self.rule.column,)
         meet = MeetNear(self.rule, False, columns, self.folders)
         met = (chunks, bands) | "Near" >> meet
-        if self.drops:
-            drop = beam.ParDo(_Drop(self.rule, self.base, self.column))
+        if self.drop is not None:
+            drop = beam.ParDo(_Drop(self.rule, self.base, self.drop))
             left = met | "Drop" >> drop.with_outputs(_FOUND, main="chunks")
             return {"chunks": left.chunks, "found": left[_FOUND]}
         found = met | "FindNear" >> beam.ParDo(_Find(self.rule))

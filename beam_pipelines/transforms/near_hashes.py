@@ -14,8 +14,6 @@ import numpy.typing as npt
 from beam_pipelines.core.hashing import GOLDEN, mix
 
 BITS = 64
-# Less similar images have too many candidates.
-LEAST_SIMILARITY = 0.8
 
 Hashes = npt.NDArray[np.uint64]
 

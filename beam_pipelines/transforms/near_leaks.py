@@ -44,7 +44,7 @@ def near_leaks(received: Received, rule: NearRule) -> Iterator[Met]:
             )
             found[earlier, own] = Repeats(len(rows), pairs)
         if found:
-            yield Met("leaks near", found)
+            yield Met(rule.meet, found)
 
 
 @dataclasses.dataclass

@@ -29,9 +29,8 @@ from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.transforms import near_hashes
 from beam_pipelines.transforms.exchange import Message, Received, by_number, load_payload
+from beam_pipelines.transforms.meet_hashes import hash_name
 
-# Columns of the values of ``duplicates`` and of ``leaks``; no column of a source is called so.
-NEAR_ROWS, NEAR_LEAKS = "\0near_rows", "\0near_leaks"
 # Partitions for each one of hashes of whole rows: a row has a hash of each of some 20 bands.
 PARTITIONS = 32
 # Values that a row is compared with in one band: of thousands that are all similar, a few will do.
@@ -58,16 +57,21 @@ class NearRule(NamedTuple):
     """How values are compared.
 
     Attributes:
-      column: ``NEAR_ROWS`` or ``NEAR_LEAKS``.
+      meet: its name.
       similarity: the least of similar rows.
       partitions: of the hashes.
       is_image: whether values are hashes of images.
     """
 
-    column: str
+    meet: str
     similarity: float
     partitions: int
     is_image: bool = False
+
+    @property
+    def column(self) -> str:
+        """The column of values that chunks carry."""
+        return hash_name(self.meet)
 
     @property
     def most_differing(self) -> int | None:

@@ -30,8 +30,7 @@ from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
-from beam_pipelines.transforms.compared_columns import near_columns
-from beam_pipelines.transforms.meet_hashes import meet_hashes
+from beam_pipelines.transforms.meet_hashes import hash_name, meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.select_errors import (
@@ -59,7 +58,6 @@ class SelectPlan(PickledOnce):
       limits: of an image's pixels.
       checks: of the rows, which see all columns before ``drop`` and ``keep``.
       seen: the columns that they name.
-      near: name -> column of similar values that chunks get by this name.
     """
 
     filter: Expression | None
@@ -71,7 +69,6 @@ class SelectPlan(PickledOnce):
     limits: Limits = Limits()  # noqa: RUF009 (it is frozen)
     checks: tuple[Check, ...] = ()
     seen: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
-    near: Mapping[str, str] = dataclasses.field(default_factory=dict)
     protect: Mapping[str, Protection] = dataclasses.field(default_factory=dict)
 
     @property
@@ -92,7 +89,7 @@ class SelectPlan(PickledOnce):
         """
         more = [field for field in self.seen if field.name not in self.schema.names]
         schema = pa.schema([*self.schema, *more])
-        return dataclasses.replace(self, schema=schema, checks=(), near={}).numbered()
+        return dataclasses.replace(self, schema=schema, checks=()).numbered()
 
 
 def plan_select(
@@ -133,13 +130,12 @@ def plan_select(
     written = tuple(schema_after_split(recipe, kept).names)
     known = Known(empty.schema, broken, written, problems, sizes)
     checks = plan_checks(recipe, known)
-    near = near_columns(recipe, known)
     if problems:
         raise RecipeProblems(problems)
     derived = pa.schema([field for field in kept if field.name in recipe.derive])
     images = image_columns(derived, schema_pb2.Schema.FromString(contract or b""), {})
     kept = kept if key is None else kept.append(key.field)
-    named = {*near.values(), *(name for check in checks for name in check.sees)}
+    named = {name for check in checks for name in check.sees}
     return SelectPlan(
         condition,
         tuple(derive),
@@ -150,7 +146,6 @@ def plan_select(
         recipe.limits,
         checks,
         pa.schema([field for field in empty.schema if field.name in named]),
-        near,
         recipe.protect,
     )
 
@@ -336,15 +331,13 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
     """
     with explained(chunk.path):
         rows, filtered = _derived(plan, chunk.batch)
-        checked = [_checked(check, rows) for check in plan.checks]
+        checked = [_checked(check, rows, plan.limits) for check in plan.checks]
         batch = rows.select(plan.schema.names)
         if ROW in plan.schema.names and not rows.num_rows and ROW not in rows.schema.names:
             batch = _append(batch, ROW, pa.array([], pa.int64()))
         for _, carried in checked:
             for name, column in carried.items():
                 batch = _append(batch, name, column)
-        for name, column in plan.near.items():
-            batch = _append(batch, name, _comparable(rows.column(column), column, plan.limits))
     counts = add_counts(chunk.counts, {"filtered": filtered})
     pieces = tuple(piece for piece, _ in checked)
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
@@ -366,7 +359,7 @@ def _comparable(column: pa.Array, name: str, limits: Limits) -> pa.Array:
         raise DamagedImageError(f"{error}; 'near' compares texts and images", name) from error
 
 
-def _checked(check: Check, rows: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
+def _checked(check: Check, rows: pa.RecordBatch, limits: Limits) -> tuple[Any, dict[str, pa.Array]]:
     """Returns what rows add to a check, and columns for it.
 
     Raises:
@@ -374,7 +367,11 @@ def _checked(check: Check, rows: pa.RecordBatch) -> tuple[Any, dict[str, pa.Arra
     """
     try:
         piece = check.piece(rows)
-        carried = dict(meet_hashes(check.meets, rows))
+        carried = dict(meet_hashes((meet for meet in check.meets if meet.similarity is None), rows))
+        for meet in check.meets:
+            if meet.similarity is not None:
+                column = str(meet.values[0])
+                carried[hash_name(meet.name)] = _comparable(rows.column(column), column, limits)
     except ExpressionError as error:
         raise check.explained(rows, error) from error
     return piece, carried | {name: rows.column(own) for name, own in check.carries.items()}

@@ -15,8 +15,9 @@ from beam_pipelines.core import shingles
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.transforms import near_rows
 from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.meet_hashes import hash_name
 from beam_pipelines.transforms.near_duplicates import near_chunks, send_rows
-from beam_pipelines.transforms.near_rows import NEAR_ROWS, REQUESTS, NearRule
+from beam_pipelines.transforms.near_rows import REQUESTS, NearRule
 
 Address = tuple[int, int, int]
 
@@ -78,7 +79,7 @@ def chunks_of(texts: list[list[str | None]]) -> list[Chunk]:
                     pa.array(own, pa.string()),
                     pa.array([2 * row for row in range(len(own))], pa.int64()),
                 ],
-                [NEAR_ROWS, PLACE],
+                [hash_name("m"), PLACE],
             ),
             {},
         )
@@ -108,7 +109,7 @@ def test_near_rows_against_all_pairs(
     """Near rows have a similar one before them."""
     chunks = chunks_of([[text for text, _ in own] for own in table])
     splits = [np.array([split for _, split in own], np.uint8) for own in table]
-    rule = NearRule(NEAR_ROWS, least, partitions)
+    rule = NearRule("m", least, partitions)
     found = found_in(chunks, rule, splits if has_splits else None)
     known = sorted(
         ((split if has_splits else 0), (number % 2, number // 2, 2 * row), text)
@@ -146,10 +147,10 @@ def test_recall_and_precision_of_planted_pairs() -> None:
     texts = [*originals, *copies]
     cuts = [texts[start : start + 1_000] for start in range(0, len(texts), 1_000)]
     chunks = [
-        Chunk(number, 0, pa.record_batch([pa.array(own)], [NEAR_ROWS]), {})
+        Chunk(number, 0, pa.record_batch([pa.array(own)], [hash_name("m")]), {})
         for number, own in enumerate(cuts)
     ]
-    found = found_in(chunks, NearRule(NEAR_ROWS, 0.8, 5))
+    found = found_in(chunks, NearRule("m", 0.8, 5))
     expected = {(3 + row // 1_000, 0, row % 1_000): row for row in range(3_000)}
     hits = [place for place, row in expected.items() if place in found]
     assert len(hits) / len(expected) >= 0.99
@@ -161,8 +162,8 @@ def test_recall_and_precision_of_planted_pairs() -> None:
 def test_many_similar_texts(rows: int) -> None:
     """Texts of one template have few candidates each, and all are found."""
     texts = [f"your parcel number {row:06} is on its way to the address you gave us, please be at home between nine and twelve" for row in range(rows)]  # fmt: skip
-    (chunk,) = [Chunk(0, 0, pa.record_batch([pa.array(texts)], [NEAR_ROWS]), {})]
-    rule = NearRule(NEAR_ROWS, 0.8, 3)
+    (chunk,) = [Chunk(0, 0, pa.record_batch([pa.array(texts)], [hash_name("m")]), {})]
+    rule = NearRule("m", 0.8, 3)
     messages = [
         message
         for received in exchanged([near_rows.send_bands(chunk, rule)])
@@ -200,13 +201,13 @@ def test_near_images_against_all_pairs(
         Chunk(
             0,
             number,
-            pa.record_batch([pa.array([h for h, _ in own], pa.uint64())], [NEAR_ROWS]),
+            pa.record_batch([pa.array([h for h, _ in own], pa.uint64())], [hash_name("m")]),
             {},
         )
         for number, own in enumerate(table)
     ]
     splits = [np.array([split for _, split in own], np.uint8) for own in table]
-    rule = NearRule(NEAR_ROWS, least, partitions, is_image=True)
+    rule = NearRule("m", least, partitions, is_image=True)
     found = found_in(chunks, rule, splits if has_splits else None)
     known = [
         ((split if has_splits else 0), (0, number, row), value)
