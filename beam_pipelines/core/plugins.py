@@ -61,7 +61,9 @@ CLAIMS: Mapping[str, str] = {"_delta_log": "delta"}
 
 @functools.cache
 def _points() -> Mapping[str, Mapping[str, importlib.metadata.EntryPoint]]:
-    """Returns group -> name -> entry point, of the first distribution that has it.
+    """Returns group -> name -> entry point.
+
+    Where several distributions have a name, the first one counts.
 
     ``importlib.metadata.entry_points`` also reads each distribution's name, for three times the
     time, and does it again for each group.

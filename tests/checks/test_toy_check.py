@@ -32,9 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "d.csv").write_text("id,n\n" + "\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(str(TOY))
     monkeypatch.setenv("PYTHONPATH", str(TOY))
-    plugins._installed.cache_clear()
+    plugins._points.cache_clear()
     yield tmp_path
-    plugins._installed.cache_clear()
+    plugins._points.cache_clear()
 
 
 def plan_of(folder: Path, more: str) -> Plan:
