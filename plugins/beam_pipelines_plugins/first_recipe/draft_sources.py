@@ -238,17 +238,20 @@ def choose_base(
     scores = []
     for number, (plan, side) in enumerate(zip(chosen, sides, strict=True)):
         has_label = label is not None and label.name in plan.schema.names
+        joins = joins_of([side, *sides[:number], *sides[number + 1 :]])
         scores.append(
             (
                 has_label,
                 names[plan.source.name] == "train",
-                joins_of([side, *sides[:number], *sides[number + 1 :]]),
+                # A label outweighs further joins: refunds of orders have one more than orders.
+                joins > 0,
                 label_of(side),
+                joins,
                 side.rows.num_rows if side.is_whole else plan.size_bytes,
             )
         )
     best = scores.index(max(scores))
-    base, joins = chosen[best], scores[best][2]
+    base, joins = chosen[best], scores[best][4]
     note = f", as {joins} of the others can be joined to them" if joins else ", as it has the label"
     note = note if joins or scores[best][0] or scores[best][3] else ", as it has the most rows"
     single = [

@@ -1,7 +1,4 @@
-"""Tables of ordinary folders: the base, the label.
-
-Returns also those that are left out.
-"""
+"""Tables of ordinary folders: the base, the label, what is left out."""
 
 from __future__ import annotations
 
@@ -66,6 +63,16 @@ FOLDERS = {
     "parts": (
         {"clicks/part-0001.csv": CLICKS, "clicks/part-0002.csv": CLICKS, "users.csv": USERS},
         ("clicks", "late", ["clicks", "users"], []),
+    ),
+    "refunds": (
+        {
+            "orders.csv": "order_id,user_id,label\n"
+            + "".join(f"{row},{row * 7 % 40 + 1},{row % 2}\n" for row in range(120)),
+            "refunds.csv": "refund_id,order_id,why\n"
+            + "".join(f"{row},{row * 7},{'abc'[row % 3]}\n" for row in range(15)),
+            "users.csv": USERS,
+        },
+        ("orders", "label", ["orders", "refunds", "users"], []),
     ),
     "others": (
         {
