@@ -108,7 +108,7 @@ def _compose(text: str, origin: str, shows_line: bool = True) -> yaml.Node | Non
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark and shows_line else ""
         what = " ".join(part for part in (error.context, error.problem) if part)
-        at = text.splitlines()[mark.line] if mark and text else ""
+        at = "".join(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
         begun = _BEGUN_BY_QUOTE.search(at)
         hint = (
             " Put the whole text in quotes: '{}'.".format(begun[1].replace("'", "''"))

@@ -5,6 +5,7 @@ These are the source's ``formats``, ``trim`` and ``nulls``, for files of every f
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.cell_formats import WHITE_SPACE, parse_format
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
@@ -178,13 +179,21 @@ class Formatted(Wrapped):
         source = contents.source
         if source is None or not names:
             return {}
-        schema = pa.schema([(name, pa.string()) for name in names])
+        # Lines are parsed as a whole: their other columns say why one is bad.
+        read_schema = pa.schema(
+            [
+                field
+                for field in contents.read_schema
+                if self.format.infers_types or field.name in names
+            ]
+        )
+        path = files[0].path
         plan = SourcePlan(
             source=source,
             format=source.format or "",
             files=contents.files or files,
-            read_schema=schema,
-            schema=schema,
+            read_schema=read_schema,
+            schema=columns.normalise_schema(read_schema, path, takes_steps=True),
             ranges=(),
             file_schema=contents.file_schema,
             root=contents.root,
@@ -194,10 +203,12 @@ class Formatted(Wrapped):
         inner = self._as_texts(plan, names)
         evidence = {name: Evidence() for name in names}
         for file in inference.sample_files(tuple(plan.files)):
-            batches = [rows.batch for rows in self._head(inner, file)]
-            table = pa.Table.from_batches(batches, schema)
-            for name in names:
-                evidence[name].add(evidence_of(table.column(name)))
+            with contextlib.suppress(DataError):  # reading reports it
+                table = pa.Table.from_batches(
+                    [rows.batch for rows in self._head(inner, file)], inner.schema
+                )
+                for name in names:
+                    evidence[name].add(evidence_of(table.column(name)))
         return evidence
 
     def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:

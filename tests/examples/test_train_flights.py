@@ -161,11 +161,15 @@ answers = model.signatures["serving_default"](examples=rows)["late"].numpy()[:, 
 arguments = model.signatures["from_tensors"].structured_input_signature[1]
 columns = {}
 for name, spec in arguments.items():
+    # Features of columns of float64 are float32.
+    stored = tf.float32 if spec.dtype == tf.float64 else spec.dtype
     if name + "_row_lengths" in arguments:
-        ragged = tf.io.parse_example(rows, {name: tf.io.RaggedFeature(spec.dtype)})[name]
+        ragged = tf.io.parse_example(rows, {name: tf.io.RaggedFeature(stored)})[name]
+        ragged = tf.cast(ragged, spec.dtype)
         columns[name], columns[name + "_row_lengths"] = ragged.to_tensor(), tf.cast(ragged.row_lengths(), tf.int64)
     elif not name.endswith("_row_lengths"):
-        columns[name] = tf.io.parse_example(rows, {name: tf.io.FixedLenFeature(spec.shape[1:], spec.dtype)})[name]
+        parsed = tf.io.parse_example(rows, {name: tf.io.FixedLenFeature(spec.shape[1:], stored)})[name]
+        columns[name] = tf.cast(parsed, spec.dtype)
 again = model.signatures["from_tensors"](**columns)["late"].numpy()[:, 0].tolist()
 ours = [name for name in sys.modules if name.split(".")[0] in ("apache_beam", "tensorflow_transform", "tfx_bsl", "beam_pipelines")]
 print(json.dumps({"examples": answers, "tensors": again, "columns": sorted(arguments), "ours": ours}))

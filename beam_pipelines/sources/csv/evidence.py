@@ -157,6 +157,8 @@ def codes_of(column: pa.ChunkedArray) -> Evidence:
 
 def _noted(texts: pa.Array) -> dict[str, Any]:
     """Returns what is noted of all texts, none of them null."""
+    # A text of several lines may end with one.
+    texts = texts.filter(pc.invert(pc.match_substring(texts, "\n")))
     trimmed = pc.utf8_trim(texts, characters=WHITE_SPACE)
     is_blank = pc.and_(
         pc.not_equal(pc.binary_length(trimmed), pc.binary_length(texts)),
