@@ -8,6 +8,7 @@ column ``ROW``, up to a limit of bytes.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -180,8 +181,12 @@ class RangeReader:
             select=plan.select.explained(),
             split=dataclasses.replace(plan.split, schema=plan.split.schema.append(row)),
         )
-        self.positions = RowPositions(plan.base)
         self._indexes: dict[int, JoinIndex] = {}
+
+    @functools.cached_property
+    def positions(self) -> RowPositions:
+        """Finds rows of the base source, which a run of Beam's own rows lacks."""
+        return RowPositions(self._plan.base)
 
     def offenders_of(
         self,
