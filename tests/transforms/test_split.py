@@ -186,7 +186,7 @@ def test_times_split_at_their_bounds(value, expected):
         found = "null" if value is None else "'2013-12-01 05:30:00'"
         with pytest.raises(
             DataError,
-            match=f"data/flights.csv, column 'at': found {found} in 1 of 1 rows.*'filter:'",
+            match=f"data/flights.csv, column 'at': found {found} in 1 of 1 rows.*'filter:",
         ):
             split.assign_split(plan, chunk_of(batch))
 
