@@ -87,10 +87,7 @@ class NoZeros(Check):
     def judge(self, facts, rows):  # noqa: ARG002 - as in the base class
         count = sum(piece for _, piece in facts.pieces)
         line = f"{self.column}: {count} zeros"
-        yield Finding("warn", (line,), {"line": line})
-
-    def cure(self, stopping):  # noqa: ARG002 - as in the base class
-        return f"Leave '{self.column}' out."
+        yield Finding("warn", line, f"Leave '{self.column}' out.")
 
 
 @dataclasses.dataclass(frozen=True)
