@@ -185,7 +185,7 @@ class RangeReader:
 
     @functools.cached_property
     def positions(self) -> RowPositions:
-        """Finds rows of the base source, which a run of Beam's own rows lacks."""
+        """Finds rows of the base source; Beam's own rows have none."""
         return RowPositions(self._plan.base)
 
     def offenders_of(

@@ -10,9 +10,9 @@ FORKS = Path(__file__).with_name("forks.py")
 
 
 def test_readers_in_forks() -> None:
-    """The tests of ``forks.py`` pass in a process without Beam's and TensorFlow's threads.
+    """The tests of ``forks.py`` pass in a process of their own.
 
-    Both break forks of a process that has run them.
+    Threads of Beam and TensorFlow break forks of a process that has run them.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FORKS)]
     run = subprocess.run(command, capture_output=True, text=True)
