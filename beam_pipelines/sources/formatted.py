@@ -28,8 +28,9 @@ from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, p
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.wrapped import Wrapped
 
-# Of each sampled file: rows that are looked at, and the bytes in which they begin.
-_ROWS, _BYTES = 20_000, 1 << 20
+# Of each sampled file: rows that are looked at, the bytes of the file in which they begin, and
+# those that they have in memory.
+_ROWS, _BYTES, _MOST_BYTES = 20_000, 1 << 20, 1 << 22
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,12 +216,17 @@ class Formatted(Wrapped):
         """Yields the first rows of a file, or all of them."""
         is_cut = not inner.source.reads_all and self.format.splittable(inner.source, file.path)
         end = min(file.size_bytes, _BYTES) if is_cut else file.size_bytes
-        number = 0
+        left, left_bytes = _ROWS, _MOST_BYTES
         for rows in self.format.read(inner, ByteRange(0, 0, file, 0, end), {}, reject=True):
-            most = rows.batch.num_rows if inner.source.reads_all else _ROWS - number
+            if inner.source.reads_all:
+                yield rows
+                continue
+            number = rows.batch.num_rows
+            row_bytes = rows.batch.nbytes / max(1, number)
+            most = min(left, max(1, int(left_bytes / max(1, row_bytes))))
             yield rows._replace(batch=rows.batch.slice(0, most))
-            number += rows.batch.num_rows
-            if number >= _ROWS and not inner.source.reads_all:
+            left, left_bytes = left - number, left_bytes - rows.batch.nbytes
+            if left <= 0 or left_bytes <= 0:
                 return
 
 

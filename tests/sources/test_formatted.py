@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.sources import formatted
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of
 
@@ -204,3 +205,23 @@ def test_times_of_json_behind_the_sample(
     path = jsonl(tmp_path / "s.jsonl", [*[good] * 1_000, text])
     with pytest.raises(DataError, match=f"line 1001, column 'a': found '{text}'"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("infer", ["sample", "full"])
+def test_long_texts_are_sampled_by_their_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, infer: str
+) -> None:
+    """Planning looks at a few MiB of texts, however many rows they are."""
+    looked_at: list[int] = []
+    evidence_of = formatted.evidence_of
+
+    def noted(texts: pa.ChunkedArray) -> Any:
+        looked_at.append(texts.nbytes)
+        return evidence_of(texts)
+
+    monkeypatch.setattr(formatted, "evidence_of", noted)
+    path, texts = tmp_path / "a.parquet", [f"row {number}, " * 1_000 for number in range(1_000)]
+    pq.write_table(pa.table({"a": texts}), path, row_group_size=300)
+    plan_of(str(path), infer=infer)
+    whole = sum(map(len, texts))
+    assert sum(looked_at) < whole / 2 if infer == "sample" else sum(looked_at) >= whole

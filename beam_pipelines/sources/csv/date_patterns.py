@@ -12,8 +12,9 @@ from beam_pipelines.recipe.cell_formats import CellFormat, DateFormat, parse_for
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.formats import to_plain
 
-# Cells that tell the patterns of dates with names of months; letters of a short name.
-_TOLD_BY, _SHORT = 20, 3
+# Cells that tell the patterns of dates with names of months; letters of a short name; characters
+# of a date at most, as documents in cells would take seconds.
+_TOLD_BY, _SHORT, _LONGEST = 20, 3, 200
 _CLOCKS = (
     "", " %H:%M", " %H:%M:%S", " %H:%M:%S UTC", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S",
     ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p",
@@ -68,6 +69,8 @@ def named_pattern(cell: str) -> str:
     Nothing for any other cell.
     """
     cell, text, end = cell.strip(), "", 0
+    if len(cell) > _LONGEST:
+        return ""
     for match in _PART.finditer(cell):
         text += cell[end : match.start()] + _part(match, text)
         end = match.end()
