@@ -145,7 +145,6 @@ class Check(abc.ABC):
       name: its key in the recipe; also in the manifest and of the file in ``rejected/``.
       changes_rows: whether it leaves rows out; then its key is part of the recipe's hash.
       appends: whether an append can check its new rows alone.
-      meets: rows that meet.
       reader: of its value in the recipe, if another package adds it.
     """
 
@@ -153,13 +152,21 @@ class Check(abc.ABC):
     reader: ClassVar[Reader[Any]]
     changes_rows: ClassVar[bool] = False
     appends: ClassVar[bool] = True
-    meets: tuple[Meet, ...] = ()
-    looks_at_splits: bool = False
 
     @classmethod
     @abc.abstractmethod
     def plan(cls, recipe: Recipe, known: Known) -> Check | None:
         """Returns the check that the recipe asks for; notes what is wrong."""
+
+    @property
+    def meets(self) -> tuple[Meet, ...]:
+        """Rows that meet."""
+        return ()
+
+    @property
+    def looks_at_splits(self) -> bool:
+        """Whether chunks with splits add pieces: ``piece_of_splits``."""
+        return False
 
     @property
     def sees(self) -> tuple[str, ...]:

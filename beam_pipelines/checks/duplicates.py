@@ -43,7 +43,7 @@ class FindDuplicates(Check):
         return cls(rule, rule.by or known.written)
 
     @property
-    def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
+    def meets(self) -> tuple[Meet, ...]:
         near = self.rule.near
         if near is not None:
             drop = Drop(self.name, "a near duplicate", near.column) if self.rule.drops else None

@@ -116,7 +116,7 @@ class Expect(Check):
         return cls(plan_expectations(recipe.expect, empty, known.problems, known.sizes))
 
     @property
-    def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
+    def meets(self) -> tuple[Meet, ...]:
         return tuple(
             Meet(f"unique {number}", arguments, repeats, skips_null=True)
             for number, arguments in enumerate(unique_arguments(self.expected))

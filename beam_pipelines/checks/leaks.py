@@ -73,7 +73,7 @@ class FindLeaks(Check):
         return cls(rule, label, columns, time if is_compared else None)
 
     @property
-    def meets(self) -> tuple[Meet, ...]:  # type: ignore[override]
+    def meets(self) -> tuple[Meet, ...]:
         return tuple(
             Meet(
                 f"leaks {kind}",
@@ -96,7 +96,7 @@ class FindLeaks(Check):
         return {TIMES: self.time} if self.time else {}
 
     @property
-    def looks_at_splits(self) -> bool:  # type: ignore[override]
+    def looks_at_splits(self) -> bool:
         return self.time is not None
 
     def piece_of_splits(self, chunk: Chunk, splits: npt.NDArray[np.uint8]) -> Any:

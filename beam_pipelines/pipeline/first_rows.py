@@ -28,7 +28,6 @@ from beam_pipelines.pipeline.row_chain import split_rows
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines.sources.text.format import TextFormat
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 
@@ -155,7 +154,7 @@ def _head(plan: Plan) -> Iterator[Chunk]:
 
 def _cut(source: SourcePlan, byte_range: ByteRange) -> ByteRange:
     """Returns the beginning of a range, if it can be cut there."""
-    can_cut = isinstance(format_of(source), TextFormat) and any(
+    can_cut = format_of(source).has_lines and any(
         other.number_in_file and other.file == byte_range.file for other in source.ranges[:2]
     )
     if not can_cut or byte_range.end - byte_range.start <= _HEAD_BYTES:

@@ -110,6 +110,7 @@ class Format(abc.ABC):
       options: options of a source that only this format and its relatives have.
       infers_types: whether types are inferred from values, because files do not have them.
       reads_nulls: whether the texts of ``nulls`` mean null where no recipe has them.
+      has_lines: whether rows are lines, so that a file's first bytes are its first rows.
       judges_cells: whether it finds itself how cells are written, as all of them are texts.
       has_arrays: whether values may be arrays, so that a column may be declared ``tensor``.
       is_compressed: whether files are often compressed inside, for estimates of sizes.
@@ -125,6 +126,7 @@ class Format(abc.ABC):
     suffixes: tuple[str, ...]
     options: tuple[str, ...] = ()
     infers_types = False
+    has_lines = False
     reads_nulls = False
     judges_cells = False
     has_arrays = False

@@ -13,6 +13,12 @@ from beam_pipelines.sources.format import Format, Position, QuoteStates
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
+# What is as of the format of the files.
+_TRAITS = (
+    *("suffixes", "options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
+    "checks_images",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Wrapped(Format):
@@ -25,13 +31,8 @@ class Wrapped(Format):
     format: Format
 
     def __post_init__(self) -> None:
-        for name in ("suffixes", "options", "infers_types", "has_arrays", "is_compressed"):
+        for name in _TRAITS:
             object.__setattr__(self, name, getattr(self.format, name))
-
-    @property
-    def checks_images(self) -> bool:  # type: ignore[override]
-        """Whether images are decoded when they are read."""
-        return self.format.checks_images
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -45,6 +45,7 @@ class TextFormat(Format):
 
     options: tuple[str, ...] = ("encoding",)
     infers_types = True
+    has_lines = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
