@@ -20,7 +20,7 @@ from beam_pipelines.core.places import Pair, Place, Repeats
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.near import Near
 from beam_pipelines.recipe.values import Reader
-from beam_pipelines.sql.expressions import Expression
+from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
 # Less similar images have too many candidates.
 _LEAST_OF_IMAGES = 0.8
@@ -69,13 +69,8 @@ class Known(NamedTuple):
             self.problems.append(Problem((key, "near", "similarity"), message))
 
 
-class CheckError(ValueError):
-    """A check has no value for a row; the message shows why."""
-
-    def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
-        super().__init__(found)
-        self.expression, self.batch = expression, batch
-        self.where = f"expectation '{expression.name}'"
+class CheckError(NoValueError):
+    """An expression of a check has no value. It stops the run, as no row is bad."""
 
 
 class FoundRow(Protocol):
@@ -187,8 +182,15 @@ class Check(abc.ABC):
         return None
 
     def explained(self, rows: pa.RecordBatch, error: Exception) -> CheckError:
-        """Returns an error of an expression of the check, with its place."""
-        raise NotImplementedError from error
+        """Returns an error of an expression of the check, with its place.
+
+        By default it is one of ``meets``.
+        """
+        values = (value for meet in self.meets for value in meet.values)
+        expressions = [value for value in values if isinstance(value, Expression)]
+        failing = (value for value in expressions if find_row(rows, value) is not None)
+        expression = next(failing, Expression(self.name, self.name, (), 1))
+        return CheckError(str(error), expression, rows, f"check '{self.name}'")
 
     def revealing(self, private: Collection[str]) -> Iterator[Problem]:
         """Yields results that are values of private columns."""

@@ -134,7 +134,8 @@ class Expect(Check):
         expected, found = failing or (self.expected[0], str(error))
         is_row = isinstance(expected.condition, Expression)
         columns = expected.condition.columns if is_row else ()
-        return CheckError(found, Expression(expected.rule.name, expected.rule.sql, columns), rows)
+        expression = Expression(expected.rule.name, expected.rule.sql, columns)
+        return CheckError(found, expression, rows, f"expectation '{expression.name}'")
 
     def revealing(self, private: Collection[str]) -> Iterator[Problem]:
         for index, (_, condition) in enumerate(self.expected):

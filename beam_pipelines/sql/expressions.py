@@ -142,6 +142,22 @@ def _parse(
     return Expression(name, sql, needed, *size_of(tree, sizes))
 
 
+class NoValueError(ValueError):
+    """An expression has no value for a row; the message shows why.
+
+    Attributes:
+      expression: the first one that failed.
+      batch: the rows that it failed on.
+      where: the expression in words.
+    """
+
+    def __init__(
+        self, found: str, expression: Expression, batch: pa.RecordBatch, where: str
+    ) -> None:
+        super().__init__(found)
+        self.expression, self.batch, self.where = expression, batch, where
+
+
 def evaluate(batch: pa.RecordBatch, expression: Expression, most: int | None = None) -> pa.Array:
     """Evaluates an expression on all rows of a batch, in their order.
 

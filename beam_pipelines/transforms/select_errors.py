@@ -7,32 +7,20 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import CheckError
 from beam_pipelines.core.errors import DataError, PipelineError
 from beam_pipelines.core.python_values import python_value
-from beam_pipelines.sql.expressions import Expression, find_row
+from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
 _SHOWN_CHARACTERS = 100
 
 
-class SelectError(ValueError):
-    """An expression has no value for a row; the message shows why.
-
-    Attributes:
-      expression: the first one that failed.
-      batch: the rows that it failed on.
-    """
+class SelectError(NoValueError):
+    """An expression of ``filter`` or ``derive`` has no value for a row, which is bad."""
 
     def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
-        super().__init__(found)
-        self.expression = expression
-        self.batch = batch
-
-    @property
-    def where(self) -> str:
-        """The expression in words."""
-        name = self.expression.name
-        return "filter" if name == "filter" else f"derived column '{name}'"
+        name = expression.name
+        where = "filter" if name == "filter" else f"derived column '{name}'"
+        super().__init__(found, expression, batch, where)
 
 
 class LargeValueError(PipelineError):
@@ -72,7 +60,7 @@ def explained(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except (SelectError, CheckError) as error:
+    except NoValueError as error:
         expression = error.expression
         row = find_row(error.batch, expression) if expression.columns else None
         raise DataError(
@@ -90,7 +78,7 @@ def explained(path: str) -> Iterator[None]:
         raise DataError(f"{path}, derived column '{error.column}': {error}") from error
 
 
-def _place(error: SelectError | CheckError, row: int | None) -> str:
+def _place(error: NoValueError, row: int | None) -> str:
     """Returns the values of a row that its expression sees, in words."""
     if row is None:
         return ""

@@ -7,17 +7,23 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from beam_pipelines.checks.duplicates import FindDuplicates
+from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core import plugins
-from beam_pipelines.core.errors import FindingsError, RecipeProblems
+from beam_pipelines.core.errors import DataError, FindingsError, RecipeProblems
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe, recipe_schema
+from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module
+from beam_pipelines.sql.expressions import parse_expression
+from beam_pipelines.transforms.select_errors import explained
 from tests.support.findings import found_by
 
 TOY = Path(__file__).parent / "toy"
@@ -123,3 +129,19 @@ def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
     with pytest.raises(RecipeProblems, match=r"append.*found it with 'no_twins'"):
         plan_of(folder, "no_twins: n\nappend: true\n")
     plan_of(folder, "most_nulls: n\nappend: true\n")
+
+
+def test_an_expression_of_a_meet_without_a_value() -> None:
+    """The error of a check without words of its own names the expression and the row."""
+    rows = pa.RecordBatch.from_pydict({"a": ["1", "2", "x"]})
+    right, wrong = (parse_expression("m", sql, ["a"]) for sql in ("a || a", "a::INT"))
+
+    class Numbers(FindDuplicates):
+        @property
+        def meets(self) -> tuple[Meet, ...]:
+            return (Meet("m", ("a", right, wrong), repeats),)
+
+    error = Numbers(Duplicates(), ("a",)).explained(rows, ValueError("no number"))
+    words = r"f.csv, check 'duplicates' \(a::INT\): .*\{a: 'x'\}"
+    with pytest.raises(DataError, match=words), explained("f.csv"):
+        raise error
