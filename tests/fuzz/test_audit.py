@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -69,7 +70,8 @@ def test_a_reader_that_does_more_is_found() -> None:
         ("socket.connect", (None, ("10.0.0.1", 80)), True),
         ("open", ("/etc/passwd", "r", 0), True),
         ("open", (b"/dev/../etc/passwd", "r", 0), True),
-        ("open", (f"{audit.ROOT}/../other", "r", 0), True),
+        # A clone may be in the temporary folder, which may be opened.
+        ("open", (f"{audit.ROOT}/{os.path.relpath('/etc/passwd', audit.ROOT)}", "r", 0), True),
         ("sqlite3.connect", ("file:/var/a.db?mode=ro",), True),
         ("import", ("a", "/opt/a.so", None, None, None), True),
         ("open", (3, "r", 0), False),
