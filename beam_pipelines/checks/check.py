@@ -70,7 +70,7 @@ class Known(NamedTuple):
 
 
 class CheckError(NoValueError):
-    """An expression of a check has no value. It stops the run, as no row is bad."""
+    """An expression of a check has no value, which stops the run."""
 
 
 class FoundRow(Protocol):
@@ -108,7 +108,7 @@ class Rows(Protocol):
 
 
 class Facts(NamedTuple):
-    """What a run knows when it judges.
+    """The input of ``Check.judge``.
 
     Attributes:
       rows: number of rows that were selected.

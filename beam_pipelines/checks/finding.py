@@ -1,4 +1,4 @@
-"""What a check found."""
+"""Findings: the results of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows meet by, and who decides."""
+"""Rules by which rows meet, and deciders of their pairs."""
 
 from __future__ import annotations
 

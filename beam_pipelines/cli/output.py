@@ -62,10 +62,7 @@ def is_quiet() -> bool:
 
 @contextlib.contextmanager
 def output_unless_quiet() -> Iterator[None]:
-    """Drops the text on standard output.
-
-    If the command that runs is quiet; JSON stays.
-    """
+    """Drops text on standard output if the command is quiet; JSON stays."""
     if not is_quiet() or click.get_current_context().params.get("form") == "json":
         yield
         return

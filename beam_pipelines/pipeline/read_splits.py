@@ -150,7 +150,7 @@ class ReadSplits(beam.PTransform):
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool
     ) -> tuple[beam.PCollection[Chunk], list[beam.PCollection[Any]]]:
-        """Lets rows meet before they have splits.
+        """Runs the meets of rows without splits.
 
         Meets that leave rows out come first. The other meets are of the rows that are left.
         """
@@ -194,7 +194,7 @@ class ReadSplits(beam.PTransform):
     def _compare_splits(
         self, chunks: beam.PCollection[Chunk], found: list[beam.PCollection[Any]]
     ) -> beam.PCollection[Chunk]:
-        """Lets rows meet with their splits."""
+        """Runs the meets of rows with splits."""
         plan, folders = self.plan, self.folders
         meets = tuple(meet for meet in plan.select.meets if meet.has_splits)
         looking = [check for check in plan.select.checks if check.looks_at_splits]

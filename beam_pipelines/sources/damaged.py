@@ -43,10 +43,7 @@ def explained(path: str, title: str, expected: str = "a whole file") -> Iterator
 
 
 def each(items: Iterable[T], path: str, title: str, expected: str = "a whole file") -> Iterator[T]:
-    """Yields items; errors in making them are explained.
-
-    Those of the caller are not.
-    """
+    """Yields items; explains errors in making them, not the caller's."""
     iterator = iter(items)
     while True:
         with explained(path, title, expected):

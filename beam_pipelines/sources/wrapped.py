@@ -13,7 +13,7 @@ from beam_pipelines.sources.format import Format, Position, QuoteStates
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
-# What is as of the format of the files.
+# Attributes of the format of the files that this format has, too.
 _TRAITS = (
     *("suffixes", "options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
     "checks_images",

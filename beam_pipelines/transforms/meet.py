@@ -72,7 +72,7 @@ class Met(NamedTuple):
 
 
 class OfSplits(NamedTuple):
-    """What a chunk with splits adds to a check."""
+    """The piece of a check, of one chunk with splits."""
 
     check: str
     piece: Any

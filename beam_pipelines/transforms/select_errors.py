@@ -15,7 +15,7 @@ _SHOWN_CHARACTERS = 100
 
 
 class SelectError(NoValueError):
-    """An expression of ``filter`` or ``derive`` has no value for a row, which is bad."""
+    """``filter`` or ``derive`` has no value for a row, which is bad."""
 
     def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
         name = expression.name

@@ -132,7 +132,7 @@ def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
 
 
 def test_an_expression_of_a_meet_without_a_value() -> None:
-    """The error of a check without words of its own names the expression and the row."""
+    """A check's default error names the expression and the row."""
     rows = pa.RecordBatch.from_pydict({"a": ["1", "2", "x"]})
     right, wrong = (parse_expression("m", sql, ["a"]) for sql in ("a || a", "a::INT"))
 

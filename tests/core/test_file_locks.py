@@ -48,7 +48,7 @@ def test_a_fork_does_not_keep_a_lock(tmp_path: Path) -> None:
         os.waitpid(process, 0)
 
 
-def test_a_fork_during_a_fetch_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_fork_during_a_fetch_blocks_no_other_fetch(tmp_path: Path) -> None:
     """An extent fetched during a fork is there for others at once."""
     cache, other = (Cache(str(tmp_path), 1 << 20, "dataset") for _ in range(2))
     forks: list[tuple[int, int]] = []

@@ -37,7 +37,7 @@ bp.make_graph("program")
 from beam_pipelines.reader.process import ReadingProcess
 reads = ReadingProcess()
 reads._connection.close()
-assert reads._process.wait() == 0, "it imports everything, and finds that nobody asks"
+assert reads._process.wait() == 0, "the process imports its modules, and exits without a request"
 """
 COMMAND = str(Path(sys.executable).parent / "beam-pipelines")
 PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")

@@ -211,7 +211,7 @@ def test_times_of_json_behind_the_sample(
 def test_long_texts_are_sampled_by_their_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, infer: str
 ) -> None:
-    """Planning looks at a few MiB of texts, however many rows they are."""
+    """Planning looks at a few MiB of a file's texts."""
     looked_at: list[int] = []
     evidence_of = formatted.evidence_of
 

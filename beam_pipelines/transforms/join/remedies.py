@@ -197,10 +197,7 @@ def _matches(keys: pa.Array, others: pa.Array) -> int:
 
 
 def _answer(left: Key, right: Key, type_: str, matched: int) -> str:
-    """Returns the types that match as many keys.
-
-    If they can be read.
-    """
+    """Returns a remedy: types that match as many keys, or words."""
     try:
         sides = [_declared(key, type_) for key in (left, right)]
         both = [side for side in sides if side is not None]

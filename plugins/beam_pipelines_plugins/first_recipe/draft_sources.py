@@ -75,18 +75,12 @@ def split_of_name(path: str) -> str:
 
 
 def series_of(path: str) -> str:
-    """Returns what files of one series share.
-
-    Their path without numbers and months.
-    """
+    """Returns a path without numbers and months, which a series shares."""
     return re.sub(r"[-_. ()]*#[)]?", "", _NUMBER.sub("#", path.lower()))
 
 
 def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
-    """Returns the files of a folder that may be tables.
-
-    Returns also those that are left out.
-    """
+    """Returns the files that may be tables, and what is left out."""
     found: list[str] = []
     left_out: list[LeftOut] = []
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
@@ -115,10 +109,7 @@ def files_of(folder: str) -> tuple[list[str], list[LeftOut]]:
 
 
 def _together(folder: str, others: Sequence[LeftOut]) -> Iterator[LeftOut]:
-    """Yields a folder in place of its files.
-
-    Where no file is a table.
-    """
+    """Yields a folder in place of files that are no tables."""
     reasons = sorted({one.reason for one in others})
     if others:
         yield LeftOut(folder, f"{len(others):,} files: {'; '.join(reasons)}")
@@ -290,10 +281,7 @@ def _lacking(train: SourcePlan, test: SourcePlan, forms: Sequence[SourcePlan]) -
 
 
 def _splits(plan: SourcePlan) -> tuple[tuple[str, str], ...]:
-    """Returns split -> pattern.
-
-    If the files of a source are those of splits.
-    """
+    """Returns split -> pattern, if a source's files are splits."""
     found: dict[str, list[str]] = {}
     for file in plan.files:
         found.setdefault(split_of_name(file.path), []).append(os.path.basename(file.path))

@@ -225,10 +225,7 @@ def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
 
 
 def _series(paths: Sequence[str], name: Names) -> list[str | tuple[str, ...]]:
-    """Returns paths.
-
-    Those of files of one series and the same columns together.
-    """
+    """Returns paths; those of a series with equal columns together."""
     series: dict[str, list[str]] = {}
     for path in paths:
         is_one = os.path.isfile(path) and not SHARD_NUMBER.search(path)
@@ -249,10 +246,7 @@ def _series(paths: Sequence[str], name: Names) -> list[str | tuple[str, ...]]:
 
 
 def _tables_in(folder: str, name: Names) -> tuple[list[str | tuple[str, ...]], list[LeftOut]]:
-    """Returns the paths of each table of a folder.
-
-    Returns also those that are left out.
-    """
+    """Returns the paths of a folder's tables, and what is left out."""
     if has_table_log(folder):
         return [folder], []
     paths, left_out = files_of(folder)
@@ -272,10 +266,7 @@ def _tables_in(folder: str, name: Names) -> tuple[list[str | tuple[str, ...]], l
 
 
 def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tuple[str, ...]:
-    """Returns the path of a folder inside.
-
-    If a table has all its files; or their pattern.
-    """
+    """Returns the folder of all files of a table, or a pattern."""
     below = os.path.dirname(own[0])
     inside = {path for path in paths if path.startswith(f"{below}/")}
     if len(own) > 1 and below != folder.rstrip("/") and inside == {*own}:
@@ -284,10 +275,7 @@ def _whole_folder(own: Sequence[str], folder: str, paths: Sequence[str]) -> tupl
 
 
 def _named(tables: Sequence[str | tuple[str, ...]], name: Names) -> list[Source]:
-    """Returns a source for each table.
-
-    Those of a series among the files as one.
-    """
+    """Returns a source for each table, or series of tables."""
     alone = [path for path in tables if isinstance(path, str)]
     sources = name(alone)
     several = [paths for paths in tables if not isinstance(paths, str)]
