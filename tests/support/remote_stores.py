@@ -56,7 +56,7 @@ class S3Objects(NamedTuple):
 
         The interface gives times to the second only.
         """
-        keys = s3_backends["123456789012"]["aws"].buckets["store"].keys
+        keys = _backend().buckets["store"].keys
         return sorted(self.names(prefix), key=lambda name: keys[name].last_modified)
 
 
@@ -87,6 +87,11 @@ class GoogleObjects(NamedTuple):
         ]
 
 
+def _backend() -> Any:
+    """Returns the objects behind every server of moto in this process."""
+    return s3_backends["123456789012"]["aws"]
+
+
 @contextlib.contextmanager
 def s3_store() -> Iterator[Store]:
     """Starts moto's S3, with credentials in the environment, where users have them."""
@@ -100,7 +105,12 @@ def s3_store() -> Iterator[Store]:
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     try:
-        with mock.patch.dict(os.environ, variables):
+        # All servers of a process have one backend: another store's objects are not in this one.
+        with (
+            mock.patch.object(_backend(), "buckets", {}),
+            mock.patch.object(s3_backends, "bucket_accounts", {}),
+            mock.patch.dict(os.environ, variables),
+        ):
             client = boto3.client("s3", endpoint_url=url)
             client.create_bucket(Bucket="store")
             yield Store("s3://store", [f"--s3_endpoint_url={url}"], S3Objects(client))
