@@ -20,8 +20,9 @@ from tests.support.graph_server import GraphServer
 
 # In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes
 # on looking. No test fails because a machine is busy, so there are no deadlines.
-hypothesis.settings.register_profile("own", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+# Some tests ask for more or fewer examples; 50 of each property find what a change breaks.
+hypothesis.settings.register_profile("own", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "own")
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent

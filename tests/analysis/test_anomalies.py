@@ -688,7 +688,7 @@ def kinds(found: Any) -> list[tuple[str, str, str, str]]:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) -> None:
     """Statistics read back from a proto have the same anomalies."""
     kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))

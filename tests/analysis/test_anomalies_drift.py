@@ -38,7 +38,7 @@ def divergence(left: list[float], right: list[float]) -> float:
 
 
 @given(COUNTS, COUNTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_distances_of_texts(left: dict[str, int], right: dict[str, int]) -> None:
     """Each distance equals its formula, is symmetric, and is 0 to 1."""
     texts = sorted({*left, *right})
@@ -210,7 +210,7 @@ COMPARATORS = (
     st.integers(1, 5),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_equal_distributions_are_no_drift(
     comparator: str, values: list[Any], times: int, chance: Any
 ) -> None:

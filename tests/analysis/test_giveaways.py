@@ -230,7 +230,7 @@ def test_the_bound_decides() -> None:
     assert 0.97 < leak.value < 0.985
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=30))
 def test_area_against_all_pairs(rows: list[tuple[int, bool]]) -> None:
     """The AUC is the share of ordered pairs."""

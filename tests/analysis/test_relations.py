@@ -46,7 +46,7 @@ PAIRS = st.lists(
 ).filter(lambda pairs: len({y for _, y in pairs}) == 2 and any(x for x, _ in pairs))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(PAIRS)
 def test_texts_and_two_classes(pairs: list[tuple[str | None, str]]) -> None:
     """Information, shares and rates are those that Python counts."""
@@ -67,7 +67,7 @@ def test_texts_and_two_classes(pairs: list[tuple[str | None, str]]) -> None:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-50, 50), st.booleans()), min_size=30, max_size=200),
     st.randoms(use_true_random=False),

@@ -43,7 +43,7 @@ def test_merged_numbers_are_told(before: pa.Array, is_scaled: bool, remedy: str)
 
 
 @given(st.lists(st.none() | st.floats() | st.floats(1e9, 1e9 + 99), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_merged_numbers_are_counted(values: list[Any]) -> None:
     """The counts are those of sets of numbers."""
     column = pa.array(values, pa.float64())

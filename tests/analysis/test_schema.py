@@ -211,7 +211,7 @@ def splits(draw: st.DrawFn) -> dict[str, TableStatistics]:
 
 
 @given(splits())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_schema_never_flags_its_own_statistics(statistics: dict[str, TableStatistics]) -> None:
     """An inferred schema finds no anomaly in its own statistics."""
     schema = infer_schema(statistics)

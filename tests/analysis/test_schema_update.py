@@ -225,7 +225,7 @@ CONSTRAINTS = ("", "distribution_constraints { min_domain_mass: 0.5 }")
     st.sampled_from(list(VALUES_FOR_TYPE)),
     st.data(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_an_updated_schema_does_not_contradict_itself(
     type_: str, parts: tuple[str, ...], kind: pa.DataType, data: st.DataObject
 ) -> None:
@@ -242,7 +242,7 @@ def test_an_updated_schema_does_not_contradict_itself(
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
     """A widened schema has no anomaly and widens no further."""
     kinds = data.draw(st.lists(st.sampled_from(list(VALUES_FOR_TYPE)), min_size=1, max_size=3))

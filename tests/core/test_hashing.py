@@ -99,7 +99,7 @@ TYPED_VALUES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(TYPED_VALUES, st.integers(0, 12), st.integers(0, 12), st.integers(0, MASK))
 def test_hash_column_is_as_defined(typed, start, length, seed):
     """The hash of a column equals its definition.
@@ -196,7 +196,7 @@ def test_a_struct_cannot_be_hashed():
         hashing.hash_column(pa.array([{"a": 1}]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20),
     st.integers(0, MASK),

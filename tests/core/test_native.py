@@ -187,7 +187,7 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
 
 
 @given(batches(), st.data())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_bytes_equal_tensorflow(
     drawn: tuple[pa.RecordBatch, list[str]], data: st.DataObject
 ) -> None:

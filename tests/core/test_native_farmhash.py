@@ -31,7 +31,7 @@ def in_numpy(array: pa.Array) -> list[int]:
     return hashes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.none() | TEXTS, max_size=20), st.sampled_from(TYPES), st.integers(0, 3))
 def test_kernel_and_numpy_give_the_same(
     values: list[bytes | None], type_: pa.DataType, skipped: int

@@ -106,7 +106,7 @@ VALUES = {
 
 
 @given(st.sampled_from(list(VALUES)), st.data(), st.integers(0, MASK), st.booleans())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_hashes_are_as_defined(
     kind: pa.DataType, data: st.DataObject, seed: int, is_dictionary: bool
 ) -> None:
@@ -128,7 +128,7 @@ def test_hashes_are_as_defined(
     st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20),
     st.integers(0, MASK),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_hash_rows_is_as_defined(rows: list[tuple[object, ...]], seed: int) -> None:
     """Rows hash as the definition says."""
     arrays = [

@@ -64,7 +64,7 @@ STREAMS = st.tuples(
 
 
 @given(STREAMS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_streams_of_zlib_and_isal(arguments: tuple[bytes, int, int, int, bool]) -> None:
     """Every level and strategy comes out; another size is declined."""
     text = arguments[0]
@@ -76,7 +76,7 @@ def test_streams_of_zlib_and_isal(arguments: tuple[bytes, int, int, int, bool]) 
 
 
 @given(STREAMS, st.integers(0), st.integers(1, 255))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_damaged_streams(
     arguments: tuple[bytes, int, int, int, bool], place: int, bits: int
 ) -> None:

@@ -29,7 +29,7 @@ def repeats_by_loop(hashes: list[tuple[int, int]]) -> list[list[int]]:
     return [[first, place] for place, first in enumerate(firsts) if first != place]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(HALVES, HALVES), max_size=200))
 def test_repeats_against_a_loop(hashes: list[tuple[int, int]]) -> None:
     """A repeat has the first record of its hash, also without kernels."""

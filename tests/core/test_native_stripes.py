@@ -65,7 +65,7 @@ def draw_batch(data: st.DataObject) -> pa.RecordBatch:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_rows_are_those_that_were_packed(data: st.DataObject) -> None:
     """Any consecutive rows of any stripes come back, several times as well."""
     from beam_pipelines.core._native.stripes import pack_stripes, unpack_stripes
@@ -94,7 +94,7 @@ def test_rows_are_those_that_were_packed(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_damage_is_refused_or_gives_other_rows(data: st.DataObject) -> None:
     """Damaged stripes are a ``ValueError``, or give as many sound rows."""
     from beam_pipelines.core._native.stripes import pack_stripes, unpack_stripes

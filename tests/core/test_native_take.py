@@ -52,7 +52,7 @@ def bits(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
 @given(
     st.data(), st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4), st.integers(0, 40)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_rows_are_those_that_arrow_takes(
     data: st.DataObject, types: list[pa.DataType], count: int
 ) -> None:

@@ -20,7 +20,7 @@ def sets_of(text: str | None) -> set[str]:
     return {text[place : place + 5] for place in range(max(1, len(text) - 4))} if text else set()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TEXTS, TEXTS)
 def test_similarity_against_sets(left: list[str | None], right: list[str | None]) -> None:
     """It is the Jaccard similarity of sets of five characters."""
@@ -33,7 +33,7 @@ def test_similarity_against_sets(left: list[str | None], right: list[str | None]
         assert value == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, st.integers(1, 6), st.integers(1, 6))
 def test_kernels_against_numpy(texts: list[str | None], bands: int, rows: int) -> None:
     """With and without the extension, hashes and similarities are the same."""

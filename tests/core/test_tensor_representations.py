@@ -56,7 +56,7 @@ def group_of(schema: schema_pb2.Schema) -> dict[str, schema_pb2.TensorRepresenta
 
 
 @given(SCHEMAS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_representations_are_those_of_tfx_bsl(schema: schema_pb2.Schema) -> None:
     """Added representations are those that tfx-bsl infers.
 

@@ -127,7 +127,7 @@ def test_an_animation_is_its_first_picture(tmp_path):
     np.testing.assert_array_equal(loaded(write_dataset(tmp_path, contents)), [wanted, wanted])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     mode=st.sampled_from(list(CHANNELS)),
     kind=st.sampled_from(["PNG", "BMP", "WEBP", "GIF"]),

@@ -312,7 +312,7 @@ def schemas(draw):
     return schema
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(schemas())
 def test_the_feature_spec_is_tensorflow_transforms(schema):
     """For any schema, features parse as tf.Transform, and so TFX, parses them."""

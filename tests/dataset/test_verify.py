@@ -79,12 +79,13 @@ def record_at(data: bytes, position: int) -> tuple[int, int]:
 def test_every_bit_of_a_shard(dataset: pathlib.Path, compression: str) -> None:
     """Each flipped bit is found, and the file is named.
 
+    Of files that are not compressed by gzip it is each third bit, and so each place in a byte.
     Without compression the error has the record and its offset, else one up to it.
     """
     path = shards(dataset)[0]
     good = path.read_bytes()
     plain = good if compression == "none" else zlib.decompress(good, 47)
-    for bit in range(8 * len(good)):
+    for bit in range(0, 8 * len(good), 1 if compression == "gzip" else 3):
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
         path.write_bytes(bad)

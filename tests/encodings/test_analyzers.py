@@ -31,7 +31,7 @@ def cut(values: list[Any], places: list[int]) -> list[list[Any]]:
     return [values[start:end] for start, end in itertools.pairwise(ends)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | FLOATS, max_size=40), st.lists(st.integers(0, 99), max_size=4))
 def test_moments_in_parts_are_those_in_one_pass(
     values: list[float | None], places: list[int]
@@ -56,7 +56,7 @@ def test_moments_in_parts_are_those_in_one_pass(
     assert abs(merged.deviation - deviation) <= 1e-12 * largest + 1e-12 * deviation
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(FINITE | st.none(), st.integers(0, 5)), max_size=30),
     st.lists(st.integers(0, 99), max_size=3),
@@ -89,7 +89,7 @@ def test_whole_weights_are_repetitions(
     assert distribution.nulls == expected.nulls
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.integers(2, 12))
 def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) -> None:
     """Quantiles and boundaries equal those found by counting.
@@ -143,7 +143,7 @@ def test_boundaries_are_the_nearest() -> None:
     assert mostly_one.boundaries(2).tolist() == [1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.integers(-(2**40), 2**40) | st.integers(-3, 3), max_size=40),
     st.integers(2, 12),
@@ -160,7 +160,7 @@ def test_boundaries_of_tft_are_its_own(values: list[int], number: int) -> None:
     assert found.tolist() == expected.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(["normal", "heavy", "sorted"]),
@@ -203,7 +203,7 @@ def test_compressed_ranks_are_as_near_as_promised(
         assert weights[values <= quantile].sum() >= k / 10 * weights.sum() - allowed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.none() | st.lists(FLOATS, max_size=3), max_size=12),
     st.integers(0, 5),
@@ -264,7 +264,7 @@ def test_integers_at_the_ends_of_int64_are_analyzed() -> None:
     assert moments.deviation == 2.0**63
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.none() | FLOATS, max_size=9)), max_size=5))
 def test_numbers_come_back_to_the_last_bit(columns: list[tuple[bool, list[float | None]]]) -> None:
     """Moments and quantiles survive serialization to the last bit, without values too."""

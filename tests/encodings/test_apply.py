@@ -171,7 +171,7 @@ WIDE = st.one_of(
 
 
 @given(st.lists(st.none() | WIDE, min_size=1, max_size=30).filter(any))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_encodings_compute_from_what_was_read(values: list[Any]) -> None:
     """Results are those of float64 and decimals, rounded to float32 once."""
     column = pa.array([None if value is None else float(value) for value in values])

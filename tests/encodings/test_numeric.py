@@ -310,7 +310,7 @@ def calendar(part: str, moment: datetime.datetime) -> int:
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as columns have it, UTC without saying so
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.datetimes()
@@ -381,7 +381,7 @@ def test_vector_of_integers_keeps_every_bit() -> None:
         assert apply_chain(fitted, *columns).to_pylist() == [expected]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(-(2**63), 2**63 - 1)
     | st.builds(
@@ -439,7 +439,7 @@ def test_a_value_without_weight_is_not_the_most_frequent() -> None:
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3, width=32, allow_subnormal=False), min_size=1, max_size=30))
 def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:
     """Mean, population deviation and extremes are those of Python's statistics."""
@@ -462,7 +462,7 @@ def test_normal_quantile_is_exact_to_the_last_digits(p: float) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.floats(-100, 100, width=32, allow_subnormal=False), min_size=2, max_size=60, unique=True

@@ -92,7 +92,7 @@ def test_fingerprints_of_every_length() -> None:
     ] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.none() | st.binary(max_size=80), max_size=20),
     st.integers(0, 5),
@@ -116,7 +116,7 @@ def test_hash_buckets_of_integers_are_those_of_their_decimal_text() -> None:
     assert ids({"hash_bucket": 997}, [], numbers, INT) == ids({"hash_bucket": 997}, [], as_text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.none() | st.text(max_size=5), st.none() | st.integers(-(2**63), 2**63 - 1)),
@@ -197,7 +197,7 @@ def test_weights_count_instead_of_rows() -> None:
     assert lists.tokens.to_pylist() == [b"a", b"b"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     training=st.lists(st.none() | st.text("abc\n", max_size=3), max_size=30),
     values=st.lists(st.none() | st.text("abc\n", max_size=3), max_size=30),
@@ -229,7 +229,7 @@ def test_vocabulary_equals_plain_python(
     assert got == [None if value is None else place.get(value, -1) for value in values]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=70), max_size=20), st.integers(1, 9))
 def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
     values: list[bytes | None], num_oov: int
@@ -252,7 +252,7 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
     assert [value for value in got if value is not None] == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.binary(min_size=1, max_size=3), unique=True, min_size=1, max_size=20),
     st.lists(st.none() | st.binary(max_size=3)),
@@ -370,7 +370,7 @@ def test_tokens_of_a_text(
     assert got == [expected, [], []]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.none() | st.lists(st.text("aB \t\n,Ééß\u2003", max_size=9), max_size=4), max_size=5
@@ -426,7 +426,7 @@ def test_lower_case_of_every_character() -> None:
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=9), st.integers(0, 3))
 def test_lower_case_of_any_texts(texts: list[str], skipped: int) -> None:
     """Texts keep their bounds when lower case changes their length.
@@ -474,7 +474,7 @@ def test_tf_idf_of_a_small_corpus() -> None:
     np.testing.assert_array_equal(np.float32(got), expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     documents=st.lists(
         st.none() | st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=12
@@ -538,7 +538,7 @@ def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: f
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(

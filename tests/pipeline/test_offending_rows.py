@@ -37,7 +37,7 @@ def parsed(text: str) -> schema_pb2.Schema:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObject) -> None:
     """Without the blamed rows the anomaly is gone.
 

@@ -78,7 +78,7 @@ SCHEMA = pa.schema(
 
 
 @given(ROWS, st.none() | st.integers(1, 4), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_groups_are_those_of_a_loop(
     rows: list[dict[str, Any]], length: int | None, ordered: bool
 ) -> None:

@@ -380,7 +380,7 @@ DTYPES = (
 )
 
 
-@hypothesis.settings(max_examples=80, deadline=None)
+@hypothesis.settings(max_examples=40, deadline=None)
 @hypothesis.given(st.data(), st.sampled_from([*DTYPES, "text"]), st.integers(0, 3))
 def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> None:
     """Serialized tensors equal tf.io.serialize_tensor's, for every dtype and shape."""
@@ -424,7 +424,7 @@ def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
 FLOATS = st.floats() | st.floats(width=32) | st.floats(-4, 4) | st.sampled_from([3.3895e38, -0.0])
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(st.lists(FLOATS, min_size=1, max_size=6))
 def test_bfloat16_is_the_nearest(values: list[float]) -> None:
     """Each number becomes the nearest bfloat16.

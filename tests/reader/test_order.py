@@ -102,7 +102,7 @@ def test_deal_of_many_rows():
     assert np.abs(shares[1] - [750 * 10**9, 250 * 10**9]).max() <= 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_every_row_once(data):
     """An epoch has every row once.
@@ -134,7 +134,7 @@ def test_every_row_once(data):
 
 
 def test_resumed_with_other_ranks():
-    """A thousand epochs are killed, and other ranks resume them.
+    """Two hundred epochs are killed, and other ranks resume them.
 
     The rest has each row once. If the global batch is the same, so are global batches, row by row.
     """
@@ -147,7 +147,7 @@ def test_resumed_with_other_ranks():
         is_shuffled = draw.random() < 0.8
         epoch = epoch_of(rows, part_bytes, number, draw.randint(0, 9), is_shuffled, runs)
         epochs.append((epoch, orders_of(epoch)))
-    for _ in range(1000):
+    for _ in range(200):
         epoch, orders = draw.choice(epochs)
         rows = int(epoch.edges[-1])
         before, after = draw.randint(1, 64), draw.randint(1, 64)

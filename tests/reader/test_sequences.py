@@ -79,7 +79,7 @@ def rows_of(value):
 
 @needs_load
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(_rows, min_size=1, max_size=7), has_kernels=st.booleans())
 def test_steps_are_those_of_the_rows(tmp_path_factory, monkeypatch, rows, has_kernels):
@@ -107,7 +107,7 @@ def test_steps_are_those_of_the_rows(tmp_path_factory, monkeypatch, rows, has_ke
 
 @needs_load
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(_rows, min_size=1, max_size=7))
 def test_padding_is_that_of_load(tmp_path_factory, rows):

@@ -695,7 +695,7 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
     assert recipes.load("clicks.csv").sources["clicks"].path == ("clicks.csv",)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(max_size=200) | st.lists(st.sampled_from(FLIGHTS.split("\n"))).map("\n".join))
 def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
     """Reading any file ends in a recipe or in a RecipeError.

@@ -30,7 +30,7 @@ def inflated(compression: str, part: bytes) -> bytes:
     st.sampled_from(["gzip", "zlib", "none"]),
     st.sampled_from([0, 1, 3, 6]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_parts_are_whole_records(
     records: list[bytes], part_size: int, start: int, compression: Compression, level: int
 ) -> None:

@@ -179,7 +179,7 @@ def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> Non
     assert [row["image/class/label"] for row in rows] == labels.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 3),
     st.integers(1, 9),

@@ -227,7 +227,7 @@ NUMBERS = st.floats() | st.integers(-3, 3).map(float) | st.floats(-1e39, 1e39)
     st.lists(st.none() | NUMBERS, max_size=6),
     st.sampled_from([pa.bool_(), pa.int64(), pa.float32(), pa.float16()]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> None:
     """A cast succeeds exactly if Python finds equals for all values.
 

@@ -60,7 +60,7 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
     assert read_rows(tmp_path / ("*-ubyte" + ".gz" * compressed)) == rows
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Arrays of any type and rank come back, as numbers or bytes.

@@ -84,7 +84,7 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     rows=st.lists(
         st.fixed_dictionaries(

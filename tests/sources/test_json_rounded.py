@@ -24,7 +24,7 @@ NUMBERS = st.sampled_from([0.5, 1e300, 1e20, ODD, -ODD, 2**53 + 2, 2**63, -(2**6
 TEXTS = st.sampled_from(["", f'"a": {ODD}', f'\\"ba": [{ODD}', f"a\\{ODD}", "\n:"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_refused_integers_are_found_in_the_text(data: st.DataObject) -> None:
     """The text search finds the integers that Python's parser finds."""

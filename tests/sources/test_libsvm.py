@@ -167,7 +167,7 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
 
 
 @pytest.mark.end_to_end
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     data=st.data(),
     has_fields=st.booleans(),

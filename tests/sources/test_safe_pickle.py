@@ -31,7 +31,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(PLAIN, st.integers(2, 5))
 def test_plain_data_comes_back(value: Any, protocol: int) -> None:
     """Plain data of any depth is read like Python's own pickle."""
@@ -196,7 +196,7 @@ def test_the_number_of_instructions_is_bounded(monkeypatch: pytest.MonkeyPatch) 
         loads(pickle.dumps(list(range(2000)), 2))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_end_in_data_or_an_error(tail: bytes) -> None:
     """Bytes at random never end in another exception than ours."""
@@ -207,7 +207,7 @@ def test_any_bytes_end_in_data_or_an_error(tail: bytes) -> None:
             assert str(error)  # noqa: PT017
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
     """A damaged batch is read, or refused by our error."""

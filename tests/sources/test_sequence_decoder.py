@@ -112,7 +112,7 @@ def wanted(layout: Layout, records: list[tuple[Features, Features]]) -> str:
 
 
 @given(sequences(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_values_are_those_of_tensorflow(
     drawn: tuple[Layout, list[tuple[Features, Features]]], is_sorted: bool
 ) -> None:
@@ -188,7 +188,7 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
 
 
 @given(sequences(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_unusual_layouts_are_read(
     drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
 ) -> None:
@@ -204,7 +204,7 @@ def test_unusual_layouts_are_read(
 
 
 @given(sequences(), st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_damaged_records_are_never_misread(
     drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
 ) -> None:

@@ -80,7 +80,7 @@ ROWS = st.none() | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(ROWS, min_size=1, max_size=6), suffix=st.sampled_from(["parquet", "arrow"]))
 def test_rows_are_those_of_a_plain_reader(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any], suffix: str

@@ -22,7 +22,7 @@ ROWS = st.lists(
 
 @pytest.mark.parametrize("value", [pa.int8(), pa.float64(), pa.bool_()])
 @given(rows=ROWS, start=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_steps_stay_what_they_are(value: pa.DataType, rows: list[Any], start: int) -> None:
     """A cast and the conversion to a feature change values alone."""
     numbers = [row and [step and [number % 2 for number in step] for step in row] for row in rows]

@@ -104,7 +104,7 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6), st.booleans())
 def test_inferred_columns_have_every_value(rows: list[dict[str, list[Any]]], kernels: bool) -> None:
     """Inferred columns have every value, and null for an absent feature."""

@@ -77,7 +77,7 @@ def value_of(condition: Condition, batch: pa.RecordBatch, cuts: list[int]) -> li
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 12), max_size=3), st.sampled_from(sorted(AGGREGATES)))
 def test_merged_aggregates_are_those_of_all_rows(
     rows: list[dict[str, Any]], cuts: list[int], sql: str
@@ -134,7 +134,7 @@ def test_unique_is_a_function() -> None:
     assert holds(condition, [True, None]) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]),
     st.lists(st.none() | st.integers(-900_000, 3_900_000), min_size=1, max_size=8),

@@ -120,7 +120,7 @@ ROWS = pa.RecordBatch.from_pydict(
 
 
 @given(CONDITIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_condition_implies_its_comparisons(condition: str) -> None:
     """Each row that a condition takes has all of the comparisons."""
     # NULL alone is no boolean.

@@ -49,7 +49,7 @@ def make(folder: Path, *paths: str) -> None:
             (folder / name).write_text("a\n1\n")
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @example(tree=[("a", "b.csv")], pattern="a?b.csv")
 @example(tree=[("a", "b.csv")], pattern="a[!x]b.csv")
 @example(tree=[("a", "b", "b.csv")], pattern="a**.csv")
@@ -74,7 +74,7 @@ def test_without_links_as_beam(
     assert input_files.list_files(f"{folder}/{pattern}") == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     tree=st.lists(PATHS, min_size=1, max_size=6),
     links=st.lists(st.tuples(PATHS, PATHS), max_size=3),
@@ -123,7 +123,7 @@ def names_below(folder: str, depth: int) -> list[str]:
     return names
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @example(folders=["a", "a/b"], entries=["a/b/x.csv"], links=[("b", "a")], pattern="**/*.csv")
 @example(folders=["a", "a/b"], entries=["a/b/x.csv"], links=[("a/b/b", "")], pattern="*/*/*/**")
 @given(

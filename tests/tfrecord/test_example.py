@@ -73,7 +73,7 @@ def by_tensorflow(batch: pa.RecordBatch) -> list[bytes]:
 
 
 @given(batches())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_bytes_equal_tensorflow(batch: pa.RecordBatch) -> None:
     """Every row has exactly the bytes that TensorFlow writes with deterministic=True."""
     assert example_module.serialize_batch(batch).to_pylist() == by_tensorflow(batch)
@@ -176,7 +176,7 @@ def test_other_types_are_refused() -> None:
 
 
 @given(st.lists(INT64, max_size=20))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_varints_match_the_scalar_definition(values: list[int]) -> None:
     """The vectorised varints equal those of single values, modulo 2**64."""
     data, lengths = example_module.varints(np.array(values, np.int64))

@@ -90,7 +90,7 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
 
 
 @given(batches())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_bytes_equal_tensorflow(drawn: tuple[pa.RecordBatch, list[str]]) -> None:
     """Every row has exactly the bytes that TensorFlow writes with deterministic=True."""
     batch, lists = drawn
@@ -110,7 +110,7 @@ def _as_tfx_bsl(step: object) -> object:
 
 
 @given(batches())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) -> None:
     """tfx-bsl's decoder finds every value, null step, empty and absent list.
 

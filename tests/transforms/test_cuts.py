@@ -21,7 +21,7 @@ CHUNKS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(CHUNKS, st.integers(1, 4), st.data())
 def test_cuts_against_sorted_rows(
     tmp_path_factory: pytest.TempPathFactory,

@@ -106,7 +106,7 @@ def deal_rows(
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3), st.booleans(), st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_row_once_and_evenly(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
 ) -> None:
@@ -124,7 +124,7 @@ def test_every_row_once_and_evenly(
 
 
 @given(SIZES, st.integers(1, 9), st.integers(1, 4), st.booleans(), st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_places_are_those_of_single_cards(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, most: int
 ) -> None:
@@ -171,7 +171,7 @@ def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_without_shuffle_shards_follow_the_source(
     sizes: list[int], num_shards: int, partitions: int
 ) -> None:

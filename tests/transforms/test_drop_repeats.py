@@ -66,7 +66,7 @@ def kept(chunks: list[Chunk], partitions: int) -> list[Chunk]:
 VALUES = st.none() | st.integers(0, 4)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(VALUES, max_size=6), min_size=1, max_size=6),
     st.integers(1, 4),
@@ -103,7 +103,7 @@ def test_the_first_row_by_position_stays(
         assert len(chunk.rejected) == chunk.counts.get("left_out/duplicates", 0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 9), unique=True, max_size=6).map(sorted), st.booleans())
 def test_a_held_chunk_keeps_its_numbers(numbers: list[int], deletes: bool) -> None:
     """It does so whether or not some are missing between them."""

@@ -24,7 +24,7 @@ from beam_pipelines.transforms.encodings_store import (
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.floats(), st.floats())
 def test_floats_come_back_to_the_last_bit(
     tmp_path_factory: pytest.TempPathFactory, mean: float, deviation: float

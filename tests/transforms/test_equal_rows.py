@@ -37,7 +37,7 @@ def found_of(chunks: list[Chunk], count: int, partitions: int) -> tuple[Repeats,
 VALUES = st.none() | st.sampled_from(["", "a", "b", "ab", "abcdefgh", "abcdefghi"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(VALUES, VALUES), max_size=8), min_size=1, max_size=4),
     st.integers(1, 5),

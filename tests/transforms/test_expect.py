@@ -33,7 +33,7 @@ def judged(rule: Expectation, batch: pa.RecordBatch, size: int) -> Judged:
 NUMBERS = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(NUMBERS, st.integers(1, 7), st.integers(0, 5))
 def test_rows_against_a_loop(numbers: list[int | None], size: int, budget: int) -> None:
     """False fails; true and null pass."""
@@ -45,7 +45,7 @@ def test_rows_against_a_loop(numbers: list[int | None], size: int, budget: int) 
     assert list(found.places) == [Place(row // size, 0, row % size) for row in failing[:10]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(NUMBERS, st.integers(1, 7))
 def test_monotone_against_a_loop(numbers: list[int | None], size: int) -> None:
     """The first fall is found, across chunks and nulls."""

@@ -112,7 +112,7 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
     return planned
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 5), st.booleans())
 def test_chunks_and_partitions_do_not_matter(
     values: list[tuple[Any, ...]], cuts: list[int], partitions: int, is_weighted: bool
@@ -141,7 +141,7 @@ def test_chunks_and_partitions_do_not_matter(
             assert left.column(name).equals(right.column(name)), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows)
 def test_fill_before_a_fit_costs_no_read_and_changes_nothing(values: list[tuple[Any, ...]]) -> None:
     """``fill: mean`` before a fit costs no further read.

@@ -52,7 +52,7 @@ def deal(
     return deal_groups(merge_kinds(counted[::-1]), shares)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(ROWS, SHARES, st.integers(1, 9), st.integers(1, 4))
 def test_rows_of_classes_are_counted(
     tmp_path_factory: pytest.TempPathFactory,
@@ -81,7 +81,7 @@ def test_rows_of_classes_are_counted(
     assert dealt.holders.tolist() == [holders[number] for number in dealt.classes.tolist()]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.integers(0, 300),
     st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), min_size=2, max_size=5),

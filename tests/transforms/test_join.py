@@ -118,7 +118,7 @@ def step_of(kinds, how, partitions=3, key=(), number=0):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(two_tables(), st.sampled_from(["left", "inner"]), st.integers(0, 4), st.integers(0, 4))
 def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     """The indexed join of slices equals a nested loop.
@@ -183,7 +183,7 @@ def chunks_of(kinds, rows, cuts, value):
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     two_tables(),
     st.sampled_from(["left", "inner"]),
@@ -568,7 +568,7 @@ def test_key_of_a_right_source_is_checked(flights, strategy):
             join.load_index(plan.steps[0], reject=False)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([None, "a", "b", "c"]), st.none() | st.integers(0, 3)),

@@ -20,7 +20,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(ROWS, st.integers(1, 4), st.booleans())
 def test_leaks_against_a_loop(
     rows: list[list[tuple[int | None, int]]], partitions: int, skips_null: bool

@@ -219,14 +219,14 @@ SCHEMAS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(SCHEMAS)
 def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
     """A schema's text equals that of protobuf's own printer."""
     assert schema_to_text(found).decode() == text_format.MessageToString(found, as_utf8=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     SCHEMAS,
     st.sampled_from(["", "# a comment\n", "\n"]),

@@ -96,7 +96,7 @@ WORDS = st.sampled_from(["red", "green", "blue", "a long word", ""])
 TEXTS = st.none() | st.lists(WORDS, max_size=4).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(TEXTS, st.integers(0, 2)), max_size=6), min_size=1, max_size=5),
     st.integers(1, 4),
@@ -175,7 +175,7 @@ def test_many_similar_texts(rows: int) -> None:
     assert sent < 18 * 16 * 34 * rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.lists(

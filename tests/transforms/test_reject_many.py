@@ -21,7 +21,6 @@ from beam_pipelines.transforms.reject import Checks, select_good
 from beam_pipelines.transforms.select import plan_select, select_rows
 from beam_pipelines.transforms.select_errors import SelectError
 from tests.sources.support import plan_of, write
-from tests.support.cost import least_cpu_seconds
 
 pytestmark = pytest.mark.end_to_end
 
@@ -124,26 +123,14 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("kind", BAD_LINES)
 @pytest.mark.parametrize("every", [1, 10])
-def test_a_bad_sparse_line_costs_little_more_than_a_good_one(
-    kind: str, every: int, tmp_path: Path
-) -> None:
-    """10,000 sparse lines stay far below a millisecond each.
-
-    All, or one in ten, are bad.
-    """
-    lines = [
-        BAD_LINES[kind] % row if row % every == 0 else f"1 {FEATURES}" for row in range(10_000)
-    ]
+def test_many_bad_sparse_lines_have_their_places(kind: str, every: int, tmp_path: Path) -> None:
+    """All of 2,000 sparse lines, or one in ten, are bad."""
+    lines = [BAD_LINES[kind] % row if row % every == 0 else f"1 {FEATURES}" for row in range(2_000)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 100)
         plan = plan_of(write(tmp_path / "a.libsvm", "\n".join([f"1 {FEATURES}"] * 99 + lines)))
-    # 20 to 40 µs a bad line, and 5 a good one, on the machine that this was written on.
-    enough = 250e-6 * (10_000 // every) + 50e-6 * len(lines)
-    seconds, (_, counts, rejected) = least_cpu_seconds(
-        lambda: read.read_table(plan, reject=True), enough
-    )
-    assert (counts["rejected"], counts["read"]) == (10_000 // every, 99 + 10_000 - 10_000 // every)
+    _, counts, rejected = read.read_table(plan, reject=True)
+    assert (counts["rejected"], counts["read"]) == (2_000 // every, 99 + 2_000 - 2_000 // every)
     assert [bad.position for bad in rejected] == [
-        f"line {100 + row}" for row in np.arange(0, 10_000, every)
+        f"line {100 + row}" for row in np.arange(0, 2_000, every)
     ]
-    assert seconds < enough

@@ -47,7 +47,7 @@ def divide(
     return counts, {part.split: part.batch.to_pylist() for part in parts}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(ROWS, st.integers(0, 3))
 def test_rates(labels: list[str | None], seed: int) -> None:
     """Whole rates repeat each row, and every row is in the account."""
@@ -82,7 +82,7 @@ def test_rates_hold_on_average() -> None:
     assert kept["b"] == counts.counts["class_kept/1"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from([3, {"a": 2, "null": 4}]))
 def test_limits(
     tmp_path_factory: pytest.TempPathFactory,
@@ -128,7 +128,7 @@ def test_limits(
         assert weights[label] == pytest.approx(count)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(1, 100), min_size=2, max_size=4),
     st.lists(st.integers(1, 9), min_size=4, max_size=4),

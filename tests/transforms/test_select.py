@@ -53,7 +53,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     ROWS,
     st.sampled_from(

@@ -107,7 +107,7 @@ def test_path() -> None:
     ),
     st.sets(st.integers(0, 9), max_size=4),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_stored_plan_is_the_plan(
     tmp_path_factory: pytest.TempPathFactory,
     offsets: dict[str, dict[tuple[int, int], int]],

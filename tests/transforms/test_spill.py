@@ -36,7 +36,7 @@ def chunk_of(rows: list[dict[str, object]]) -> Chunk:
 
 
 @given(ROWS, st.integers(0, 19))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_chunk_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], start: int
 ) -> None:

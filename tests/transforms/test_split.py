@@ -73,7 +73,7 @@ SHARES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(ROWS, SHARES, st.sampled_from([(), ("user",), ("day", "user")]), st.integers(0, 30))
 def test_fractions_follow_the_hash(rows, shares, by, start):
     """A row's split follows from its hash.
@@ -95,7 +95,7 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
     assert split.assign_split(plan, chunk_of(batch)).tolist() == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_a_key_never_lands_in_two_splits(rows, cuts):
     """A user is in one split for any chunks.

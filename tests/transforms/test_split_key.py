@@ -129,7 +129,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([["a", "b"], ["a", "ab"], ["b", "a"]]),
     st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8),

@@ -204,7 +204,7 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         assert len(plan_module.make_plan(recipe).base.files) == number
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_quoted_text_is_read_back(text: str) -> None:
     """Any text survives as YAML item, value and key."""
@@ -219,7 +219,7 @@ def test_quoted_text_is_read_back(text: str) -> None:
         assert text in tree
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1),

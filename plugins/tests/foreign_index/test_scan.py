@@ -54,7 +54,7 @@ def part_by_part(index: PartIndex, data: bytes) -> bytes:
     st.sampled_from(["gzip", "zlib"]),
     st.integers(1, 70),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_blocks_are_restart_points(
     groups: list[list[bytes]], shift: int, level: int, compression: Compression, read_bytes: int
 ) -> None:

@@ -358,7 +358,7 @@ def test_classes_are_not_named_here(tmp_path: Path) -> None:
 NAMES = st.text("ab./é", min_size=1, max_size=200).filter(lambda name: name.strip("/") == name)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(NAMES, st.binary(max_size=1_100)), max_size=8), st.integers(0, 2))
 def test_headers_are_those_of_tarfile(files: list[tuple[str, bytes]], format_: int) -> None:
     """Names, offsets and contents are those that Python's module reads."""

@@ -56,7 +56,7 @@ def write(
 
 
 @given(arrays(), st.booleans(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced: bool) -> None:
     """Statistics of any column survive a file.
 

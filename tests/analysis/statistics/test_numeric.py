@@ -34,7 +34,7 @@ def described(statistics: NumberStatistics) -> tuple[object, ...]:
 
 
 @given(arrays(NUMBERS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_agrees_with_numpy(array: pa.Array) -> None:
     """Counts, extremes, zeros and distinct values are numpy's, with NaN and infinities."""
     values = np.array(
@@ -54,7 +54,7 @@ def test_agrees_with_numpy(array: pa.Array) -> None:
 
 
 @given(arrays(NUMBERS), st.integers(1, 12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
     """An exact quantile is the first value that exceeds its share.
 
@@ -72,7 +72,7 @@ def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
 
 
 @given(arrays(NUMBERS), st.integers(0, 1000))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_three_ways_agree(array: pa.Array, seed: int) -> None:
     """Statistics are equal for all three ways of merging.
 
@@ -120,7 +120,7 @@ def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
 
 
 @given(arrays((pa.float64(), pa.int64())), st.integers(1, 10))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_histogram_holds_all_finite_values(array: pa.Array, number: int) -> None:
     """Buckets join, ascend, and sum up to the finite values.
 

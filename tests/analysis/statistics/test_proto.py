@@ -152,7 +152,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
     """All fields that TFDV sets have the values of its definitions.
 

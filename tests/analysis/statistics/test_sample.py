@@ -79,7 +79,7 @@ def test_the_sample_never_changes() -> None:
     assert sample_rows(1, (0, 0), 1000).all()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=40)
 @given(ROWS, st.sampled_from([0.3, 0.7, 1.0]), st.booleans(), st.integers(0, 15))
 def test_values_are_those_of_the_sample(
     rows: list[dict[str, Any]], share: float, is_sliced: bool, cut: int

@@ -26,7 +26,7 @@ from tests.analysis.statistics.support import three_ways
     ),
     st.integers(0, 1000),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_slices_hold_the_rows_with_their_value(rows: list[tuple[Any, Any]], seed: int) -> None:
     """A slice has the statistics of the filtered rows, however merged."""
     texts, lists = [text for text, _ in rows], [items for _, items in rows]

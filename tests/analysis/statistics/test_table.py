@@ -17,7 +17,7 @@ from tests.analysis.statistics.support import arrays, three_ways
 
 
 @given(arrays(), st.integers(0, 1000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_presence_and_valency(array: pa.Array, seed: int) -> None:
     """Presence and valency are those of the plain lists.
 
