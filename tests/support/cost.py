@@ -30,20 +30,6 @@ def cpu_seconds(work: Callable[[], Result]) -> tuple[float, Result]:
         gc.enable()
 
 
-def least_cpu_seconds(work: Callable[[], Result], enough: float) -> tuple[float, Result]:
-    """Returns the least CPU seconds of some goes, and the last result.
-
-    It stops as soon as it gets below `enough`.
-    """
-    least = float("inf")
-    for _ in range(GOES):
-        seconds, result = cpu_seconds(work)
-        least = min(least, seconds)
-        if least < enough:
-            break
-    return least, result
-
-
 def least_ratio(much: Callable[[], object], little: Callable[[], object], enough: float) -> float:
     """Returns how many times more CPU time `much` takes than `little`.
 
