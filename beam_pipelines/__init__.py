@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.compare_data import DataComparison as DataComparison
     from beam_pipelines.pipeline.compare_data import compare_data as compare_data
     from beam_pipelines.pipeline.make_graph import make_graph as make_graph
-    from beam_pipelines.pipeline.plan import Plan as Plan
-    from beam_pipelines.pipeline.planning import plan as plan
-    from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
+    from beam_pipelines.pipeline.planning.plan import Plan as Plan
+    from beam_pipelines.pipeline.planning.plan_recipe import plan as plan
+    from beam_pipelines.pipeline.planning.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.reader.columns import Ragged as Ragged
     from beam_pipelines.reader.images import Image as Image
     from beam_pipelines.reader.mix import mix as mix
@@ -56,8 +56,8 @@ _PLACE_OF_NAME = {
     "FeatureInfo": ("opening.feature_info", "FeatureInfo"),
     "Image": ("reader.images", "Image"),
     "Info": ("dataset.info", "Info"),
-    "Plan": ("pipeline.plan", "Plan"),
-    "PolicyOptions": ("pipeline.policy", "PolicyOptions"),
+    "Plan": ("pipeline.planning.plan", "Plan"),
+    "PolicyOptions": ("pipeline.planning.policy", "PolicyOptions"),
     "Recipe": ("recipe.model", "Recipe"),
     "Ragged": ("reader.columns", "Ragged"),
     "Reader": ("reader.reader", "Reader"),
@@ -72,7 +72,7 @@ _PLACE_OF_NAME = {
     "make_graph": ("pipeline.make_graph", "make_graph"),
     "mix": ("reader.mix", "mix"),
     "open": ("opening.dataset", "open"),
-    "plan": ("pipeline.planning", "plan"),
+    "plan": ("pipeline.planning.plan_recipe", "plan"),
     "register_encoding": ("encodings", "register_encoding"),
     "register_format": ("sources", "register_format"),
     "transform": ("pipeline.api", "transform"),

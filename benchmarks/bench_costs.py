@@ -1,4 +1,4 @@
-"""Measures the fixed cost of a row: the constants of ``pipeline/costs.py``.
+"""Measures the fixed cost of a row: the constants of ``pipeline/previews/costs.py``.
 
 Each case converts the table of ``criteo_like.py`` at two sizes, in one process and one thread. The
 difference of the CPU seconds, divided by the difference in rows, leaves out the start-up.
@@ -34,7 +34,7 @@ import criteo_like
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.convert import Conversion
-from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges

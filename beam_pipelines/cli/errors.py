@@ -68,7 +68,7 @@ def hint_without_recipe(message: str, data: str) -> str:
       data: the command's argument.
     """
     # Only errors need these.
-    from beam_pipelines.pipeline.recipes import is_recipe
+    from beam_pipelines.pipeline.planning.recipes import is_recipe
     from beam_pipelines.recipe.model import Source
     from beam_pipelines.recipe.reader import bare_name
 

@@ -213,7 +213,7 @@ def convert(
     output = output and fill_date_of_output(output, date)
     into = None if overwrite else output
     from beam_pipelines.pipeline import api
-    from beam_pipelines.pipeline.planning import plan as make_plan
+    from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
 
     plan = make_plan(
         recipe_or_data,
@@ -301,7 +301,7 @@ def describe(
         return
     output = output and fill_date_of_output(output, date)
     from beam_pipelines.pipeline import api
-    from beam_pipelines.pipeline.planning import plan as make_plan
+    from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
 
     plan = make_plan(
         recipe_or_data,

@@ -24,9 +24,9 @@ from beam_pipelines.recipe.unions import unused_sources
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
 if TYPE_CHECKING:
-    from beam_pipelines.pipeline.estimate import Scale
-    from beam_pipelines.pipeline.plan import Plan
-    from beam_pipelines.pipeline.preview import Preview
+    from beam_pipelines.pipeline.planning.plan import Plan
+    from beam_pipelines.pipeline.previews.estimate import Scale
+    from beam_pipelines.pipeline.previews.preview import Preview
 
 _UNITS = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()} | {
     "tb": 10**12,
@@ -84,10 +84,10 @@ def plan(
     form: str,
 ) -> None:
     """Estimate a conversion: shards, memory, CPU hours, limits."""
-    from beam_pipelines.pipeline.estimate import limits, make_scale
-    from beam_pipelines.pipeline.planning import plan as make_plan
-    from beam_pipelines.pipeline.preview import make_preview
-    from beam_pipelines.pipeline.private import values_hidden
+    from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
+    from beam_pipelines.pipeline.planning.private import values_hidden
+    from beam_pipelines.pipeline.previews.estimate import limits, make_scale
+    from beam_pipelines.pipeline.previews.preview import make_preview
 
     planned = make_plan(
         recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
@@ -139,7 +139,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
     from beam_pipelines.core.formatting import show_bytes, show_count
-    from beam_pipelines.pipeline.estimate import limits
+    from beam_pipelines.pipeline.previews.estimate import limits
 
     there = (
         f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""

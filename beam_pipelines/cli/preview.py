@@ -20,7 +20,7 @@ from beam_pipelines.cli.recipe_options import chosen_settings, encode_option, re
 from beam_pipelines.core import memory
 
 if TYPE_CHECKING:
-    from beam_pipelines.pipeline.first_rows import FirstRows, ShownRow
+    from beam_pipelines.pipeline.previews.first_rows import FirstRows, ShownRow
 
 _WIDTH = 40  # of a value, in characters
 
@@ -56,12 +56,12 @@ def preview(
     """
     # The imports are most of the time.
     memory.pause_garbage_collection()
-    from beam_pipelines.pipeline import planning
-    from beam_pipelines.pipeline.first_rows import first_rows
-    from beam_pipelines.pipeline.private import values_hidden
+    from beam_pipelines.pipeline.planning import plan_recipe
+    from beam_pipelines.pipeline.planning.private import values_hidden
+    from beam_pipelines.pipeline.previews.first_rows import first_rows
 
     memory.resume_garbage_collection()
-    plan = planning.plan(
+    plan = plan_recipe.plan(
         recipe_or_data,
         settings=chosen_settings(context),
         date=date,

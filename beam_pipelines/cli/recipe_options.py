@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from beam_pipelines.pipeline.plan import Plan
+    from beam_pipelines.pipeline.planning.plan import Plan
     from beam_pipelines.recipe.settings import Setting
 
 Command = TypeVar("Command", bound=Any)
@@ -103,7 +103,7 @@ def taken(context: click.Context, plan: Plan) -> Plan:
     Raises:
       RecipeError, DataError: as ``plan_take``.
     """
-    from beam_pipelines.pipeline.plan_take import plan_take
+    from beam_pipelines.pipeline.planning.take import plan_take
 
     return plan_take(plan, *(context.meta[f"{_CHOSEN}.{name}"] for name in ("limit", "sample")))
 

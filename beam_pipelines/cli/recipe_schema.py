@@ -16,7 +16,7 @@ MODELINE = f"# yaml-language-server: $schema={RECIPE_SCHEMA}"
 
 def schema_text() -> str:
     """Returns the JSON Schema of recipes as text."""
-    from beam_pipelines.pipeline.recipes import recipe_schema
+    from beam_pipelines.pipeline.planning.recipes import recipe_schema
 
     return json.dumps(recipe_schema(), indent=1) + "\n"
 

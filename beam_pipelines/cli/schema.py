@@ -176,7 +176,7 @@ def validate(
     )
     findings = list(_findings(found, chosen_policy(context).allow_anomalies))
     if not is_stored(data):
-        from beam_pipelines.pipeline import recipes
+        from beam_pipelines.pipeline.planning import recipes
         from beam_pipelines.recipe.unions import unused_lines, unused_sources
 
         unused = unused_lines(unused_sources(recipes.read(data, settings)[0]))

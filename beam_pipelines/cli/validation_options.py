@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from beam_pipelines.pipeline.policy import PolicyOptions
+    from beam_pipelines.pipeline.planning.policy import PolicyOptions
 
 Command = TypeVar("Command", bound=Any)
 
@@ -66,7 +66,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 def chosen_policy(context: click.Context) -> PolicyOptions:
     """Returns the values of the options of a command with ``policy_options``."""
-    from beam_pipelines.pipeline.policy import PolicyOptions
+    from beam_pipelines.pipeline.planning.policy import PolicyOptions
 
     names = (
         "environment",

@@ -25,11 +25,11 @@ from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.opening.dataset import Dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import output_folder
-from beam_pipelines.pipeline.disk_space import report_disk_space
-from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.plan_transform import plan_transform
-from beam_pipelines.pipeline.planning import NO_POLICY, RecipeLike, plan
-from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.planning.plan_recipe import NO_POLICY, RecipeLike, plan
+from beam_pipelines.pipeline.planning.policy import PolicyOptions, make_policy, with_policy
+from beam_pipelines.pipeline.planning.transform import plan_transform
+from beam_pipelines.pipeline.previews.disk_space import report_disk_space
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import path_dates

@@ -53,7 +53,7 @@ from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.pipeline.checks import entries_of
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index

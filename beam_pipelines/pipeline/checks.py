@@ -12,7 +12,7 @@ from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import FindingsError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 from beam_pipelines.transforms.meet import Met, OfSplits, merge_met
 

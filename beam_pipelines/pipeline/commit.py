@@ -34,7 +34,7 @@ from beam_pipelines.dataset.manifest import manifest_to_text, read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
 from beam_pipelines.pipeline.checks import check_findings, write_listed
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
     OFFENDERS_OF_STOPPED_RUN,

@@ -47,8 +47,8 @@ from beam_pipelines.pipeline.output_folder import (
     remove_orphans,
     scratch_folder,
 )
-from beam_pipelines.pipeline.plan import Plan, store_lists, without_encodings
-from beam_pipelines.pipeline.private import values_hidden
+from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
+from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.pipeline.resume import (
     check_finished,
     clear_temporary,

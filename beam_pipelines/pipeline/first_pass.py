@@ -18,7 +18,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     check_counted_joins,
     make_result,
 )
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import ReadSplits
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.storage import files

@@ -37,8 +37,8 @@ from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
-from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.private import without_private
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_classes import describe_sampled
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run

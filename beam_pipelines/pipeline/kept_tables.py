@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.format import Format

@@ -31,7 +31,7 @@ from beam_pipelines.core.places import Pair, Place
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.consumed import take_consumed
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES

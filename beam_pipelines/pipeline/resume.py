@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.shard_index import read_own_index

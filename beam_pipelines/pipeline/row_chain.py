@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.group import group_batch
 from beam_pipelines.transforms.join.index import JoinIndex

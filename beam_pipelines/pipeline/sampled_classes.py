@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from beam_pipelines.analysis.sampled_classes import SampledClass, entry_of
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.transforms.limit_classes import check_named, limited_classes
 from beam_pipelines.transforms.row_counts import RowCounts
 

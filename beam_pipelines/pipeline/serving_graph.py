@@ -19,7 +19,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError, PipelineError
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, graph_job
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.serving.process import GraphBuilder
 from beam_pipelines.storage import files
 

@@ -29,7 +29,7 @@ from beam_pipelines.pipeline.offending_rows import (
     find_offenders,
     write_rows,
 )
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.storage import files
 
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.

@@ -7,7 +7,7 @@ import dataclasses
 import apache_beam as beam
 
 from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, Encoder
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import note_rows
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog

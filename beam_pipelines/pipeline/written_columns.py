@@ -6,7 +6,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.columns import has_lists_as_steps, value_type
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sinks import is_columnar
 from beam_pipelines.sinks.parquet.rows import columns_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.planning import plan
+from beam_pipelines.pipeline.planning.plan_recipe import plan
 from beam_pipelines.sources import FORMATS, format_of_path
 
 ASKS_NOTHING = """
@@ -20,7 +20,7 @@ def refuse(*_, **__):
     raise AssertionError("asked for entry points")
 
 importlib.metadata.distributions = refuse
-from beam_pipelines.pipeline.planning import plan
+from beam_pipelines.pipeline.planning.plan_recipe import plan
 
 assert plan(sys.argv[1]).base.format == "csv"
 print(*(name for name in sys.modules if name.startswith("beam_pipelines_plugins")))

@@ -277,7 +277,7 @@ def test_failures_of_a_run(
     def fail(recipe: object, **_: object) -> None:
         raise error
 
-    monkeypatch.setattr("beam_pipelines.pipeline.planning.make_plan", fail)
+    monkeypatch.setattr("beam_pipelines.pipeline.planning.plan_recipe.make_plan", fail)
     assert main_module.run(["convert", "a.csv", "--output", "out"]) == status
     assert capsys.readouterr().err.lstrip() == printed  # click ends the terminal's line with ^C
     if not isinstance(error, KeyboardInterrupt):

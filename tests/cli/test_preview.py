@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.pipeline import api, planning
-from beam_pipelines.pipeline.first_rows import FirstRows, first_rows
+from beam_pipelines.pipeline import api
+from beam_pipelines.pipeline.planning import plan_recipe
+from beam_pipelines.pipeline.previews.first_rows import FirstRows, first_rows
 
 RECIPE = """\
 name: a
@@ -43,7 +44,7 @@ def recipe(tmp_path: pathlib.Path) -> str:
 
 
 def previewed(recipe: str, number: int = 5) -> FirstRows:
-    return first_rows(planning.plan(recipe), number)
+    return first_rows(plan_recipe.plan(recipe), number)
 
 
 def test_rows_are_in_the_order_of_the_source(recipe: str) -> None:
@@ -113,7 +114,7 @@ def test_the_head_of_a_large_file(
     """Only the head of a file of several ranges is read."""
     line = "1," + "x" * 100 + "\n"
     (tmp_path / "d.csv").write_text("a,b\n" + line * 400_000)
-    plan = planning.plan(str(tmp_path / "d.csv"))
+    plan = plan_recipe.plan(str(tmp_path / "d.csv"))
     assert len(plan.base.ranges) > 1
     found = first_rows(plan, 3)
     assert len(found.rows) == 3

@@ -25,7 +25,7 @@ from beam_pipelines.adapters.source import Rows
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, keep_secret, mask
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from tests.reader.datasets import example, write_records
 from tests.reader.indexed import finish

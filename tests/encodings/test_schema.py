@@ -11,7 +11,7 @@ from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.kinds.z_score import FittedZScore
 from beam_pipelines.encodings.plan import plan_encode, with_fitted
 from beam_pipelines.encodings.schema import encoded_schema, raw_features
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 
 COLUMNS = pa.schema(
     [("a", pa.int64()), ("b", pa.float64()), ("t", pa.string()), ("pair", pa.list_(pa.float32()))]

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.plan import Plan, make_plan
-from beam_pipelines.pipeline.plan_append import plan_append
-from beam_pipelines.pipeline.plan_transform import plan_transform
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.append import plan_append
+from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.pipeline.run_options import RunOptions
 from tests.support.reports import without_seconds
 

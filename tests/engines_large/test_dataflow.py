@@ -19,7 +19,7 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from dry_run import Cloud, emulated_cloud, put_files, read_url
 
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.pipeline.estimate import GRAPH_BYTES
+from beam_pipelines.pipeline.previews.estimate import GRAPH_BYTES
 from tests.engines import conversions
 from tests.engines.engines import Engine
 from tests.engines_large import cases

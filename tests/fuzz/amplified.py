@@ -21,7 +21,7 @@ import numpy as np
 
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.dataset import manifest
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read

@@ -36,9 +36,9 @@ from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import commit
-from beam_pipelines.pipeline.new_files import file_key, new_files
-from beam_pipelines.pipeline.plan_append import plan_append
-from beam_pipelines.pipeline.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.append import plan_append
+from beam_pipelines.pipeline.planning.new_files import file_key, new_files
+from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.storage import file_changes
@@ -499,8 +499,8 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
         import os, signal
         from beam_pipelines.storage import file_changes
         from beam_pipelines.pipeline import commit, convert
-        from beam_pipelines.pipeline.plan_append import plan_append
-        from beam_pipelines.pipeline.recipes import load
+        from beam_pipelines.pipeline.planning.append import plan_append
+        from beam_pipelines.pipeline.planning.recipes import load
         rename = file_changes.rename
         moved = []
         def killed(pairs):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
-from beam_pipelines.pipeline import planning
+from beam_pipelines.pipeline.planning import plan_recipe
 from beam_pipelines.recipe.settings import read_setting
 from tests.sources.test_tfrecord_sequences import sequence, write_records
 
@@ -37,7 +37,7 @@ def records(lists: list[list[list[Any] | None]]) -> list[bytes]:
 def test_feature_lists_stay_feature_lists(tmp_path: Path, case: str) -> None:
     """They keep their steps; lists of the context are no feature lists."""
     path = write_records(tmp_path / "a.tfrecord", *records(LISTS[case]))
-    plan = planning.plan(path)
+    plan = plan_recipe.plan(path)
     assert plan.recipe.sequence is not None
     assert plan.recipe.sequence.features == ("x",)
     has_several = any(len(step or []) > 1 for steps in LISTS[case] for step in steps)
@@ -56,7 +56,7 @@ SETTINGS = {
 def test_settings_decide_first(tmp_path: Path, setting: str) -> None:
     """Dropped columns, and columns without lists, are no feature lists."""
     path = write_records(tmp_path / "a.tfrecord", *records(RAGGED))
-    plan = planning.plan(path, settings=[read_setting(setting)])
+    plan = plan_recipe.plan(path, settings=[read_setting(setting)])
     assert (plan.recipe.sequence and plan.recipe.sequence.features) == SETTINGS[setting]
 
 

@@ -1,4 +1,4 @@
-"""pipeline/disk_space.py estimates disk space, and warns of too little."""
+"""pipeline/previews/disk_space.py estimates disk space, and warns of too little."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline import convert, disk_space
-from beam_pipelines.pipeline import plan as plan_module
-from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.previews import disk_space
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.storage import files

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline import plan as plan_module
-from beam_pipelines.pipeline.estimate import limits, make_scale
-from beam_pipelines.pipeline.preview import make_preview
-from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.previews.estimate import limits, make_scale
+from beam_pipelines.pipeline.previews.preview import make_preview
 from beam_pipelines.sources.plan import FileInfo, cut_ranges
 
 FILES, ROWS = 5, 4000
@@ -104,7 +104,7 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
 @settings(max_examples=30, deadline=None)
 def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
     """The ranges are those that the planner cuts of such a file."""
-    from beam_pipelines.pipeline.estimate import _ranges
+    from beam_pipelines.pipeline.previews.estimate import _ranges
 
     size = min(size, 1 << 36)
     assert _ranges(CSV_PLAN, size)[0] == len(

@@ -13,7 +13,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.policy import PolicyOptions
+from beam_pipelines.pipeline.planning.policy import PolicyOptions
 
 pytestmark = pytest.mark.end_to_end
 

@@ -25,9 +25,9 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import ROW
 from beam_pipelines.pipeline import offending_rows
-from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline.offending_rows import AnomalyKey, find_offenders
-from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.sources import plan
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
 

@@ -17,9 +17,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.plan_append import plan_append
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.append import plan_append
+from beam_pipelines.pipeline.planning.plan import make_plan
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 
 pytestmark = pytest.mark.end_to_end
 

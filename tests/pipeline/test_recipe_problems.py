@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline import planning
+from beam_pipelines.pipeline.planning import plan_recipe
 
 RECIPE = """\
 name: a
@@ -43,7 +43,7 @@ def places(folder: pathlib.Path, *changes: tuple[str, str]) -> list[str]:
         text = text.replace(before, after)
     (folder / "recipe.yaml").write_text(text)
     try:
-        planning.plan(folder / "recipe.yaml")
+        plan_recipe.plan(folder / "recipe.yaml")
     except RecipeError as error:
         return [line.split(": ")[1] for line in str(error).split("\n")]
     return []
@@ -110,7 +110,7 @@ def test_columns_of_joins_keep_their_numbers(folder: pathlib.Path) -> None:
 
 def test_files_are_looked_at_once(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another look for problems reads no source again."""
-    from beam_pipelines.pipeline import private
+    from beam_pipelines.pipeline.planning import private
 
     seen = []
     real = private.plan_source

@@ -16,7 +16,7 @@ import yaml
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import PipelineError
-from beam_pipelines.pipeline.first_rows import first_rows
+from beam_pipelines.pipeline.previews.first_rows import first_rows
 
 OF_SOURCE = {
     *("compression", "columns", "delimiter", "encoding", "format", "formats", "infer", "libsvm"),

@@ -15,7 +15,7 @@ from beam_pipelines.analysis.report.encodings import EncodedFeature
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.sampled_rows import describe_sample
 from beam_pipelines.transforms.fit import fit_batch
 from tests.support.report_examples import EVIL, report

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.pipeline import planning
-from beam_pipelines.pipeline.plan_take import plan_take
+from beam_pipelines.pipeline.planning import plan_recipe
+from beam_pipelines.pipeline.planning.take import plan_take
 from beam_pipelines.sources import plan as source_plan
 from beam_pipelines.transforms.read import read_chunks
 from beam_pipelines.transforms.take import Take, take_chunks
@@ -69,7 +69,7 @@ def test_the_first_rows(
 ) -> None:
     """A limit takes the first rows, and reads no later range."""
     monkeypatch.setattr(source_plan.cut_ranges, "__defaults__", (range_bytes,))
-    plan = plan_take(planning.plan(str(data)), limit, None)
+    plan = plan_take(plan_recipe.plan(str(data)), limit, None)
     take = plan.take
     assert take is not None
     ids = [

@@ -17,8 +17,8 @@ import tensorflow as tf
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline.plan_transform import plan_transform
-from beam_pipelines.pipeline.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
 from beam_pipelines.recipe.settings import read_setting
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import lines, reader
 from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.recipe.expectations import Expectation

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised

@@ -25,7 +25,7 @@ from beam_pipelines.core.schema_features import schema_type
 from beam_pipelines.encodings.apply import encode_batch, to_feature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.schema import encoded_schema
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.signatures import argument_names

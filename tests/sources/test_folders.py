@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.plan_transform import as_in_dataset
+from beam_pipelines.pipeline.planning.transform import as_in_dataset
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import partitions
 from beam_pipelines.sources.planner import plan_source

@@ -15,8 +15,8 @@ from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.plan import make_plan
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.foreign_index import scan
@@ -95,7 +95,7 @@ def test_shards_of_datasets_are_cut(tmp_path: Path, compression: Compression) ->
 
 def plan_for(recipe: object, output: Path) -> object:
     """Plans a run, or one that appends."""
-    from beam_pipelines.pipeline.plan_append import appends, plan_append
+    from beam_pipelines.pipeline.planning.append import appends, plan_append
 
     if appends(recipe, str(output)):  # type: ignore[arg-type]
         return plan_append(recipe, str(output))  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core import limits
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.sources.cell_sizes import LargeCell, large_cell
 from beam_pipelines.sources.json import depth as depth_module
 from beam_pipelines.sources.plan import FileInfo

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.sources import list_nulls
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write

@@ -13,7 +13,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from tests.sources.support import write
 from tests.transforms.test_split_key import plan_in, rows_of
 

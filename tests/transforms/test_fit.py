@@ -21,7 +21,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch, row_folds
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Fit
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import fit

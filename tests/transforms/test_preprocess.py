@@ -18,7 +18,7 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
 from beam_pipelines.serving.job import GraphJob

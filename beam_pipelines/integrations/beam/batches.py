@@ -24,7 +24,7 @@ from apache_beam.typehints import typehints
 from beam_pipelines.core import columns, hashing
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
 

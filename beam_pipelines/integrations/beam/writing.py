@@ -32,7 +32,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     make_result,
 )
 from beam_pipelines.pipeline.output_folder import check_output
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.recipe.model import Recipe, Source

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from beam_pipelines.core.version import __version__
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from beam_pipelines.analysis.epochs import OR_ZERO
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.preview import join_indexes
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.previews.preview import join_indexes
 from beam_pipelines.pipeline.row_chain import select_chunks
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value

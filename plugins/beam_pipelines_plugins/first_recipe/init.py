@@ -16,8 +16,8 @@ from beam_pipelines.cli.recipe_schema import MODELINE, schema_text
 from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
 from beam_pipelines.core.errors import PipelineError, RecipeError, RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.pipeline import planning, recipes
-from beam_pipelines.pipeline.private import values_hidden
+from beam_pipelines.pipeline.planning import plan_recipe, recipes
+from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.settings import Setting
@@ -129,7 +129,7 @@ def _encoded(path: str, folder: str) -> str:
             f"{path}: found the --output in another folder, expected it in the folder of the "
             "recipe, where its paths start."
         )
-    plan = planning.plan(path)
+    plan = plan_recipe.plan(path)
     with values_hidden(plan.recipe):
         proposals = joined_encodings(plan)
     return with_encodings(files.read_document(path).decode("utf-8-sig"), path, proposals)

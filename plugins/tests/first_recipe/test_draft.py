@@ -14,7 +14,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
-from beam_pipelines.pipeline.first_rows import first_rows
+from beam_pipelines.pipeline.previews.first_rows import first_rows
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.settings import label_setting, read_setting
 from beam_pipelines.sources.plan import FileInfo, SourcePlan

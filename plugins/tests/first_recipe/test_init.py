@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline import plan as plan_module
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml

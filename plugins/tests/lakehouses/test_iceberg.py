@@ -18,7 +18,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.lakehouses import Catalog
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan

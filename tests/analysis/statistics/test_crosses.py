@@ -19,7 +19,7 @@ from beam_pipelines.analysis.statistics.sample import sample_rows
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from tests.analysis.statistics.support import three_ways
 
 PLAN = StatisticsPlan(cross=(("x", "y"),))

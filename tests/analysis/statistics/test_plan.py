@@ -9,7 +9,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
-from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
 
 SCHEMA = pa.schema(

@@ -18,8 +18,8 @@ import yaml
 
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.pipeline import plan as plan_module
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash

@@ -17,7 +17,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.row_chain import IndexOf, split_rows
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold

@@ -23,13 +23,13 @@ from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.pipeline.lacking import (
+from beam_pipelines.pipeline.planning.lacking import (
     Lacking,
     check_features,
     find_lacking,
     without_lacking,
 )
-from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan, make_plan
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.databases import of_path
 from beam_pipelines.recipe.keys import keys_of

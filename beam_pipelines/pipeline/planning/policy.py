@@ -21,7 +21,7 @@ from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.schema_features import features_by_path, name_of
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
-from beam_pipelines.pipeline import recipes
-from beam_pipelines.pipeline.plan import Plan, make_plan
-from beam_pipelines.pipeline.policy import PolicyOptions, with_policy
-from beam_pipelines.pipeline.recipe_problems import all_problems
+from beam_pipelines.pipeline.planning import recipes
+from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.policy import PolicyOptions, with_policy
+from beam_pipelines.pipeline.planning.recipe_problems import all_problems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.sources.plan import SourcePlan
@@ -75,7 +75,7 @@ def plan(
     with loaded.lines.explained():
         if not problems and into is not None and loaded.append:
             # Imports a dataset's reader.
-            from beam_pipelines.pipeline.plan_append import appends, plan_append
+            from beam_pipelines.pipeline.planning.append import appends, plan_append
 
             if appends(loaded, os.fspath(into)):
                 return with_policy(plan_append(loaded, os.fspath(into), input_roots), policy)

@@ -27,10 +27,10 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
-from beam_pipelines.pipeline.contract import read_contract
-from beam_pipelines.pipeline.new_files import new_files
-from beam_pipelines.pipeline.plan import Append, Plan, make_plan
-from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
+from beam_pipelines.pipeline.planning.contract import read_contract
+from beam_pipelines.pipeline.planning.new_files import new_files
+from beam_pipelines.pipeline.planning.plan import Append, Plan, make_plan
+from beam_pipelines.pipeline.planning.transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.sources import format_of

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Collection
 
 from beam_pipelines.core.errors import Problem, RecipeProblems
-from beam_pipelines.pipeline.private import plan_privately
+from beam_pipelines.pipeline.planning.private import plan_privately
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import SourcePlan

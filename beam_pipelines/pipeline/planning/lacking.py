@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.partitions import WithNulls
 from beam_pipelines.sources.plan import SourcePlan

@@ -21,9 +21,9 @@ from beam_pipelines.core.python_values import python_rows
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.preview import fitted_on, join_indexes
-from beam_pipelines.pipeline.private import private_features
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.planning.private import private_features
+from beam_pipelines.pipeline.previews.preview import fitted_on, join_indexes
 from beam_pipelines.pipeline.row_chain import split_rows
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 from beam_pipelines.sources import format_of

@@ -11,7 +11,7 @@ from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 
 if TYPE_CHECKING:
-    from beam_pipelines.pipeline.plan import Plan
+    from beam_pipelines.pipeline.planning.plan import Plan
 
 
 def describe_plan(plan: Plan) -> list[str]:

@@ -81,7 +81,7 @@ def of_images(path: str, table: str = "") -> Tree | None:
     if not os.path.isdir(path):
         return None
     # Imports Beam, as ``read`` does.
-    from beam_pipelines.pipeline.image_folders import image_folder
+    from beam_pipelines.pipeline.planning.image_folders import image_folder
 
     return image_folder(path, table)
 

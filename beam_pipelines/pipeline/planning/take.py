@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.read import read_leading_ranges
 from beam_pipelines.transforms.take import Take

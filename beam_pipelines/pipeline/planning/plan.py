@@ -14,10 +14,10 @@ from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.pipeline.contract import read_contract, read_policy
-from beam_pipelines.pipeline.plan_description import describe_plan
-from beam_pipelines.pipeline.plan_sources import check_date, plan_source_of
-from beam_pipelines.pipeline.private import check_private, values_hidden
+from beam_pipelines.pipeline.planning.contract import read_contract, read_policy
+from beam_pipelines.pipeline.planning.description import describe_plan
+from beam_pipelines.pipeline.planning.private import check_private, values_hidden
+from beam_pipelines.pipeline.planning.sources import check_date, plan_source_of
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
@@ -80,7 +80,7 @@ class Plan(PickledOnce):
       transform_graph: folder with fitted encodings of a dataset; empty: the run fits them.
       append: the run appends to a dataset; the base source has the new files only, maybe none.
         ``None``: the run makes a dataset.
-      take: the run takes a part of the base source's rows (``plan_take.py``); ``None``: all.
+      take: the run takes a part of the base source's rows (``planning/take.py``); ``None``: all.
     """
 
     recipe: Recipe

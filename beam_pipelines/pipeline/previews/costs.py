@@ -1,4 +1,4 @@
-"""Measured costs, from which ``pipeline/estimate.py`` estimates.
+"""Measured costs, from which ``pipeline/previews/estimate.py`` estimates.
 
 docs/scale.md describes the measurements.
 """

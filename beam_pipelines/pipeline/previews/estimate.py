@@ -1,7 +1,7 @@
 """Estimates a conversion at any size: counts, bytes, memory, cost, limits.
 
 Counts follow from the plan, by the functions that a run uses. Bytes of rows come from a preview,
-costs from ``pipeline/costs.py``. docs/scale.md explains every line.
+costs from ``pipeline/previews/costs.py``. docs/scale.md explains every line.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.pipeline import costs
-from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.pipeline.preview import Preview
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.previews import costs
+from beam_pipelines.pipeline.previews.preview import Preview
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
 from beam_pipelines.transforms.deal import pack_rows

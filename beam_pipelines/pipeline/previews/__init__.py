@@ -1,0 +1,1 @@
+"""What a run would give, by some rows in memory: rows, sizes, disk space."""
