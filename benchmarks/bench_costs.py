@@ -34,7 +34,7 @@ import criteo_like
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.convert import Conversion
-from beam_pipelines.pipeline.planning.plan import make_plan
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +120,9 @@ class Format(abc.ABC):
       reads_archives: whether the format itself lists the files in an archive.
       Options: dataclass of ``recipe_key`` fields, keys of a source that only this format has; the
         values are in ``Source.options``. For formats of other packages.
+      rounds_sparse: whether values of sparse tensors are texts, read as the nearest float32.
+      tfx_rows: what TFX hashes of a row for its buckets: of ``csv`` the tf.Example of its cells, of
+        ``records`` its record, of ``values`` its only value; empty: not known.
       is_kept: whether rows are read before the job, and kept in files (``keep``).
     """
 
@@ -135,6 +138,8 @@ class Format(abc.ABC):
     checks_images = False
     reads_archives = False
     is_kept = False
+    rounds_sparse = False
+    tfx_rows: Literal["", "csv", "records", "values"] = ""
     Options: ClassVar[type | None] = None
 
     def check(self, source: Source) -> list[Problem]:

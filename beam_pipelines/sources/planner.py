@@ -5,14 +5,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import columns, plugins
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
 from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, Format, check_columns, problem
@@ -164,7 +164,12 @@ def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
     return dataclasses.replace(plan, ranges=_ranges(plan.source, plan.format, tuple(plan.files)))
 
 
-def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> SourcePlan:
+def with_images(
+    plan: SourcePlan,
+    contract: bytes | None,
+    rename: Mapping[str, str],
+    prefixes: Collection[str] = ("",),
+) -> SourcePlan:
     """Returns the plan with the columns of images to check.
 
     There are none if the format checks its images itself.
@@ -172,15 +177,13 @@ def with_images(plan: SourcePlan, contract: bytes | None, recipe: Recipe) -> Sou
     Args:
       plan: of a source.
       contract: the recipe's schema, serialized, or ``None``.
-      recipe: its joins and ``rename`` name the columns.
+      rename: of the recipe: column -> new name.
+      prefixes: of the source's columns in the joined rows.
     """
     if format_of(plan).checks_images:
         return plan
-    schema, name = schema_pb2.Schema.FromString(contract or b""), plan.source.name
-    prefixes = [join.prefix for join in recipe.join if join.source == name]
-    if name == recipe.base:
-        prefixes.append("")
-    images = image_columns(plan.schema, schema, recipe.rename, prefixes)
+    schema = schema_pb2.Schema.FromString(contract or b"")
+    images = image_columns(plan.schema, schema, rename, prefixes)
     return dataclasses.replace(plan, images=tuple(dict.fromkeys([*plan.images, *images])))
 
 

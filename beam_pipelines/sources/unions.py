@@ -33,6 +33,10 @@ class UnionFormat(Format):
     members: tuple[SourcePlan, ...]
     origin: str | None
 
+    def __post_init__(self) -> None:
+        if len({member.format for member in self.members}) == 1:
+            object.__setattr__(self, "tfx_rows", format_of(self.members[0]).tfx_rows)
+
     @property
     def starts(self) -> list[int]:
         """Number of the first range of each source."""

@@ -16,7 +16,7 @@ from beam_pipelines.sources.text.quotes import Dialect
 # Attributes of the format of the files that this format has, too.
 _TRAITS = (
     *("suffixes", "options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
-    "checks_images",
+    *("checks_images", "rounds_sparse", "tfx_rows"),
 )
 
 

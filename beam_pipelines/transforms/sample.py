@@ -18,7 +18,6 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.transforms.classes import Coded, code_classes
 from beam_pipelines.transforms.cuts import Cuts
@@ -101,26 +100,33 @@ class Sampled:
     counts: Mapping[str, int]
 
 
-def plan_sample(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> SamplePlan | None:
+def plan_sample(
+    sample: Sample | None,
+    label: str | None,
+    splits: tuple[str, ...],
+    schema: pa.Schema,
+    problems: list[Problem],
+) -> SamplePlan | None:
     """Plans the sampling of rows with some columns; ``None`` without one.
 
     Args:
-      recipe: of the conversion.
+      sample: of the recipe.
+      label: of the recipe: the column of the classes, if the sample names none.
+      splits: their names.
       schema: columns of the rows.
       problems: gets columns, classes and splits that cannot be sampled.
     """
-    sample = recipe.sample
     if sample is None:
         return None
-    found = list(_problems(recipe, sample, schema))
+    column = sample.by or label
+    found = list(_problems(sample, column, splits, schema))
     problems += found
     if found:
         return None
-    names = recipe.split.names
-    wanted = sample.splits or (("train",) if "train" in names else names[:1])
+    wanted = sample.splits or (("train",) if "train" in splits else splits[:1])
     plan = SamplePlan(
-        sample.by or recipe.label or "",
-        tuple(names.index(name) for name in wanted),
+        column or "",
+        tuple(splits.index(name) for name in wanted),
         weight=sample.weight,
         seed=sample.seed,
     )
@@ -140,8 +146,9 @@ def plan_sample(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> S
     )
 
 
-def _problems(recipe: Recipe, sample: Sample, schema: pa.Schema) -> Iterator[Problem]:
-    column = sample.by or recipe.label
+def _problems(
+    sample: Sample, column: str | None, splits: tuple[str, ...], schema: pa.Schema
+) -> Iterator[Problem]:
     place = ("sample", "by") if sample.by else ("sample",)
     if column is None:
         yield Problem(place, "found no 'by' and no 'label', expected the column of the classes.")
@@ -154,8 +161,8 @@ def _problems(recipe: Recipe, sample: Sample, schema: pa.Schema) -> Iterator[Pro
         message = f"found '{sample.weight}', but the rows have this column. Choose a new name."
         yield Problem(("sample", "weight"), message)
     for index, name in enumerate(sample.splits):
-        if name not in recipe.split.names:
-            known = ", ".join(recipe.split.names)
+        if name not in splits:
+            known = ", ".join(splits)
             message = f"found the split '{name}', expected {known}."
             yield Problem(("sample", "splits", index), message)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,6 @@ from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.core.shard_formats import TFRECORD, folder_of, suffix_of, without_suffix
 from beam_pipelines.recipe import path_dates
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files
 
@@ -235,17 +235,21 @@ def count_shards(output: Output, split_bytes: float) -> int:
     return -(-count // multiple) * multiple
 
 
-def shard_name(recipe: Recipe, generation: int) -> str:
+def shard_name(name: str, date: datetime.date | None, generation: int) -> str:
     """Returns the first part of shards' names, with a place for splits.
 
     It differs between generations.
 
+    Args:
+      name: of the recipe, or of its ``output``.
+      date: the recipe's.
+      generation: of the dataset, from 1.
+
     Raises:
-      RecipeProblems: it has a date, and the recipe has none.
+      RecipeProblems: the name has a date, and the recipe has none.
     """
-    name = recipe.output.shard_name or recipe.name
-    if recipe.date is not None:
-        name = path_dates.fill_date(name, recipe.date)
+    if date is not None:
+        name = path_dates.fill_date(name, date)
     elif path_dates.has_date(name):
         message = (
             f"found a date in '{name}', expected the day on the command line, as in --date "

@@ -130,7 +130,7 @@ def plan_split(recipe: Recipe, schema: pa.Schema, is_csv: bool = False) -> Split
         plan = dataclasses.replace(_plan_buckets(split, schema, plan, problems), is_csv=is_csv)
     else:
         plan = _plan_fractions(split, schema, plan, problems)
-    sample = plan_sample(recipe, schema, problems)
+    sample = plan_sample(recipe.sample, recipe.label, split.names, schema, problems)
     if problems:
         raise RecipeProblems(problems)
     if sample is not None and sample.weight is not None:

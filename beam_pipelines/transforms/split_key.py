@@ -26,16 +26,17 @@ from beam_pipelines.core.binary_arrays import varint
 from beam_pipelines.core.chunks import SPLIT_KEY
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
-from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.splits import Split
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.protobuf_parser import deterministic
 from beam_pipelines.transforms.read import has_quotes, read_range, scan_range
+from beam_pipelines.transforms.rename import Names
 
 # Another seed than that of joins, or a join's partition would have rows of one split only.
 SPLIT_SEED = 0x73706C6974  # "split"
-_CSV = ("csv", "tsv")
 # Tags of a Feature's fields.
 _BYTES_LIST, _INT64_LIST, _VALUE = b"\x0a", b"\x1a", b"\x0a"
 
@@ -73,59 +74,73 @@ class SplitKey:
         return hashing.sha256_digests(_examples(columns, self))
 
 
-def plan_split_key(recipe: Recipe, base: SourcePlan, rows: pa.Schema) -> SplitKey | None:
+def plan_split_key(
+    split: Split,
+    base: SourcePlan,
+    rows: pa.Schema,
+    rename: Names,
+    is_grouped: bool,
+    changes: bool,
+) -> SplitKey | None:
     """Plans the keys of rows; ``None`` if they need none.
 
     Args:
-      recipe: of the conversion.
+      split: of the recipe.
       base: plan of the source whose rows become examples.
       rows: the columns of joined rows, renamed.
+      rename: of the recipe: column -> new name.
+      is_grouped: whether rows become sequences.
+      changes: whether columns are derived or left out before the split.
 
     Raises:
       RecipeProblems: TFX's buckets of such a source cannot be reproduced.
     """
-    split = recipe.split
-    is_grouped = recipe.sequence is not None and bool(recipe.sequence.group_by)
     if split.buckets:
-        return _plan_buckets(recipe, base, is_grouped)
-    changes = recipe.derive or recipe.drop or recipe.keep or split.stratify
+        return _plan_buckets(split, base, rename, is_grouped)
+    changes = changes or bool(split.stratify)
     if len(split.fractions) < 2 or split.by or is_grouped or not changes:
         return None
     return SplitKey("row", tuple(rows.names))
 
 
-def with_record_keys(recipe: Recipe, base: SourcePlan) -> SourcePlan:
+def with_record_keys(split: Split, base: SourcePlan) -> SourcePlan:
     """Returns the source, with the keys of its records if needed."""
-    if not recipe.split.buckets or recipe.split.by or base.format != "tfrecord":
+    if not split.buckets or split.by or format_of(base).tfx_rows != "records":
         return base
     return dataclasses.replace(base, schema=base.schema.append(pa.field(SPLIT_KEY, pa.binary())))
 
 
-def _plan_buckets(recipe: Recipe, base: SourcePlan, is_grouped: bool) -> SplitKey | None:
+def counts_nulls(base: SourcePlan) -> bool:
+    """Whether TFX makes a feature without values of a null."""
+    return format_of(base).tfx_rows == "csv"
+
+
+def _plan_buckets(
+    split: Split, base: SourcePlan, rename: Names, is_grouped: bool
+) -> SplitKey | None:
     problems = []
     if is_grouped:
         message = "found buckets with 'group_by', expected shares: TFX groups no rows."
         problems.append(Problem(("split",), message))
-    by = recipe.split.by
-    is_csv = base.format in _CSV
-    if not by and not is_csv and base.format not in ("tfrecord", "raw_records"):
+    by, kind = split.by, format_of(base).tfx_rows
+    if not by and not kind:
         message = (
             f"found buckets of whole rows of format '{base.format}', expected a CSV file, or a "
             "TFRecord. Only their bytes in TFX are known: name one column with 'by'."
         )
         problems.append(Problem(("split",), message))
-    if is_csv:
-        of_source = {new: old for old, new in recipe.rename.items()}
+    if kind == "csv":
+        of_source = {new: old for old, new in rename.items()}
         names = [of_source.get(name, name) for name in by] or base.schema.names
         problems += _csv_problems(base, names, bool(by))
     if problems:
         raise RecipeProblems(problems)
-    if by or base.format == "tfrecord":
+    if by or kind == "records":
         return None
-    kind: Literal["example", "record"] = "example" if is_csv else "record"
     names = tuple(base.schema.names)
-    renamed = tuple(recipe.rename.get(name, name) for name in names)
-    return SplitKey(kind, renamed, names, base.null_columns)
+    renamed = tuple(rename.get(name, name) for name in names)
+    hashed: Literal["example", "record"] = "example" if kind == "csv" else "record"
+    return SplitKey(hashed, renamed, names, base.null_columns)
 
 
 def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> Iterator[Problem]:

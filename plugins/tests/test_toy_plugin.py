@@ -13,8 +13,9 @@ from beam_pipelines.cli.main import cli
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
 from beam_pipelines.sources.plan import cut_ranges
 

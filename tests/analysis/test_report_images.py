@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipelines.analysis.report import choose_images, render_report
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.reader import bare_recipe
 from tests.support.report_examples import png, report
 

@@ -17,8 +17,9 @@ from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, FindingsError, RecipeProblems
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module

@@ -18,8 +18,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.tfrecord.framing import frame, read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartIndex, make_index, read_index, write_index
 

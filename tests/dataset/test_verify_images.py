@@ -39,7 +39,7 @@ def convert(folder: pathlib.Path, images: list[bytes | None], recipe: str) -> pa
     """Writes a dataset of a Parquet table whose images were not decoded."""
     pq.write_table(pa.table({"image/encoded": images}), folder / "t.parquet")
     (folder / "r.yaml").write_text(f"name: t\nsources: {{t: t.parquet}}\n{recipe}\n")
-    with mock.patch("beam_pipelines.pipeline.planning.plan.with_images", lambda plan, *_: plan):
+    with mock.patch("beam_pipelines.pipeline.planning.sources.with_images", lambda plan, *_: plan):
         bp.convert(folder / "r.yaml", folder / "out")
     return folder / "out"
 

@@ -16,8 +16,8 @@ from beam_pipelines.dataset import contact_sheet, inspect, loader
 from beam_pipelines.encodings.labels import label_files, labels_of_features
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Recipe
 from tests.support import image_sets
 from tests.support.image_files import encode

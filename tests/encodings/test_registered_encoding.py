@@ -17,8 +17,8 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.encodings import ENCODING_FOR_KIND, register_encoding
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 
 pytestmark = pytest.mark.end_to_end
 

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.planning.append import plan_append
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.pipeline.run_options import RunOptions
 from tests.support.reports import without_seconds

@@ -23,8 +23,9 @@ from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics
 from tests.support import image_sets

@@ -22,8 +22,8 @@ from sklearn.datasets import load_digits
 
 import beam_pipelines as bp
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.support import image_sets
 from tests.support.interrupted import run_until
 

@@ -18,8 +18,8 @@ import tensorflow as tf
 from PIL import Image
 
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 
 pytestmark = pytest.mark.end_to_end
 

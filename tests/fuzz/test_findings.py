@@ -19,8 +19,8 @@ import tensorflow as tf
 from beam_pipelines.core import manifest_reader
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeProblems
 from beam_pipelines.dataset import manifest
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.sources.images import safe_pickle
 from beam_pipelines.sources.plan import ByteRange

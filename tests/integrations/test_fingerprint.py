@@ -12,8 +12,8 @@ import google_crc32c
 import pytest
 
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.storage import file_checksums, files
 
 RECIPE = """

@@ -23,8 +23,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 
 pytestmark = pytest.mark.end_to_end
@@ -404,7 +404,7 @@ def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
     converted(data, tmp_path / "whole")
     script = textwrap.dedent(f"""
         from beam_pipelines.pipeline import convert
-        from beam_pipelines.pipeline.planning.plan import make_plan
+        from beam_pipelines.pipeline.planning.stages import make_plan
         from beam_pipelines.pipeline.planning.recipes import load
         plan = make_plan(load({str(tmp_path / "recipe.yaml")!r}))
         print("ready", flush=True)

@@ -13,8 +13,8 @@ import pytest
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning import plan as plan_module
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.previews import disk_space
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
@@ -61,7 +61,7 @@ def test_the_estimate_is_what_a_run_takes(
     name: str, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The estimate is within a third of the output at the commit."""
-    plan = plan_module.make_plan(load(str(folder / f"{name}.yaml")))
+    plan = make_plan(load(str(folder / f"{name}.yaml")))
     estimate = disk_space.estimate_disk_space(plan, str(tmp_path / "out"), str(tmp_path / "out"))
     found = []
     commit = convert.commit
@@ -161,7 +161,7 @@ def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(
     """The run itself reports bad data."""
     with_free(monkeypatch, 1_000)
     shutil.copy(folder / "numbers.csv", tmp_path)
-    plan = plan_module.make_plan(load(str(tmp_path / "numbers.csv")))
+    plan = make_plan(load(str(tmp_path / "numbers.csv")))
     (tmp_path / "numbers.csv").unlink()
     assert disk_space.estimate_disk_space(plan, str(tmp_path / "out"), str(tmp_path)) is None
     with (

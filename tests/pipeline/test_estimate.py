@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.previews.estimate import limits, make_scale
 from beam_pipelines.pipeline.previews.preview import make_preview
 from beam_pipelines.sources.plan import FileInfo, cut_ranges
@@ -53,13 +54,13 @@ def folder(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def planned(path: pathlib.Path) -> plan_module.Plan:
+def planned(path: pathlib.Path) -> Plan:
     """The plan of a recipe or a data file."""
-    return plan_module.make_plan(load(str(path)))
+    return make_plan(load(str(path)))
 
 
 @pytest.fixture(scope="module")
-def plan(folder) -> plan_module.Plan:
+def plan(folder) -> Plan:
     """The plan of the recipe."""
     return planned(folder / "recipe.yaml")
 

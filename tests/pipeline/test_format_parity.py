@@ -17,8 +17,8 @@ import webdataset
 from pyarrow import feather, orc
 
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.support import delta_tables, iceberg_tables
 
 pytestmark = pytest.mark.end_to_end

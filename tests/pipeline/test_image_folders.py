@@ -13,7 +13,8 @@ from PIL import Image
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline import api
 from beam_pipelines.pipeline.planning import recipes
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.settings import read_setting
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.first_recipe.init import write_recipe

@@ -10,8 +10,8 @@ import pytest
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import PipelineError
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions
 
 pytestmark = pytest.mark.end_to_end

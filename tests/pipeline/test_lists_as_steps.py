@@ -20,8 +20,8 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.support.protos import fill
 
 pytestmark = pytest.mark.end_to_end

@@ -17,8 +17,8 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from tests.sources.support import read_rows
 
 ZEROS: dict[str, tuple[pa.DataType, Any]] = {

@@ -26,8 +26,9 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import ROW
 from beam_pipelines.pipeline import offending_rows
 from beam_pipelines.pipeline.offending_rows import AnomalyKey, find_offenders
-from beam_pipelines.pipeline.planning import plan as plan_module
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
 
@@ -95,7 +96,7 @@ def found(
     """Returns anomaly -> (file, position, reason, text) of a recipe's data."""
     (tmp_path / "r.yaml").write_text(recipe)
     loaded = load(str(tmp_path / "r.yaml"))
-    planned = plan_module.make_plan(loaded)
+    planned = make_plan(loaded)
     contract = parsed(schema)
     offenders = find_offenders(
         planned, find_anomalies(_statistics(planned), contract), contract, **options
@@ -106,7 +107,7 @@ def found(
     }
 
 
-def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
+def _statistics(planned: Plan) -> dict[str, TableStatistics]:
     reader = offending_rows.RangeReader(planned)
     tables: dict[str, list[TableStatistics]] = {}
     for byte_range in planned.base.ranges:

@@ -18,8 +18,8 @@ from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.append import plan_append
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 
 pytestmark = pytest.mark.end_to_end
 

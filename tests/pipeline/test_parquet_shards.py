@@ -26,8 +26,8 @@ from beam_pipelines.dataset.compare import compare
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 from tests.sources.test_tfrecord_sequences import sequence, write_records
 

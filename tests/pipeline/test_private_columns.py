@@ -14,8 +14,8 @@ import pytest
 
 from beam_pipelines.cli.main import run as run_command
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 
 pytestmark = pytest.mark.end_to_end
 

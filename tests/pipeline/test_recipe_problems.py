@@ -110,12 +110,12 @@ def test_columns_of_joins_keep_their_numbers(folder: pathlib.Path) -> None:
 
 def test_files_are_looked_at_once(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another look for problems reads no source again."""
-    from beam_pipelines.pipeline.planning import private
+    from beam_pipelines.pipeline.planning import sources
 
     seen = []
-    real = private.plan_source
+    real = sources.plan_source
     monkeypatch.setattr(
-        private,
+        sources,
         "plan_source",
         lambda source, folder: seen.append(source.name) or real(source, folder),
     )

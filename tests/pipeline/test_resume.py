@@ -17,8 +17,8 @@ from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import resume
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 
 pytestmark = pytest.mark.end_to_end
 

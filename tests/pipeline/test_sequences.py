@@ -37,8 +37,8 @@ from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms.group import group_batch, send_rows
 from beam_pipelines.transforms.group_plan import GroupPlan

@@ -13,8 +13,9 @@ import pytest
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines.pipeline.previews.first_rows import first_rows
 from beam_pipelines.pipeline.previews.preview import make_preview

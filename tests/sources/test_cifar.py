@@ -21,8 +21,8 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.png import encode_pngs

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.columns import normalise
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.exact_cast import exact_cast
 from tests.sources.support import problems_of, read_rows, write
 

@@ -18,8 +18,8 @@ from PIL import Image
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read

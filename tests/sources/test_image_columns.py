@@ -19,7 +19,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import Join, Recipe
+from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import with_images
 from beam_pipelines.transforms import read
@@ -46,12 +46,9 @@ def contract_of(schema: str) -> bytes:
 
 
 def planned(
-    path: Path, schema: str = "", rename: dict[str, str] | None = None, **keys: Any
+    path: Path, schema: str = "", rename: dict[str, str] | None = None, prefix: str = ""
 ) -> SourcePlan:
-    plan = plan_of(path)
-    recipe = Recipe(**{"name": "r", "sources": {}, "base": plan.source.name, **keys})
-    recipe = dataclasses.replace(recipe, rename=rename or {})
-    return with_images(plan, contract_of(schema), recipe)
+    return with_images(plan_of(path), contract_of(schema), rename or {}, [prefix])
 
 
 def table(path: Path, columns: dict[str, Any]) -> Path:
@@ -84,14 +81,11 @@ def test_columns_of_images(
 def test_columns_of_joined_images(tmp_path: Path) -> None:
     """A right source's column is an image by its joined name."""
     path = table(tmp_path, {"blob": [JPEG], "n": [1]})
-    name = plan_of(path).source.name
-    join = (Join("other", (("n", "n"),), prefix="o_"), Join(name, (("n", "n"),), prefix="p_"))
-    joined = {"base": "other", "join": join}
     of_picture, of_renamed = (DOMAIN.replace('"x"', f'"{n}"') for n in ("p_blob", "picture"))
-    assert planned(path, of_picture, **joined).images == ("blob",)
-    assert planned(path, of_renamed, {"p_blob": "picture"}, **joined).images == ("blob",)
+    assert planned(path, of_picture, prefix="p_").images == ("blob",)
+    assert planned(path, of_renamed, {"p_blob": "picture"}, prefix="p_").images == ("blob",)
     for schema in (DOMAIN.replace('"x"', '"blob"'), DOMAIN.replace('"x"', '"o_blob"')):
-        assert planned(path, schema, **joined).images == ()
+        assert planned(path, schema, prefix="p_").images == ()
 
 
 def test_images_of_a_source_with_a_schema(tmp_path: Path) -> None:
@@ -103,10 +97,9 @@ def test_images_of_a_source_with_a_schema(tmp_path: Path) -> None:
     schema = tmp_path / "s.pbtxt"
     schema.write_text(DOMAIN + 'feature { name: "y" type: BYTES }')
     plan = plan_of(tmp_path / "t.tfrecord", schema=str(schema))
-    recipe = Recipe("r", {}, base=plan.source.name)
-    assert with_images(plan, None, recipe).images == ("x",)
+    assert with_images(plan, None, {}).images == ("x",)
     plan = plan_of(tmp_path / "t.tfrecord", schema=str(schema), columns=("y",))
-    assert with_images(plan, None, recipe).images == ()
+    assert with_images(plan, None, {}).images == ()
 
 
 def _bytes(value: bytes) -> tf.train.Feature:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import nested
 from tests.sources.support import read_rows, types_of
 

@@ -22,8 +22,8 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources.lines import split_lines
 from tests.sources.support import plan_of, problems_of, read_rows, write
 

@@ -18,8 +18,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, inference, register_format
 from beam_pipelines.sources.csv.format import Csv

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan, planner
 from beam_pipelines.transforms import read

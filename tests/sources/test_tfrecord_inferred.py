@@ -17,8 +17,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import load
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import FORMATS, format_of_path, inference
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read

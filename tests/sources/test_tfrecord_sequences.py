@@ -20,8 +20,8 @@ from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 

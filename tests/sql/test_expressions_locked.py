@@ -14,8 +14,8 @@ import pytest
 
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import RecipeProblems
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sql import database
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import evaluate, parse_expression

@@ -15,8 +15,8 @@ import pytest
 
 from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import ExchangeBy
 from tests.support.crossings import STEPS, WAITS, measured
 

@@ -30,8 +30,8 @@ from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.schema_features import duplicates
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline.convert import Conversion
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.core.private import hide_found, hide_row
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.transforms.protect import (

@@ -28,8 +28,8 @@ from beam_pipelines.core.budgets import allowed_rows
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.reject import _SelectOrReject

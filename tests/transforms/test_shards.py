@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.transforms.shards import (
     PARTITION_BYTES,
@@ -138,8 +137,8 @@ def test_shards_are_named_by_a_template(
     template: str | None, generation: int, expected: str
 ) -> None:
     """Split and date stand for themselves; number and suffix follow."""
-    recipe = Recipe("ctr", {}, output=Output(shard_name=template), date=datetime.date(2026, 11, 21))
-    path = shard_path(shard_name(recipe, generation), "train", 0, 1, "gzip")
+    name = shard_name(template or "ctr", datetime.date(2026, 11, 21), generation)
+    path = shard_path(name, "train", 0, 1, "gzip")
     assert path == f"examples/Split-train/{expected}"
     assert shard_number(path) == 0
 
@@ -147,4 +146,4 @@ def test_shards_are_named_by_a_template(
 def test_a_name_with_a_date_needs_one() -> None:
     """A template with a date is an error without ``--date``."""
     with pytest.raises(RecipeProblems, match=r"found a date in 'x_\{date\}'"):
-        shard_name(Recipe("ctr", {}, output=Output(shard_name="x_{date}")), 1)
+        shard_name("x_{date}", None, 1)

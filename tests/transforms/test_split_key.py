@@ -22,8 +22,9 @@ from tfx_bsl.coders import csv_decoder
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.row_chain import split_rows
 from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.read import read_range

@@ -14,7 +14,7 @@ from beam_pipelines.core.columns import has_lists_as_steps, type_name, value_typ
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.schema_features import features_of
-from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.statistics import Statistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,22 +50,26 @@ class StatisticsPlan(PickledOnce):
 
 
 def plan_statistics(
-    recipe: Recipe, schema: pa.Schema, contract: bytes | None, lists: tuple[str, ...] = ()
+    wanted: Statistics,
+    schema: pa.Schema,
+    contract: bytes | None,
+    lists: tuple[str, ...] = (),
+    private: tuple[str, ...] = (),
 ) -> StatisticsPlan:
     """Plans the statistics of a conversion.
 
     Args:
-      recipe: as it is.
+      wanted: the recipe's ``statistics``.
       schema: the selected columns.
       contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None``.
       lists: list columns that are feature lists.
+      private: columns whose values are not counted.
 
     Raises:
       RecipeProblems: a column is missing, or has the wrong type; a column of lists of lists is no
         feature list.
     """
-    wanted, problems = recipe.statistics, []
-    allowed = recipe.pii.allow if recipe.pii else ()
+    problems: list[Problem] = []
     if wanted.weight is not None:
         problems += _check(
             schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column"
@@ -85,7 +89,7 @@ def plan_statistics(
     shown = (wanted.weight, *wanted.slice_by, *itertools.chain(*wanted.cross))
     problems += [
         Problem(("statistics",), f"found '{name}', whose values 'pii: {{allow: …}}' hides.")
-        for name in allowed
+        for name in private
         if name in shown
     ]
     problems += [
@@ -110,7 +114,7 @@ def plan_statistics(
         composites_in(expected),
         wanted.sample,
         wanted.cross,
-        allowed,
+        private,
     )
 
 

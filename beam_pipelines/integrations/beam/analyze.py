@@ -59,14 +59,15 @@ class ComputeStatistics(beam.PTransform):
             for key, value in (("weight", weight), ("slice_by", slice_by))
             if value is not None
         }
-        self._recipe = read_sections("ComputeStatistics", statistics=wanted or None)
+        recipe = read_sections("ComputeStatistics", statistics=wanted or None)
+        self._statistics = recipe.statistics
         self._output = output
 
     def expand(self, batches: Any) -> beam.PCollection[dict[str, statistics.TableStatistics]]:
         splits = by_split(batches)
         columns = schema_of_splits(splits, "ComputeStatistics")
         plan = planned(
-            "ComputeStatistics", lambda: statistics.plan_statistics(self._recipe, columns, None)
+            "ComputeStatistics", lambda: statistics.plan_statistics(self._statistics, columns, None)
         )
         computed = (
             splits

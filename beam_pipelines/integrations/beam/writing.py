@@ -32,7 +32,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     make_result,
 )
 from beam_pipelines.pipeline.output_folder import check_output
-from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.planning.plan import Plan, Validation
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.recipe.model import Recipe, Source
@@ -151,8 +151,11 @@ class WriteShards(beam.PTransform):
             SelectPlan(None, (), columns),
             SplitPlan(names, columns),
             planned("WriteShards", lambda: plan_encode(recipe, columns)),
-            planned("WriteShards", lambda: statistics.plan_statistics(recipe, columns, contract)),
-            contract,
+            planned(
+                "WriteShards",
+                lambda: statistics.plan_statistics(recipe.statistics, columns, contract),
+            ),
+            Validation(contract),
         )
 
 

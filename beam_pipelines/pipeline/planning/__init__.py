@@ -1,1 +1,1 @@
-"""From a recipe to a plan: every decision before a row is read."""
+"""From a recipe to a plan, before a row is read."""

@@ -29,7 +29,8 @@ from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.planning.contract import read_contract
 from beam_pipelines.pipeline.planning.new_files import new_files
-from beam_pipelines.pipeline.planning.plan import Append, Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Append, Plan, RunPlan, Validation
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import as_in_dataset, check_columns
 from beam_pipelines.recipe.model import Recipe, Sequences
 from beam_pipelines.recipe.normal_form import normalised
@@ -104,7 +105,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     if recipe.sources[recipe.base].keeps_steps and recipe.sequence is None and sequence:
         recipe = dataclasses.replace(recipe, sequence=Sequences(tuple(sequence["features"])))
     with only_below(input_roots):
-        recipe_contract = read_contract(recipe)
+        recipe_contract = read_contract(recipe.schema, recipe.directory)
         protect = with_fingerprints(recipe.protect, recipe.directory)
     recipe = dataclasses.replace(recipe, protect=protect)
     _check_recipe(recipe, recipe_contract, manifest, dataset)
@@ -125,24 +126,24 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
         split = dataclasses.replace(split, sample=split.sample.of_generation(generation))
     graph = files.join(dataset, TRANSFORM_GRAPH)
     before = read_accumulators(dataset)
+    allowed = () if recipe.schema is not None else _ALLOWED_OF_INFERRED
+    policy = dataclasses.replace(
+        plan.policy,
+        baseline={name: proto_of(table) for name, table in before.splits.items()},
+        baseline_path=dataset,
+        overrides=(*allowed, *plan.policy.overrides),
+    )
     return dataclasses.replace(
         plan,
         recipe=dataclasses.replace(of_dataset, schema=schema_path),
         sources={**plan.sources, recipe.base: base},
-        contract=contract,
         statistics=before.plan,
-        transform_graph=graph if files.list_files(files.join(graph, "**")) else "",
-        policy=dataclasses.replace(
-            plan.policy,
-            baseline={name: proto_of(table) for name, table in before.splits.items()},
-            baseline_path=dataset,
-            overrides=(
-                *(() if recipe.schema is not None else _ALLOWED_OF_INFERRED),
-                *plan.policy.overrides,
-            ),
-        ),
+        validation=Validation(contract, policy),
         split=split,
-        append=Append(generation, recipe),
+        run=RunPlan(
+            Append(generation, recipe),
+            transform_graph=graph if files.list_files(files.join(graph, "**")) else "",
+        ),
     )
 
 

@@ -11,47 +11,49 @@ from beam_pipelines.analysis.anomalies.validation_config import read_validation_
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.core.schema_features import features_by_path, name_of
-from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.storage import files
 
 
-def read_contract(recipe: Recipe) -> bytes | None:
+def read_contract(schema: str | None, directory: str) -> bytes | None:
     """Returns the recipe's schema, serialized; ``None`` if it has none.
+
+    Args:
+      schema: its path, or ``None``.
+      directory: where relative paths start.
 
     Raises:
       RecipeProblems: it cannot be read.
     """
-    if recipe.schema is None:
+    if schema is None:
         return None
     try:
-        return bytes(
-            read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString()
-        )
+        return bytes(read_schema(files.resolve(schema, directory)).SerializeToString())
     except DataError as error:
         raise RecipeProblems([Problem(("schema",), str(error))]) from error
 
 
 def read_policy(
-    recipe: Recipe, contract: bytes | None, columns: Collection[str]
+    config: str | None, directory: str, contract: bytes | None, columns: Collection[str]
 ) -> ValidationPolicy:
     """Returns the recipe's severities of anomalies and conditions in SQL.
 
     Args:
-      recipe: as it is.
+      config: path of the recipe's file, or ``None``.
+      directory: where relative paths start.
       contract: the recipe's schema, serialized, or ``None``.
       columns: names of the columns.
 
     Raises:
       RecipeProblems: the file cannot be read, or names something unknown.
     """
-    if recipe.validation_config is None:
+    if config is None:
         return DEFAULT_POLICY
     schema = schema_pb2.Schema.FromString(contract or b"")
     known = [*map(name_of, features_by_path(schema)), *columns]
-    path = files.resolve(recipe.validation_config, recipe.directory)
+    path = files.resolve(config, directory)
     try:
-        config = read_validation_config(path, known, where="")
+        read = read_validation_config(path, known, where="")
     except (DataError, RecipeError) as error:
         lines = str(error).split("\n")
         raise RecipeProblems([Problem(("validation_config",), line) for line in lines]) from error
-    return ValidationPolicy(overrides=config.overrides, validations=config.validations)
+    return ValidationPolicy(overrides=read.overrides, validations=read.validations)

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
 from beam_pipelines.pipeline.planning import recipes
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.policy import PolicyOptions, with_policy
 from beam_pipelines.pipeline.planning.recipe_problems import all_problems
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.sources.plan import SourcePlan

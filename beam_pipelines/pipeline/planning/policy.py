@@ -60,7 +60,7 @@ def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
         policy = dataclasses.replace(
             policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
         )
-    return dataclasses.replace(plan, policy=policy)
+    return dataclasses.replace(plan, validation=plan.validation._replace(policy=policy))
 
 
 def make_policy(

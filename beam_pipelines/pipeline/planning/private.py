@@ -10,10 +10,8 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, FindingsError, Problem, RecipeProblems
 from beam_pipelines.core.private import HIDDEN, hide_found
 from beam_pipelines.encodings.plan import Chain, EncodePlan, needs_fit
-from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.transforms.select import SelectPlan
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.recipe.model import Recipe
 
 
 @contextlib.contextmanager
@@ -47,32 +45,6 @@ def _without_value(problem: Problem) -> Problem:
     return problem._replace(message=message)
 
 
-def plan_privately(source: Source, recipe: Recipe) -> SourcePlan:
-    """Plans a source whose messages do not show values of private columns.
-
-    What planning decided has no examples of values.
-
-    Args:
-      source: with the paths to read.
-      recipe: as it is.
-    """
-    private = private_names(recipe)
-    plan = plan_source(dataclasses.replace(source, private=private), recipe.directory)
-    if not private:
-        return plan
-    decisions = tuple(decision.partition("  # ")[0] for decision in plan.decisions)
-    return dataclasses.replace(plan, decisions=decisions)
-
-
-def private_names(recipe: Recipe) -> tuple[str, ...]:
-    """Returns all names that sources may have for private columns."""
-    old = {new: name for name, new in recipe.rename.items()}
-    names = {*recipe.private, *(old.get(name, name) for name in recipe.private)}
-    prefixes = [join.prefix for join in recipe.join if join.prefix]
-    cut = {name.removeprefix(prefix) for name in names for prefix in prefixes}
-    return tuple(sorted(names | cut))
-
-
 def private_features(recipe: Recipe, chains: Sequence[Chain]) -> set[str]:
     """Returns the private columns, and the features made of them."""
     private = set(recipe.pii.allow if recipe.pii else ())
@@ -82,22 +54,21 @@ def private_features(recipe: Recipe, chains: Sequence[Chain]) -> set[str]:
     return private
 
 
-def check_private(recipe: Recipe, select: SelectPlan, encode: EncodePlan) -> None:
-    """Checks that nothing stores values of private columns outside the shards.
+def private_problems(plan: Plan) -> Iterator[Problem]:
+    """Yields what would store values of private columns outside the shards.
 
-    Raises:
-      RecipeProblems: an encoding is fitted on them, or the manifest would have their values, as
-        classes, times, or the least or largest in an expectation.
+    These are encodings that are fitted on them, and keys whose values the manifest would have, as
+    classes, times, or the least or largest in an expectation.
     """
+    recipe = plan.recipe
     allowed = set(recipe.pii.allow if recipe.pii else ())
-    problems = [*_fitted(recipe, encode)]
-    problems += (found for check in select.checks for found in check.revealing(allowed))
+    yield from _fitted(recipe, plan.encode)
+    for check in plan.select.checks:
+        yield from check.revealing(allowed)
     for path, names in _shown_columns(recipe).items():
         for name in allowed.intersection(names):
             message = f"found '{name}', whose values 'pii: {{allow: …}}' hides. 'protect' them"
-            problems.append(Problem(path, message))
-    if problems:
-        raise RecipeProblems(problems)
+            yield Problem(path, message)
 
 
 def _fitted(recipe: Recipe, encode: EncodePlan) -> Iterator[Problem]:

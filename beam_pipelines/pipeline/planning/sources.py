@@ -4,28 +4,77 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection
 
 from beam_pipelines.core.errors import Problem, RecipeProblems
-from beam_pipelines.pipeline.planning.private import plan_privately
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source, with_images
 from beam_pipelines.sources.unions import plan_union
 from beam_pipelines.storage.input_roots import OutsideRootError
 
 
-def plan_source_of(source: Source, recipe: Recipe) -> SourcePlan:
-    """Plans a source with the recipe's date in its paths."""
+def plan_sources(
+    recipe: Recipe, contract: bytes | None, planned: dict[str, SourcePlan]
+) -> dict[str, SourcePlan]:
+    """Plans the sources that a recipe uses.
+
+    Args:
+      recipe: as it is.
+      contract: the recipe's schema, serialized, or ``None``.
+      planned: plans by name, which are not made again; gets those that are made.
+
+    Raises:
+      RecipeProblems: the problems of all sources.
+    """
+    used, found = _used(recipe), dict[str, SourcePlan]()
+    problems: list[Problem] = []
+    for name in (name for name in recipe.sources if name in used):
+        try:
+            planned[name] = planned.get(name) or _plan(recipe.sources[name], recipe)
+        except RecipeProblems as error:
+            problems += error.problems
+            continue
+        prefixes = [join.prefix for join in recipe.join if join.source == name]
+        prefixes += [""] if name == recipe.base else []
+        found[name] = with_images(planned[name], contract, recipe.rename, prefixes)
+    if len(found) < len(used):
+        raise RecipeProblems(problems)
+    return found
+
+
+def _used(recipe: Recipe) -> set[str]:
+    return {recipe.base, *(join.source for join in recipe.join)}
+
+
+def _plan(source: Source, recipe: Recipe) -> SourcePlan:
+    """Plans a source with the recipe's date in its paths.
+
+    With private columns, what planning decided has no examples of values.
+    """
     if source.union is not None:
-        members = [plan_source_of(recipe.sources[name], recipe) for name in source.union.union]
+        members = [_plan(recipe.sources[name], recipe) for name in source.union.union]
         return plan_union(dataclasses.replace(source, limits=recipe.limits), members)
+    private = _private_names(recipe)
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
+    source = dataclasses.replace(source, path=path, limits=recipe.limits, private=private)
     try:
-        source = dataclasses.replace(source, path=path, limits=recipe.limits)
-        return plan_privately(source, recipe)
+        plan = plan_source(source, recipe.directory)
     except OutsideRootError as error:
         raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
+    if not private:
+        return plan
+    decisions = tuple(decision.partition("  # ")[0] for decision in plan.decisions)
+    return dataclasses.replace(plan, decisions=decisions)
+
+
+def _private_names(recipe: Recipe) -> tuple[str, ...]:
+    """Returns all names that sources may have for private columns."""
+    old = {new: name for name, new in recipe.rename.items()}
+    names = {*recipe.private, *(old.get(name, name) for name in recipe.private)}
+    prefixes = [join.prefix for join in recipe.join if join.prefix]
+    cut = {name.removeprefix(prefix) for name in names for prefix in prefixes}
+    return tuple(sorted(names | cut))
 
 
 def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
@@ -44,7 +93,7 @@ def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
     return pattern if date is None else path_dates.fill_date(pattern, date)
 
 
-def check_date(recipe: Recipe, used: Collection[str]) -> None:
+def check_date(recipe: Recipe) -> None:
     """Raises ``RecipeProblems`` if there is a date that no path uses."""
 
     def takes_date(pattern: str) -> bool:
@@ -53,6 +102,7 @@ def check_date(recipe: Recipe, used: Collection[str]) -> None:
         except ValueError:
             return True  # reported by _of_day
 
+    used = _used(recipe)
     unions = [union for name in used if (union := recipe.sources[name].union)]
     read = [*used, *(name for union in unions for name in union.union)]
     patterns = [pattern for name in read for pattern in recipe.sources[name].path]

@@ -35,13 +35,13 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
     take = Take(limit, share)
     # A database gives its first rows only (kept_tables.py).
     if limit is None or plan.base.source.url is not None:
-        return dataclasses.replace(plan, take=take)
+        return dataclasses.replace(plan, run=plan.run._replace(take=take))
     number, rows = _last_range(plan, limit)
     base = _up_to(plan.base, number)
     unread = sum(byte_range.end - byte_range.start for byte_range in plan.base.ranges[number + 1 :])
     take = Take(limit, share, number, rows, unread)
     sources = {**plan.sources, plan.recipe.base: base}
-    return dataclasses.replace(plan, take=take, sources=sources)
+    return dataclasses.replace(plan, run=plan.run._replace(take=take), sources=sources)
 
 
 def _last_range(plan: Plan, limit: int) -> tuple[int, int]:

@@ -29,7 +29,8 @@ from beam_pipelines.pipeline.planning.lacking import (
     find_lacking,
     without_lacking,
 )
-from beam_pipelines.pipeline.planning.plan import Plan, make_plan
+from beam_pipelines.pipeline.planning.plan import Plan, RunPlan
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.databases import of_path
 from beam_pipelines.recipe.keys import keys_of
@@ -146,7 +147,8 @@ def plan_transform(
     contract = _contract(
         dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
     )
-    return dataclasses.replace(plan, contract=contract, transform_graph=graph)
+    validation = plan.validation._replace(contract=contract)
+    return dataclasses.replace(plan, validation=validation, run=RunPlan(transform_graph=graph))
 
 
 def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -> Source:

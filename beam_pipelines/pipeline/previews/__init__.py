@@ -1,1 +1,1 @@
-"""What a run would give, by some rows in memory: rows, sizes, disk space."""
+"""What a run would give, computed from some rows in memory."""

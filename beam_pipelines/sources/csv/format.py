@@ -52,6 +52,7 @@ class Csv(TextFormat):
     options = (*TextFormat.options, *TEXT_OPTIONS, "skip_lines")
     reads_nulls = True
     judges_cells = True
+    tfx_rows = "csv"
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

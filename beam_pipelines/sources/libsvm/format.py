@@ -49,6 +49,7 @@ class SparseLines(TextFormat):
     base: int
     has_fields: bool = False
     options = ("libsvm", "encoding")
+    rounds_sparse = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -74,6 +74,7 @@ class TFRecord(Format):
     suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib", "data_tfrecord")
     has_arrays = True
     is_compressed = True
+    tfx_rows = "records"
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline.planning import plan as plan_module
 from beam_pipelines.pipeline.planning import recipes
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml
@@ -86,7 +86,7 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
     }
     (join,) = recipe.join
     assert (recipe.base, join.source, join.on) == ("clicks", "users", (("user id", "user id"),))
-    assert plan_module.make_plan(recipe).base.schema.names == ["user id", "at", "item"]
+    assert make_plan(recipe).base.schema.names == ["user id", "at", "item"]
 
 
 @pytest.mark.parametrize("key", ["filter", "derive", "label", "split", "on_error"])
@@ -100,7 +100,7 @@ def test_suggestions_are_recipes(
         uncomment((folder / "recipe.yaml").read_text(), key), "recipe.yaml"
     )
     assert getattr(recipe, key) != reader.bare_recipe("a.csv").__getattribute__(key)
-    plan_module.make_plan(recipe)
+    make_plan(recipe)
 
 
 def test_existing_file_is_kept(folder: pathlib.Path) -> None:
@@ -201,7 +201,7 @@ def test_recipe_of_shards(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         write_recipe(data, "recipes/s.yaml", overwrite=True)
         assert "# join:" not in (folder / "recipes" / "s.yaml").read_text()
         recipe = recipes.load(str(folder / "recipes" / "s.yaml"))
-        assert len(plan_module.make_plan(recipe).base.files) == number
+        assert len(make_plan(recipe).base.files) == number
 
 
 @settings(max_examples=80, deadline=None)
@@ -245,7 +245,7 @@ def test_text_in_utf_16(tmp_path: pathlib.Path) -> None:
     """A file in UTF-16 gets a recipe, as others do."""
     (tmp_path / "names.csv").write_text("name\tage\nZoë\t20\nEva\t30\n", encoding="utf-16")
     write_recipe([str(tmp_path / "names.csv")], str(tmp_path / "recipe.yaml"))
-    plan = plan_module.make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
+    plan = make_plan(recipes.read(str(tmp_path / "recipe.yaml"))[0])
     assert plan.base.schema.names == ["name", "age"]
 
 
@@ -257,7 +257,7 @@ def test_rows_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     made = (tmp_path / "recipe.yaml").read_text()
     assert "# choose: 1 row of those that init has read cannot be read:" in made
     assert "events.jsonl, line 2, column 'tags': found a null inside a list" in made
-    plan_module.make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
+    make_plan(recipes.load(str(tmp_path / "recipe.yaml")))
     (tmp_path / "good.jsonl").write_text(text.replace(", null", ""))
     write_recipe([str(tmp_path / "good.jsonl")], str(tmp_path / "good.yaml"))
     assert "cannot be read, the first" not in (tmp_path / "good.yaml").read_text()
@@ -276,7 +276,7 @@ def test_a_column_that_needs_a_decision(tmp_path: pathlib.Path) -> None:
     assert re.search("total: drop +# texts of numbers, nearly all different", text)
     assert "# choose: total: z_score, after the decision on its source" in text
     decided = text.replace("infer: lenient", found[1]).replace("total: drop", "total: z_score")
-    plan = plan_module.make_plan(recipes.parse_recipe(decided, str(tmp_path / "r.yaml")))
+    plan = make_plan(recipes.parse_recipe(decided, str(tmp_path / "r.yaml")))
     assert plan.base.schema.field("total").type == pa.float64()
 
 

@@ -17,8 +17,8 @@ from beam_pipelines.cli.main import run
 from beam_pipelines.core.compression import compression_of
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.storage import input_files
 from beam_pipelines.tfrecord.part_index import PartIndex, read_index
 from beam_pipelines.tfrecord.parts import inflate_part

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.plan import make_plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.images import ImageOptions
 from beam_pipelines.sources.archives.tar_headers import TarError, TarReader
 from beam_pipelines.transforms import read

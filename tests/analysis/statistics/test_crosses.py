@@ -146,7 +146,7 @@ def test_pairs_that_are_wrong(cross: str, message: str) -> None:
     text = f"name: d\nsources: {{d: d.csv}}\nstatistics: {{cross: {cross}}}\n"
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("t", pa.string())])
     with pytest.raises((RecipeProblems, RecipeError), match=message):
-        plan_statistics(parse_recipe(text, "r.yaml"), schema, None)
+        plan_statistics(parse_recipe(text, "r.yaml").statistics, schema, None)
 
 
 def test_the_order_of_a_pair_does_not_matter() -> None:

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.statistics import Statistics
 
 SCHEMA = pa.schema(
     [
@@ -24,8 +24,9 @@ SCHEMA = pa.schema(
 )
 
 
-def recipe_of(statistics: str) -> Recipe:
-    return parse_recipe(f"name: x\nsources: {{x: x.csv}}\nstatistics: {statistics}\n", "r.yaml")
+def wanted(statistics: str) -> Statistics:
+    text = f"name: x\nsources: {{x: x.csv}}\nstatistics: {statistics}\n"
+    return parse_recipe(text, "r.yaml").statistics
 
 
 def test_what_is_asked_for() -> None:
@@ -34,14 +35,13 @@ def test_what_is_asked_for() -> None:
     The default is none.
     """
     assert plan_statistics(
-        recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None
+        wanted("{weight: w, slice_by: [t, day]}"), SCHEMA, None
     ) == StatisticsPlan("w", ("t", "day"))
-    assert plan_statistics(recipe_of("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
-    assert plan_statistics(recipe_of("{features: [n, l]}"), SCHEMA, None) == StatisticsPlan(
+    assert plan_statistics(wanted("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
+    assert plan_statistics(wanted("{features: [n, l]}"), SCHEMA, None) == StatisticsPlan(
         features=("n", "l")
     )
-    empty = parse_recipe("name: x\nsources: {x: x.csv}\n", "r.yaml")
-    assert plan_statistics(empty, SCHEMA, None) == StatisticsPlan()
+    assert plan_statistics(Statistics(), SCHEMA, None) == StatisticsPlan()
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_what_is_asked_for() -> None:
 def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message: str) -> None:
     """A missing or wrongly typed column is a problem at its place."""
     with pytest.raises(RecipeProblems) as error:
-        plan_statistics(recipe_of(statistics), SCHEMA, None)
+        plan_statistics(wanted(statistics), SCHEMA, None)
     assert [(each.path, each.message) for each in error.value.problems] == [(path, message)]
 
 
 def test_all_problems_at_once() -> None:
     """Every wrong column is reported, not the first one only."""
     with pytest.raises(RecipeProblems) as error:
-        plan_statistics(recipe_of("{weight: t, slice_by: [w, b]}"), SCHEMA, None)
+        plan_statistics(wanted("{weight: t, slice_by: [w, b]}"), SCHEMA, None)
     assert len(error.value.problems) == 3
 
 
@@ -108,7 +108,7 @@ def test_all_problems_at_once() -> None:
 def test_recipes_that_are_wrong(statistics: str, message: str) -> None:
     """Problems of the section are found when the recipe is read."""
     with pytest.raises(RecipeError, match=message):
-        recipe_of(statistics)
+        wanted(statistics)
 
 
 def test_categorical_integers_come_from_the_contract() -> None:
@@ -123,5 +123,5 @@ def test_categorical_integers_come_from_the_contract() -> None:
         """,
         schema_pb2.Schema(),
     )
-    plan = plan_statistics(recipe_of("{weight: w}"), SCHEMA, schema.SerializeToString())
+    plan = plan_statistics(wanted("{weight: w}"), SCHEMA, schema.SerializeToString())
     assert plan.categorical == ("n", "l")

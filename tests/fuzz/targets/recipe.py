@@ -18,8 +18,9 @@ import yaml
 
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.pipeline.planning import plan as plan_module
 from beam_pipelines.pipeline.planning import recipes
+from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
@@ -94,9 +95,9 @@ def run(data: bytes) -> None:
         require(bool(plan.describe()), "recipe: a plan without words")
 
 
-def planned(recipe: Recipe) -> plan_module.Plan:
+def planned(recipe: Recipe) -> Plan:
     """Plans a conversion."""
-    return plan_module.make_plan(recipe)
+    return make_plan(recipe)
 
 
 def is_ours(recipe: Recipe, directory: str) -> bool:
