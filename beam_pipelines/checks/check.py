@@ -14,16 +14,11 @@ import pyarrow as pa
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem, missing_column
 from beam_pipelines.core.places import Pair, Place, Repeats
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.near import Near
 from beam_pipelines.recipe.values import Reader
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
-
-# Less similar images have too many candidates.
-_LEAST_OF_IMAGES = 0.8
 
 
 class Known(NamedTuple):
@@ -51,22 +46,6 @@ class Known(NamedTuple):
             if name not in self.schema.names and name not in self.broken:
                 message = missing_column(name, self.schema.names)
                 self.problems.append(Problem((*path, index) if is_list else path, message))
-
-    def note_similar(self, near: Near, key: str) -> None:
-        """Notes a column whose values cannot be similar."""
-        self.note_unknown((near.column,), (key, "near", "column"), is_list=False)
-        if near.column not in self.schema.names:
-            return
-        kind = self.schema.field(near.column).type
-        if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
-            message = f"column '{near.column}' is {type_name(kind)}, expected text or images"
-            self.problems.append(Problem((key, "near", "column"), message))
-        elif pa.types.is_binary(kind) and near.similarity < _LEAST_OF_IMAGES:
-            message = (
-                f"found {near.similarity:g} for images, expected a similarity from "
-                f"{_LEAST_OF_IMAGES:g} to 1"
-            )
-            self.problems.append(Problem((key, "near", "similarity"), message))
 
 
 class CheckError(NoValueError):

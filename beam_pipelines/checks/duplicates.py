@@ -8,7 +8,8 @@ from typing import Any
 
 from beam_pipelines.checks.check import Check, Facts, Known, Rows
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
-from beam_pipelines.checks.meet import Drop, Meet, repeats
+from beam_pipelines.checks.meet import Drop, Meet, Way, repeats
+from beam_pipelines.checks.near import plan_near
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.recipe.duplicates import ROWS, Duplicates
 from beam_pipelines.recipe.model import Recipe
@@ -24,12 +25,14 @@ class FindDuplicates(Check):
     Attributes:
       rule: of the recipe.
       columns: that are compared.
+      way: in which similar values meet; ``None``: equal ones do.
     """
 
     name = "duplicates"
     changes_rows, appends = True, False
     rule: Duplicates
     columns: tuple[str, ...]
+    way: Way | None = None
 
     @classmethod
     def plan(cls, recipe: Recipe, known: Known) -> FindDuplicates | None:
@@ -37,8 +40,7 @@ class FindDuplicates(Check):
         if rule is None:
             return None
         if rule.near is not None:
-            known.note_similar(rule.near, cls.name)
-            return cls(rule, (rule.near.column,))
+            return cls(rule, (rule.near.column,), plan_near(rule.near, known, cls.name))
         known.note_unknown(rule.by, ("duplicates", "by"))
         return cls(rule, rule.by or known.written)
 
@@ -47,7 +49,7 @@ class FindDuplicates(Check):
         near = self.rule.near
         if near is not None:
             drop = Drop(self.name, "a near duplicate", near.column) if self.rule.drops else None
-            return (Meet(EQUAL, self.columns, repeats, drop=drop, similarity=near.similarity),)
+            return (Meet(EQUAL, self.columns, repeats, drop=drop, way=self.way),)
         by = self.rule.by
         has = f"the same {', '.join(by)}" if by else "the same values"
         reason = f"a duplicate: an earlier row has {has}"

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from beam_pipelines.checks.check import Check, Facts, Known, Rows
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
-from beam_pipelines.checks.meet import Meet, later_splits
+from beam_pipelines.checks.meet import Meet, Way, later_splits
+from beam_pipelines.checks.near import plan_near
 from beam_pipelines.checks.split_times import TIME as TIMES
 from beam_pipelines.checks.split_times import find_times, merge_times
 from beam_pipelines.core.chunks import Chunk
@@ -46,6 +47,7 @@ class FindLeaks(Check):
       label: its name.
       columns: kind of leak -> columns that are compared, in order.
       time: the column of times; ``None``: they are not compared.
+      way: in which similar values meet, if they do.
     """
 
     name = "leaks"
@@ -54,6 +56,7 @@ class FindLeaks(Check):
     label: str
     columns: Mapping[str, tuple[str, ...]]
     time: str | None
+    way: Way | None = None
 
     @classmethod
     def plan(cls, recipe: Recipe, known: Known) -> FindLeaks | None:
@@ -61,16 +64,16 @@ class FindLeaks(Check):
         if rule is None:
             return None
         label, is_split = recipe.label or "", len(recipe.split.names) > 1
-        columns: dict[str, tuple[str, ...]] = {}
+        columns, way = dict[str, tuple[str, ...]](), None
         if is_split:
             known.note_unknown(rule.entity, ("leaks", "entity"))
             columns = {ROWS: known.written, **({_ENTITY: rule.entity} if rule.entity else {})}
             if rule.near is not None:
-                known.note_similar(rule.near, cls.name)
+                way = plan_near(rule.near, known, cls.name)
                 columns[NEAR] = (rule.near.column,)
         time = None if rule.time is None else _time_column(rule.time, known)
         is_compared = is_split and recipe.split.time_column != time
-        return cls(rule, label, columns, time if is_compared else None)
+        return cls(rule, label, columns, time if is_compared else None, way)
 
     @property
     def meets(self) -> tuple[Meet, ...]:
@@ -81,7 +84,7 @@ class FindLeaks(Check):
                 later_splits,
                 kind != ROWS,
                 has_splits=True,
-                similarity=self.rule.near.similarity if self.rule.near and kind == NEAR else None,
+                way=self.way if kind == NEAR else None,
             )
             for kind, names in self.columns.items()
         )

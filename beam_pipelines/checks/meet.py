@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from beam_pipelines.core.equal_hashes import find_repeats
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.expressions import Expression
 
 Pairs = npt.NDArray[np.int64]
@@ -25,8 +28,39 @@ class Drop(NamedTuple):
     column: str
 
 
+class Meeting(NamedTuple):
+    """What a transform may use in which rows meet.
+
+    Attributes:
+      base: read again to find the positions of rows that are left out.
+      partitions: of hashes of whole rows.
+      exchange_of: returns the folder of an exchange that no other one has; ``None`` sends through
+        the engine.
+      split: the ``SplitPlan`` that assigns rows, if they meet with their splits.
+    """
+
+    base: SourcePlan
+    partitions: int
+    exchange_of: Callable[[str], str | None]
+    split: Any = None
+
+
+class Way(Protocol):
+    """A way to meet other than by equal hashes."""
+
+    def carried(self, rows: pa.RecordBatch, limits: Limits) -> pa.Array:
+        """Returns the column that chunks carry until rows meet."""
+
+    def transform(self, meet: Meet, meeting: Meeting) -> Any:
+        """Returns a PTransform of chunks.
+
+        Its output is a dict with ``found``, ``Met`` elements; and ``chunks`` without the column and
+        without the rows that the meet leaves out, if it does.
+        """
+
+
 class Meet(NamedTuple):
-    """Rows with equal or similar values that meet.
+    """Rows with equal values that meet, or in another way.
 
     Attributes:
       name: no other meet has it.
@@ -34,9 +68,8 @@ class Meet(NamedTuple):
       decide: on the rows of a partition.
       skips_null: whether a row with a null meets none; else a null is a value.
       has_splits: whether rows meet with their splits, after they are assigned.
-      similarity: the least of values of one column, texts or images; ``None``: they are equal. Then
-        a row is decided on if one before it, or of an earlier split, is similar.
       drop: leaves the rows out that are decided on; ``None``: they stay.
+      way: ``None``: by equal hashes, on which ``decide`` decides.
     """
 
     name: str
@@ -45,7 +78,7 @@ class Meet(NamedTuple):
     skips_null: bool = False
     has_splits: bool = False
     drop: Drop | None = None
-    similarity: float | None = None
+    way: Way | None = None
 
 
 def repeats(sent: npt.NDArray[Any]) -> Pairs:

@@ -53,7 +53,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     CHECKS: {"pii": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
-    FUNCTIONS: dict.fromkeys(("encode", "to_onnx"), Known()),
+    FUNCTIONS: dict.fromkeys(("encode", "near", "to_onnx"), Known()),
 }
 # Folder in a table's folder -> the planner of such tables, where a recipe names no format.
 CLAIMS: Mapping[str, str] = {"_delta_log": "delta"}

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 
-from beam_pipelines.checks.meet import Meet
+from beam_pipelines.checks.meet import Meeting
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.consumed import take_consumed
 from beam_pipelines.pipeline.planning.plan import Plan
@@ -30,9 +29,6 @@ from beam_pipelines.transforms.meet import (
     pieces_of_splits,
     without_columns,
 )
-from beam_pipelines.transforms.near_duplicates import NearDuplicates
-from beam_pipelines.transforms.near_leaks import NearLeaks
-from beam_pipelines.transforms.near_rows import PARTITIONS, NearRule
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import Checks, SelectOrReject
 from beam_pipelines.transforms.sample import SamplePlan
@@ -158,14 +154,11 @@ class ReadSplits(beam.PTransform):
         partitions = count_partitions(plan.base)
         meets = [meet for meet in plan.select.meets if not meet.has_splits]
         for meet in meets:
-            if meet.similarity is not None:
-                near = NearDuplicates(
-                    self._near(meet), plan.base, meet.drop, self._near_folders(meet)
-                )
-                left = chunks | f"Near {meet.name}" >> near
-                chunks = left["chunks"]
+            if meet.way is not None:
+                left = chunks | f"Near {meet.name}" >> meet.way.transform(meet, self._meeting())
+                chunks = left.get("chunks", chunks)
                 found.append(left["found"])
-        equal = [meet for meet in meets if meet.similarity is None]
+        equal = [meet for meet in meets if meet.way is None]
         for meet in equal:
             if meet.drop is not None:
                 exchanges = (
@@ -188,7 +181,8 @@ class ReadSplits(beam.PTransform):
         if staying := tuple(meet for meet in equal if meet.drop is None):
             rows = MeetRows(staying, partitions, folders.exchange_of("met"))
             found.append(chunks | "MeetRows" >> rows)
-            chunks = chunks | "WithoutHashes" >> beam.Map(without_columns, hash_names(staying))
+        if carried := hash_names(meet for meet in meets if meet.drop is None):
+            chunks = chunks | "WithoutHashes" >> beam.Map(without_columns, carried)
         return chunks, found
 
     def _compare_splits(
@@ -201,34 +195,24 @@ class ReadSplits(beam.PTransform):
         if looking:
             pieces = beam.FlatMap(pieces_of_splits, looking, plan.split)
             found.append(chunks | "PiecesOfSplits" >> pieces)
-        equal = tuple(meet for meet in meets if meet.similarity is None)
+        equal = tuple(meet for meet in meets if meet.way is None)
         if equal:
             rows = MeetRows(
                 equal, count_partitions(plan.base), folders.exchange_of("split"), plan.split
             )
             found.append(chunks | "MeetSplits" >> rows)
         for meet in meets:
-            if meet.similarity is not None:
-                near = NearLeaks(self._near(meet), plan.split, self._near_folders(meet))
-                found.append(chunks | f"Near {meet.name}" >> near)
+            if meet.way is not None:
+                way = meet.way.transform(meet, self._meeting()._replace(split=plan.split))
+                found.append((chunks | f"Near {meet.name}" >> way)["found"])
         if meets:
             chunks = chunks | "WithoutMet" >> beam.Map(without_columns, hash_names(meets))
         return chunks
 
-    def _near(self, meet: Meet) -> NearRule:
-        """Returns how the similar values of a meet are compared."""
-        kind = self.plan.select.seen.field(str(meet.values[0])).type
-        partitions = PARTITIONS * count_partitions(self.plan.base)
-        return NearRule(
-            meet.name, meet.similarity or 0.0, partitions, bool(pa.types.is_binary(kind))
-        )
-
-    def _near_folders(self, meet: Meet) -> tuple[str | None, str | None, str | None]:
-        """Returns the folders of the three exchanges of similar values."""
-        first, second, third = (
-            self.folders.exchange_of(f"{meet.name} {part}") for part in ("bands", "values", "near")
-        )
-        return first, second, third
+    def _meeting(self) -> Meeting:
+        """Returns what other ways to meet may use."""
+        base = self.plan.base
+        return Meeting(base, count_partitions(base), self.folders.exchange_of)
 
 
 class _NoteRead(beam.DoFn):

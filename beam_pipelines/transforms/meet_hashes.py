@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines.checks.meet import Meet
 from beam_pipelines.core import hashing
+from beam_pipelines.core.limits import Limits
 from beam_pipelines.sql.expressions import evaluate
 
 _SEEDS = (0x657175616C30, 0x657175616C31)  # "equal0", "equal1"
@@ -29,13 +30,18 @@ def hash_name(meet: str) -> str:
     return f"{HASH} {meet}"
 
 
-def meet_hashes(meets: Iterable[Meet], rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
-    """Yields the columns of hashes that chunks carry, with their names.
+def meet_hashes(
+    meets: Iterable[Meet], rows: pa.RecordBatch, limits: Limits
+) -> Iterator[tuple[str, pa.Array]]:
+    """Yields the columns that chunks carry, with their names.
 
     Raises:
       ExpressionError: one has no value.
     """
     for meet in meets:
+        if meet.way is not None:
+            yield hash_name(meet.name), meet.way.carried(rows, limits)
+            continue
         arrays = [
             rows.column(value) if isinstance(value, str) else evaluate(rows, value)
             for value in meet.values

@@ -30,7 +30,7 @@ from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
-from beam_pipelines.transforms.meet_hashes import hash_name, meet_hashes
+from beam_pipelines.transforms.meet_hashes import meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.select_errors import (
@@ -343,22 +343,6 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
 
 
-def _comparable(column: pa.Array, name: str, limits: Limits) -> pa.Array:
-    """Returns texts as they are, and the hashes of images.
-
-    Raises:
-      DamagedImageError: bytes that are no image.
-    """
-    if not pa.types.is_binary(column.type):
-        return column
-    from beam_pipelines.sources.images.image_hashes import PictureError, image_hashes
-
-    try:
-        return image_hashes(column, limits)
-    except PictureError as error:
-        raise DamagedImageError(f"{error}; 'near' compares texts and images", name) from error
-
-
 def _checked(check: Check, rows: pa.RecordBatch, limits: Limits) -> tuple[Any, dict[str, pa.Array]]:
     """Returns what rows add to a check, and columns for it.
 
@@ -367,11 +351,7 @@ def _checked(check: Check, rows: pa.RecordBatch, limits: Limits) -> tuple[Any, d
     """
     try:
         piece = check.piece(rows)
-        carried = dict(meet_hashes((meet for meet in check.meets if meet.similarity is None), rows))
-        for meet in check.meets:
-            if meet.similarity is not None:
-                column = str(meet.values[0])
-                carried[hash_name(meet.name)] = _comparable(rows.column(column), column, limits)
+        carried = dict(meet_hashes(check.meets, rows, limits))
     except ExpressionError as error:
         raise check.explained(rows, error) from error
     return piece, carried | {name: rows.column(own) for name, own in check.carries.items()}

@@ -1,6 +1,6 @@
 """Finds rows with similar values, by bands that meet in partitions.
 
-A value is a text, which is compared by sets of characters (``core/shingles.py``), or the hash of an
+A value is a text, which is compared by sets of characters (``shingles.py``), or the hash of an
 image, uint64, which is compared bit by bit (``near_hashes.py``). One row *precedes* another
 if its split is an earlier one, or, without splits, if its position is. A row is near if a row that
 precedes it is similar, whether or not that one is near itself.
@@ -24,12 +24,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import shingles
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
-from beam_pipelines.transforms import near_hashes
 from beam_pipelines.transforms.exchange import Message, Received, by_number, load_payload
 from beam_pipelines.transforms.meet_hashes import hash_name
+from beam_pipelines_plugins.near import near_hashes, shingles
 
 # Partitions for each one of hashes of whole rows: a row has a hash of each of some 20 bands.
 PARTITIONS = 32

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import _native, shingles
+from beam_pipelines.core import _native
 from beam_pipelines.core._native import texts as native_texts
+from beam_pipelines_plugins.near import shingles
 
 TEXTS = st.lists(st.none() | st.text(max_size=30) | st.text("ab", max_size=12), max_size=12)
 

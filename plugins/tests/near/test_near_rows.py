@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import shingles
 from beam_pipelines.core.chunks import PLACE, Chunk
-from beam_pipelines.transforms import near_rows
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet_hashes import hash_name
-from beam_pipelines.transforms.near_duplicates import near_chunks, send_rows
-from beam_pipelines.transforms.near_rows import REQUESTS, NearRule
+from beam_pipelines_plugins.near import near_rows, shingles
+from beam_pipelines_plugins.near.meet_near import near_chunks, send_rows
+from beam_pipelines_plugins.near.near_rows import REQUESTS, NearRule
 
 Address = tuple[int, int, int]
 

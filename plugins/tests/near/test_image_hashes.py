@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from beam_pipelines.sources.images.image_hashes import image_hash, image_hashes
 from beam_pipelines.sources.images.picture_error import PictureError
-from beam_pipelines.transforms.near_hashes import differing
+from beam_pipelines_plugins.near.image_hashes import image_hash, image_hashes
+from beam_pipelines_plugins.near.near_hashes import differing
 
 
 def picture(seed: int, size: int = 96) -> Image.Image:

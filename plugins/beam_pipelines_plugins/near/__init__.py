@@ -1,0 +1,1 @@
+"""Finds rows with similar texts and images."""
