@@ -86,6 +86,25 @@ class Rows(Protocol):
         """Returns pairs of rows in order."""
 
 
+class Sample(NamedTuple):
+    """Sampled rows of all splits, without private columns.
+
+    Attributes:
+      raw, encoded: the same rows before and after encoding.
+      encode: the plan of encodings, fitted.
+      label: its name, or ``None``.
+      classes: of the label, by id.
+      weight: column of weights, or ``None``.
+    """
+
+    raw: pa.RecordBatch
+    encoded: pa.RecordBatch
+    encode: Any
+    label: str | None = None
+    classes: Sequence[str] = ()
+    weight: str | None = None
+
+
 class Facts(NamedTuple):
     """The input of ``Check.judge``.
 
@@ -95,7 +114,7 @@ class Facts(NamedTuple):
       met: meet -> (number of the split of the earlier row, and of the row) -> rows.
       pieces: address and piece of each chunk, by address.
       of_splits: the pieces of chunks with splits, in any order.
-      sampled: a description of sampled rows.
+      sampled: some of the rows; ``None``: there are none.
       encode: the plan of encodings that are fitted, or ``None``.
     """
 
@@ -104,7 +123,7 @@ class Facts(NamedTuple):
     met: Mapping[str, Mapping[tuple[int, int], Repeats]]
     pieces: Sequence[tuple[tuple[int, int], Any]] = ()
     of_splits: Sequence[Any] = ()
-    sampled: Any = None
+    sampled: Sample | None = None
     encode: Any = None
 
     def repeats(self, meet: str) -> Repeats:

@@ -17,6 +17,7 @@ from beam_pipelines.checks.meet import Meet, Way, later_splits
 from beam_pipelines.checks.near import plan_near
 from beam_pipelines.checks.split_times import TIME as TIMES
 from beam_pipelines.checks.split_times import find_times, merge_times
+from beam_pipelines.core import plugins
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
@@ -26,7 +27,10 @@ from beam_pipelines.recipe.model import Recipe
 
 ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
 _ENTITY = "entity"
-
+_NOT_SEARCHED = (
+    "columns that give the label away were not looked for, as beam-pipelines-plugins is not "
+    "installed. Install it, in a clone: pip install ./plugins"
+)
 
 _HINTS: Mapping[str, str] = {
     ROWS: "Split by columns that are the same in such rows ('split: {by: …}'), leave duplicates "
@@ -178,22 +182,14 @@ class FindLeaks(Check):
 
     def _of_features(self, facts: Facts) -> Iterator[Finding]:
         """Yields columns that give the label away, on sampled rows."""
-        rows = facts.sampled.rows
-        for found in facts.sampled.giveaways:
-            column, label = f"column '{found.column}'", f"the label '{self.label}'"
-            if found.how == "equal":
-                line = f"{column} equals {label}"
-            elif found.how == "monotone":
-                line = f"{column} is a monotone function of {label}"
-            elif found.measure == "AUC":
-                line = f"{column} alone predicts {label}: AUC {round(found.value, 6):.3f}"
-            else:
-                share = round(found.value, 6)
-                line = f"{column} alone has {share:.1%} of the information of {label}"
-            data = {"column": found.column, "label": self.label, "how": found.how}
-            if found.measure:
-                data |= {"measure": found.measure, "value": round(found.value, 6)}
-            yield self._finding(FEATURE, f"{line} in {rows:,} sampled rows", {**data, "rows": rows})
+        if facts.sampled is None or not self.label:
+            return
+        if "giveaways" not in plugins.installed(plugins.FUNCTIONS):
+            yield Finding("warn", _NOT_SEARCHED, "", {"what": FEATURE})
+            return
+        find = plugins.load(plugins.FUNCTIONS, "giveaways")
+        for line, data in find(facts.sampled, self.rule.bound):
+            yield self._finding(FEATURE, line, data)
 
     def _of_fits(self, facts: Facts) -> Iterator[Finding]:
         """Yields features with means of a target over rows to evaluate on."""

@@ -17,9 +17,10 @@ from beam_pipelines.core.errors import DataError
 
 # Formats by name; functions that plan sources which are no lists of files, by the format or
 # ``database``; encodings by kind; checks by their key in a recipe; descriptions of datasets;
-# commands; functions behind other names.
+# commands; functions behind other names; functions that describe each column of sampled rows.
 FORMATS, PLANNERS, ENCODINGS, CHECKS = "formats", "planners", "encodings", "checks"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
+DESCRIPTIONS = "descriptions"
 
 
 class Known(NamedTuple):
@@ -53,7 +54,7 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     CHECKS: {"pii": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
-    FUNCTIONS: dict.fromkeys(("encode", "near", "to_onnx"), Known()),
+    FUNCTIONS: dict.fromkeys(("encode", "giveaways", "near", "to_onnx"), Known()),
 }
 # Folder in a table's folder -> the planner of such tables, where a recipe names no format.
 CLAIMS: Mapping[str, str] = {"_delta_log": "delta"}

@@ -26,7 +26,7 @@ from beam_pipelines.analysis.schema import (
 from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.checks.check import Facts
+from beam_pipelines.checks.check import Facts, Sample
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
@@ -164,14 +164,14 @@ def make_result(
     )
     selected = sum((*row_counts.divided.values(), *row_counts.left_out_by.values()))
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
-    sampled = _described(plan, fitting, samples, encoded)
+    sampled, sample = _described(plan, fitting, samples, encoded)
     give_back_memory()
     encoded_schema = _encoded_schema(plan, schema, fitting)
     facts = Facts(
         selected + row_counts.merged,
         {name: row_counts.divided[name] for name in names},
         {},
-        sampled=sampled,
+        sampled=sample,
         encode=None if plan.transform_graph else plan.encode,
     )
     shards = plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes)
@@ -196,10 +196,9 @@ def make_result(
 
 def _described(
     plan: Plan, fitting: FittedFolders, samples: Sequence[Chunk], encoded: Sequence[Chunk]
-) -> SampledRows:
+) -> tuple[SampledRows, Sample | None]:
     name = plan.recipe.label
-    classes, rule = plan.labels.get(name or "", ()), plan.recipe.leaks
-    label = LabelColumn(name, classes, plan.statistics.weight, None if rule is None else rule.bound)
+    label = LabelColumn(name, plan.labels.get(name or "", ()), plan.statistics.weight)
     encode = load_fitted(plan.encode, fitting.fitted)
     encode, samples, encoded = without_private(plan.recipe, encode, samples, encoded)
     renamed, derived = plan.recipe.rename, plan.recipe.derive

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.alerts import Alert
-from beam_pipelines.analysis.giveaways import find_giveaways
-from beam_pipelines.analysis.relations import Label, can_be_label, relations
 from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
 from beam_pipelines.analysis.report.examples import Example, show_examples
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.checks.check import Sample
+from beam_pipelines.core import plugins
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import Hashes, hash_rows
@@ -29,7 +29,7 @@ from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
-from beam_pipelines.encodings.values import flattened, to_float64
+from beam_pipelines.encodings.values import flattened
 from beam_pipelines.recipe.model import Source
 
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
@@ -53,14 +53,11 @@ class LabelColumn(NamedTuple):
       name: its name, or ``None``.
       classes: their names by id.
       weight: column of weights, or ``None``.
-      bound: at which a column gives the label away (``analysis/giveaways.py``); ``None``: none is
-        looked for.
     """
 
     name: str | None = None
     classes: Sequence[str] = ()
     weight: str | None = None
-    bound: float | None = None
 
 
 _NO_LABEL = LabelColumn()
@@ -73,8 +70,8 @@ def describe_sample(
     encoded: Sequence[Chunk],
     label: LabelColumn = _NO_LABEL,
     origins: Mapping[str, tuple[str, Source]] = MappingProxyType({}),
-) -> SampledRows:
-    """Describes sampled rows.
+) -> tuple[SampledRows, Sample | None]:
+    """Describes sampled rows, and returns them for checks.
 
     Args:
       plan: of the encodings, fitted.
@@ -86,7 +83,7 @@ def describe_sample(
     whole = _by_split(splits, raw, encoded)
     sample = _thinned(whole)
     if not sample:
-        return SampledRows()
+        return SampledRows(), None
     hashes = _hashes(whole)
     found = SampledRows(
         sum(split.raw.num_rows for split in sample.values()),
@@ -99,8 +96,15 @@ def describe_sample(
         concat_batches(batches) for batches in zip(*sample.values(), strict=True)
     )
     alerts = *_merged(plan, raw_rows, encoded_rows), *_odd_numbers(raw_rows, origins)
-    found = _with_relations(dataclasses.replace(found, alerts=alerts), raw_rows, label)
-    return _with_giveaways(found, plan, raw_rows, encoded_rows, label)
+    rows = Sample(raw_rows, encoded_rows, plan, *label)
+    own = (plugins.load(plugins.DESCRIPTIONS, name)(rows) for name in _descriptions(label.name))
+    described = tuple(one for one in own if one is not None)
+    return dataclasses.replace(found, alerts=alerts, described=described), rows
+
+
+def _descriptions(label: str | None) -> Sequence[str]:
+    """Returns the names of what describes columns by a label."""
+    return () if label is None else plugins.installed(plugins.DESCRIPTIONS)
 
 
 def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> Iterator[Alert]:
@@ -130,51 +134,6 @@ def _odd_numbers(
             if column not in source.types:
                 yield from find_whole(name, column, batch.column(name))
             yield from find_null_texts(name, batch.column(name), source.nulls)
-
-
-def _with_relations(found: SampledRows, batch: pa.RecordBatch, column: LabelColumn) -> SampledRows:
-    """Adds what each column says about the label."""
-    names = batch.schema.names
-    if column.name is None or column.name not in names:
-        return found
-    if not can_be_label(batch.column(column.name).type):
-        return found
-    label = Label(column.name, batch.column(column.name), column.classes)
-    weights = None
-    if column.weight in names:
-        weights = to_float64(batch.column(column.weight))
-    others = [name for name in names if name not in (column.name, column.weight)]
-    own = dict(relations(batch, label, others, weights)) if label.is_useful else {}
-    return dataclasses.replace(
-        found, relations=own, label_title=label.title, shows_means=label.kind == "mean"
-    )
-
-
-def _with_giveaways(
-    found: SampledRows,
-    plan: EncodePlan,
-    raw: pa.RecordBatch,
-    encoded: pa.RecordBatch,
-    column: LabelColumn,
-) -> SampledRows:
-    """Adds columns that give the label away, if asked for.
-
-    A label that no column has is taken after encoding.
-    """
-    name = column.name
-    rows = raw if name in raw.schema.names else encoded
-    if column.bound is None or name not in rows.schema.names:
-        return found
-    array = rows.column(name)
-    if not can_be_label(array.type):
-        return found
-    label = Label(str(name), array, column.classes)
-    _, used = needed(plan, set(plan.written) - {name})
-    own = (name, column.weight)
-    names = [other for other in raw.schema.names if other in used and other not in own]
-    known = found.relations if rows is raw else dict(relations(raw, label, names, None))
-    giveaways = find_giveaways(raw, array, label, names, known, column.bound)
-    return dataclasses.replace(found, giveaways=tuple(giveaways))
 
 
 def _by_split(

@@ -6,11 +6,17 @@ import importlib.metadata
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
+from beam_pipelines.checks.check import Facts, Sample
+from beam_pipelines.checks.leaks import FindLeaks
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.plan_recipe import plan
+from beam_pipelines.pipeline.planning.stages import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.leaks import Leaks
 from beam_pipelines.sources import FORMATS, format_of_path
 
 ASKS_NOTHING = """
@@ -56,6 +62,21 @@ def _alone(monkeypatch):
     """No other distribution is installed."""
     monkeypatch.setattr(plugins, "_installed", lambda _group: {})
     plugins.load.cache_clear()
+
+
+@pytest.mark.usefixtures("_alone")
+def test_parts_of_checks_name_what_to_install(tmp_path):
+    """Similar values stop planning; a search of features is a warning."""
+    (tmp_path / "d.csv").write_text("text,late\nabc,1\nbcd,0\n")
+    sample = Sample(pa.record_batch({"late": [1, 0]}), pa.record_batch({"late": [1, 0]}), None)
+    for key in ("duplicates", "leaks"):
+        text = f"name: d\nsources: {{d: d.csv}}\nsplit: {{a: 0.5, b: 0.5}}\n{key}: {{near: {{column: text}}}}"
+        with pytest.raises(DataError, match=r"'near'.*in a clone: pip install \./plugins$"):
+            make_plan(parse_recipe(text, "r.yaml", str(tmp_path)))
+    check = FindLeaks(Leaks("error"), "late", {}, None)
+    (found,) = check.judge(Facts(2, {"train": 2}, {}, sampled=sample), None)
+    assert found.severity == "warn"
+    assert found.line.startswith("columns that give the label away were not looked for")
 
 
 @pytest.mark.usefixtures("_alone")

@@ -43,7 +43,7 @@ def chunks_of(
 
 
 def described(plan: EncodePlan, **splits: Sequence[pa.RecordBatch]) -> dict[str, EncodedFeature]:
-    found = describe_sample(plan, list(splits), *chunks_of(plan, splits))
+    found, _ = describe_sample(plan, list(splits), *chunks_of(plan, splits))
     return {one.name: one for one in found.encodings}
 
 
@@ -112,8 +112,8 @@ def test_order_of_chunks_does_not_matter() -> None:
     plan = fitted("{x: z_score}", parts[1])
     raw, encoded = chunks_of(plan, {"train": parts, "eval": parts[:2]})
     names = ["train", "eval"]
-    expected = describe_sample(plan, names, raw, encoded)
-    assert describe_sample(plan, names, raw[::-1], encoded[3:] + encoded[:3]) == expected
+    expected, _ = describe_sample(plan, names, raw, encoded)
+    assert describe_sample(plan, names, raw[::-1], encoded[3:] + encoded[:3])[0] == expected
     assert expected.rows == 14
 
 
@@ -121,7 +121,7 @@ def test_many_rows_are_thinned() -> None:
     """At most 20,000 rows are described, of all splits in proportion."""
     batch = pa.record_batch({"x": [float(n) for n in range(30_000)]})
     plan = fitted("{x: min_max}", batch)
-    found = describe_sample(plan, ["train", "eval"], *chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 3000)]}))  # fmt: skip
+    found, _ = describe_sample(plan, ["train", "eval"], *chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 3000)]}))  # fmt: skip
     assert found.rows == 16_500
     assert cells(found.encodings[0])["Rows"] == ["15,000", "1,500"]
 
@@ -133,7 +133,7 @@ def test_ten_rows_of_all_splits() -> None:
     )
     plan = fitted("{y: [{column: x}, z_score]}", batch)
     chunks = chunks_of(plan, {"train": [batch], "eval": [batch.slice(0, 20)], "none": []})
-    found = describe_sample(plan, ["train", "eval", "none"], *chunks).examples
+    found = describe_sample(plan, ["train", "eval", "none"], *chunks)[0].examples
     assert [one.split for one in found] == ["train"] * 8 + ["eval"] * 2
     (x, text, data, new), raw = found[1].lines, batch.to_pylist()[10]
     assert x == ("x", "10", "10")
@@ -141,10 +141,8 @@ def test_ten_rows_of_all_splits() -> None:
     assert data == ("b", "2 bytes", "2 bytes")
     assert new[:2] == ("y", None)
     plain = fitted("{x: drop}", batch)
-    lines = (
-        describe_sample(plain, ["train"], *chunks_of(plain, {"train": [batch]})).examples[0].lines
-    )
-    assert lines[0] == ("x", "0", None)
+    found, _ = describe_sample(plain, ["train"], *chunks_of(plain, {"train": [batch]}))
+    assert found.examples[0].lines[0] == ("x", "0", None)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,7 +154,7 @@ def test_repeats(train: list[str | None], test: list[str | None]) -> None:
         for name, words in (("train", train), ("test", test))
     }
     plan = fitted("{same: z_score}", splits["train"][0])
-    found = describe_sample(plan, list(splits), *chunks_of(plan, splits))
+    found, _ = describe_sample(plan, list(splits), *chunks_of(plan, splits))
     assert found.compared == len(train) + len(test)
     assert found.repeats == found.compared - len({*train, *test})
 
@@ -165,10 +163,10 @@ def test_nothing_is_encoded() -> None:
     """Without encodings there is no section of them."""
     batch = pa.record_batch({"x": [1], "y": [2]})
     plan = fitted("{x: drop}", batch)
-    found = describe_sample(plan, ["train"], *chunks_of(plan, {"train": [batch]}))
+    found, _ = describe_sample(plan, ["train"], *chunks_of(plan, {"train": [batch]}))
     assert found.encodings == ()
     assert 'id="encodings"' not in render_report(report(sampled=found))
-    assert describe_sample(plan, ["train"], [], []).rows == 0
+    assert describe_sample(plan, ["train"], [], [])[0].rows == 0
 
 
 def test_names_are_escaped() -> None:
@@ -176,7 +174,7 @@ def test_names_are_escaped() -> None:
     batch = pa.record_batch({EVIL: ["a", "<b>"]})
     text = json.dumps({f"feature {EVIL}": [{"column": EVIL}, {"vocabulary": 1}]})
     plan = fitted(text, batch)
-    found = describe_sample(plan, ["train"], *chunks_of(plan, {"train": [batch]}))
+    found, _ = describe_sample(plan, ["train"], *chunks_of(plan, {"train": [batch]}))
     page = render_report(report(sampled=found))
     assert 'id="encodings"' in page
     assert page.count("<script>") == 1

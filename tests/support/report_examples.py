@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
-from beam_pipelines.analysis.relations import Bucket, Relation
 from beam_pipelines.analysis.report import (
     ImageSample,
     JoinSummary,
@@ -23,12 +22,14 @@ from beam_pipelines.analysis.report import (
     SourceSummary,
     SplitSummary,
 )
+from beam_pipelines.analysis.report.details import Cell, Table
 from beam_pipelines.analysis.report.encodings import (
     Coverage,
     EncodedFeature,
     describe_encoding,
 )
 from beam_pipelines.analysis.report.examples import Example
+from beam_pipelines.analysis.report.sampled import Described
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 
@@ -136,10 +137,9 @@ def wide_report(features: int) -> Report:
         label="feature_0003",
         sampled=SampledRows(
             1500,
-            relations={
-                name: Relation(number / features, number / features, ())
-                for number, name in enumerate(batch.schema.names)
-            },
+            described=_described(
+                {name: number / features for number, name in enumerate(batch.schema.names)}, {}
+            ),
         ),
     )
 
@@ -185,9 +185,7 @@ def report_of_splits(number: int, last: str = "other city") -> Report:
         recipe=f"name: splits\nfilter: {'long ' * 60}{'x' * 200}\n",
         seconds=6.94,
         versions={"beam-pipelines": "0.1.0", "python": "3.11.7"},
-        sampled=SampledRows(
-            40 * number, _examples(), _encodings(tables), _relations(), "late = true"
-        ),
+        sampled=SampledRows(40 * number, _examples(), _encodings(tables), _label()),
     )
 
 
@@ -198,15 +196,30 @@ def _examples() -> tuple[Example, ...]:
     return (Example("train", lines), Example("eval", lines, 3))
 
 
-def _relations() -> dict[str, Relation]:
-    """Returns relations to the label, with long names of buckets."""
+def _described(bits: dict[str, float], tables: dict[str, Table]) -> tuple[Described]:
+    """Returns a column that another package describes."""
+    cells = {name: Cell(f"{number:.3f}") for name, number in bits.items()}
+    return (Described("label", "Label", "Label is a number of bits.", cells, bits, tables),)
+
+
+def _label() -> tuple[Described]:
+    """Returns what columns say about the label, with long names."""
     long = "a text of many words that is a bucket of its own"
-    buckets = (
-        Bucket("98,371,360 – 105,762,399", 0.5, 0.25),
-        Bucket(long, 0.3, 0.75, "a class of a long name"),
-        Bucket("missing", 0.2, 0.0004),
+    lines = [
+        ("98,371,360 – 105,762,399", [Cell("50.0%"), Cell("25.0%", bar="26.7")]),
+        (long, [Cell("30.0%"), Cell("75.0%", small="a class of a long name", bar="80")]),
+        ("missing", [Cell("20.0%"), Cell("<0.1%", bar="0.0427")]),
+    ]
+    bits = {"amount": 0.377, "year": 0.0}
+    titles = {"amount": "Label: 0.377 bits, 44.0%", "year": "Label: 0 bits, 0%"}
+    heads = ["Rows", "late = true"]
+    return _described(
+        bits,
+        {
+            name: Table(title, heads, lines[: 3 if name == "amount" else 1], "plain")
+            for name, title in titles.items()
+        },
     )
-    return {"amount": Relation(0.377, 0.44, buckets), "year": Relation(0.0, 0.0, buckets[:1])}
 
 
 def _encodings(tables: dict[str, TableStatistics]) -> tuple[EncodedFeature, ...]:

@@ -29,7 +29,6 @@ from beam_pipelines.analysis.report.details import (
 )
 from beam_pipelines.analysis.report.drift import Drift, measure_drift
 from beam_pipelines.analysis.report.lengths import text_lengths
-from beam_pipelines.analysis.report.relations import against_label, show_bits
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import Report
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
@@ -56,11 +55,11 @@ class FeatureRow(NamedTuple):
       missing: largest fraction of missing values of any split.
       distinct: largest number of distinct values of any split.
       drift: largest drift, or ``None``.
-      bits: mutual information with the label, or ``None``.
+      order: (key, number) of other columns by which the table is sorted.
       bars: frequent values of texts and of few numbers.
       small: the distribution of other numbers.
-      cells: missing, distinct, range, drift, and label if there is
-        one; each a cell for all splits or one for each.
+      cells: missing, distinct, range, drift, and what other packages describe; each a cell for all
+        splits or one for each.
       large: the distribution of other numbers, for the details.
       tables: of the details.
     """
@@ -72,7 +71,7 @@ class FeatureRow(NamedTuple):
     missing: float
     distinct: int
     drift: float | None
-    bits: float | None
+    order: Sequence[tuple[str, float]]
     bars: Sequence[Bar]
     small: Outlines | None
     cells: Sequence[Sequence[Cell]]
@@ -109,7 +108,7 @@ def _feature(
     drifts: Sequence[Drift],
     sampled: SampledRows,
 ) -> FeatureRow:
-    first, relation = next(iter(columns.values())), sampled.relations.get(name)
+    first, described = next(iter(columns.values())), sampled.described
     show = show_of(name, columns.values())
     values = frequent_values(
         columns, _TOP_VALUES, functools.partial(_show_class, class_names, show)
@@ -128,7 +127,7 @@ def _feature(
             for column in columns.values()
         ),
         drift=largest and largest.value,
-        bits=relation and relation.bits,
+        order=[(one.key, one.order[name]) for one in described if name in one.order],
         bars=bars(drawn, totals_of(columns)),
         small=None if drawn else distribution(columns, SMALL, show),
         cells=(
@@ -136,14 +135,14 @@ def _feature(
             _per_split(columns, show_distinct),
             _ranges(columns, show),
             [show_drift(largest) if largest else Cell("–")],
-            *([[show_bits(relation)]] if sampled.relations else []),
+            *([one.cells.get(name, Cell("–"))] for one in described),
         ),
         large=None if drawn else distribution(columns, LARGE, show),
         tables=[
             table
             for table in (
                 *detail_tables(columns, values, drifts, show),
-                *against_label(relation, sampled),
+                *(one.tables[name] for one in described if name in one.tables),
             )
             if table.lines
         ],

@@ -58,7 +58,7 @@ def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray
 
 
 def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64]:
-    """Hashes bands of MinHash signatures, as ``near/shingles.py`` of the plugins does.
+    """Hashes bands of MinHash signatures, as ``shingles.py`` of plugins does.
 
     Args:
       texts: n texts, or dictionaries of them.
@@ -78,7 +78,7 @@ def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64
 
 
 def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns the similarity of pairs of texts, as ``near/shingles.py`` of the plugins does.
+    """Returns the similarity of pairs of texts, as ``shingles.py`` of plugins does.
 
     Args:
       left, right: n texts each.

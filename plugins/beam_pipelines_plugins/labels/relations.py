@@ -59,6 +59,7 @@ class Label:
     """The label of sampled rows.
 
     Attributes:
+      name: its name.
       kind: ``rate`` of two classes, ``class`` of more, or ``mean`` of numbers.
       title: what a bucket's rate is.
       is_known: whether each row has a label.
@@ -73,6 +74,7 @@ class Label:
           array: its values; rows of null count nowhere.
           names: of the classes by id.
         """
+        self.name = name
         show = show_of(name, [ColumnStatistics.of(array)])
         self.is_known = array.is_valid().to_numpy(zero_copy_only=False)
         encoded = array.drop_null().dictionary_encode()

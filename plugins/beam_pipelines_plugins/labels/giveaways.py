@@ -2,7 +2,7 @@
 
 A column does so if it equals the label, or is a monotone function of it (of classes a strictly
 monotone one), or if it alone predicts the label: by the AUC of a label of two values, by the share
-of the label's entropy that it knows (``analysis/relations.py``). A label of many numbers is not
+of the label's entropy that it knows (``relations.py``). A label of many numbers is not
 predicted.
 
 So few rows that a relation may be chance say nothing: the labels of all sampled rows have to hold
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.relations import (
+from beam_pipelines_plugins.labels.relations import (
     Label,
     Relation,
     can_be_label,

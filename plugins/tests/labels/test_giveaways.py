@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.giveaways import Giveaway, _area, find_giveaways
-from beam_pipelines.analysis.relations import Label, relations
+from beam_pipelines_plugins.labels.giveaways import Giveaway, _area, find_giveaways
+from beam_pipelines_plugins.labels.relations import Label, relations
 
 Random = np.random.Generator
 Table = dict[str, pa.Array]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.relations import Label, Relation, relations
+from beam_pipelines_plugins.labels.relations import Label, Relation, relations
 
 
 def relation(

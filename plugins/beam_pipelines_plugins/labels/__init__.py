@@ -1,0 +1,1 @@
+"""Finds what columns say about the label."""
