@@ -21,7 +21,7 @@ from beam_pipelines.recipe.values import Reader
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
 
-class Known(NamedTuple):
+class SelectedColumns(NamedTuple):
     """The columns of selected rows before ``drop`` and ``keep``.
 
     Attributes:
@@ -136,20 +136,29 @@ class Check(abc.ABC):
 
     Attributes:
       name: its key in the recipe; also in the manifest and of the file in ``rejected/``.
+      reader: of its value in the recipe, the options of ``plan``.
+      help: one line on the key.
       changes_rows: whether it leaves rows out; then its key is part of the recipe's hash.
       appends: whether an append can check its new rows alone.
-      reader: of its value in the recipe, if another package adds it.
+      finds_equal_rows: whether it tells of equal rows, so that nothing else has to.
     """
 
     name: ClassVar[str]
     reader: ClassVar[Reader[Any]]
+    help: ClassVar[str] = ""
     changes_rows: ClassVar[bool] = False
     appends: ClassVar[bool] = True
+    finds_equal_rows: ClassVar[bool] = False
 
     @classmethod
     @abc.abstractmethod
-    def plan(cls, recipe: Recipe, known: Known) -> Check | None:
+    def plan(cls, options: Any, recipe: Recipe, known: SelectedColumns) -> Check | None:
         """Returns the check that the recipe asks for; notes what is wrong."""
+
+    @classmethod
+    def hides(cls, options: Any) -> tuple[str, ...]:  # noqa: ARG003
+        """Returns columns that it allows, but whose values nothing shows."""
+        return ()
 
     @property
     def meets(self) -> tuple[Meet, ...]:

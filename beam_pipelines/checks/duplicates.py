@@ -1,21 +1,71 @@
 """``duplicates``: rows with the values of an earlier row."""
 
+# ruff: noqa: RUF009 (recipe_key returns dataclass fields)
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
-from beam_pipelines.checks.check import Check, Facts, Known, Rows
+from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Drop, Meet, Way, repeats
-from beam_pipelines.checks.near import plan_near
+from beam_pipelines.checks.near import Near, plan_near, read_near
 from beam_pipelines.core.formatting import show_share
-from beam_pipelines.recipe.duplicates import ROWS, Duplicates
+from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.values import Value, read_choice, read_texts, reader
+from beam_pipelines.recipe.yaml import Scalar
 
 EQUAL = "duplicates"
 _HINT = "Mend the data; or leave the later rows out with 'action: drop', or take 'action: warn'."
+
+ROWS = "rows"
+
+
+@reader(**read_texts.schema)
+def _read_by(value: Value) -> tuple[str, ...] | None:
+    """The columns to compare; none: whole rows."""
+    if isinstance(value.tree, Scalar) and value.tree.text == ROWS:
+        return ()
+    return read_texts(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Duplicates:
+    """The action for rows with the values of an earlier row.
+
+    Attributes:
+      by: columns to compare; empty: all that are written.
+      near: the column whose similar values are duplicates, in place of equal ones, or ``None``.
+    """
+
+    by: tuple[str, ...] = recipe_key(
+        _read_by, (), "`rows`", "Whole rows, or the columns whose values are compared."
+    )
+    near: Near | None = recipe_key(
+        read_near, None, "none", "A column whose similar values are duplicates, not equal rows."
+    )
+    action: Literal["warn", "drop", "error"] = recipe_key(
+        read_choice(("warn", "drop", "error")),
+        "warn",
+        "`warn`",
+        "Whether later ones are a warning, are left out, or stop the run.",
+    )
+
+    @property
+    def drops(self) -> bool:
+        """Whether later rows are left out."""
+        return self.action == "drop"
+
+
+def _check(value: Value, _: Duplicates) -> None:
+    """Notes ``by`` with ``near``."""
+    if {"by", "near"} <= value.keys:
+        value.wrong("found both 'by' and 'near', expected one of them.", "near")
+
+
+read_duplicates = section(Duplicates, "a mapping such as {by: rows, action: drop}", _check)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,17 +78,14 @@ class FindDuplicates(Check):
       way: in which similar values meet; ``None``: equal ones do.
     """
 
-    name = "duplicates"
-    changes_rows, appends = True, False
+    name, reader, help = "duplicates", read_duplicates, "Looks for rows that recur."
+    changes_rows, appends, finds_equal_rows = True, False, True
     rule: Duplicates
     columns: tuple[str, ...]
     way: Way | None = None
 
     @classmethod
-    def plan(cls, recipe: Recipe, known: Known) -> FindDuplicates | None:
-        rule = recipe.duplicates
-        if rule is None:
-            return None
+    def plan(cls, rule: Duplicates, recipe: Recipe, known: SelectedColumns) -> FindDuplicates:  # noqa: ARG003
         if rule.near is not None:
             return cls(rule, (rule.near.column,), plan_near(rule.near, known, cls.name))
         known.note_unknown(rule.by, ("duplicates", "by"))

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.checks.check import Check, CheckError, Facts, Known, Rows
+from beam_pipelines.checks.check import Check, CheckError, Facts, Rows, SelectedColumns
+from beam_pipelines.checks.expectations import Expectation, read_expectations
 from beam_pipelines.checks.finding import Finding
 from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.core.budgets import allowed_rows, show_budget
@@ -21,7 +22,6 @@ from beam_pipelines.core.errors import DataError, Problem, mask
 from beam_pipelines.core.formatting import shorten, show_number, show_share
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.core.private import HIDDEN
-from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql.aggregates import (
     MONOTONE,
@@ -105,15 +105,21 @@ class Judged(NamedTuple):
 class Expect(Check):
     """The expectations of a recipe."""
 
-    name = "expect"
+    name, reader = "expect", read_expectations
+    help = "Conditions that the selected rows have to meet."
     expected: tuple[Expected, ...]
 
     @classmethod
-    def plan(cls, recipe: Recipe, known: Known) -> Expect | None:
-        if not recipe.expect or known.broken:
+    def plan(
+        cls,
+        rules: tuple[Expectation, ...],
+        recipe: Recipe,  # noqa: ARG003
+        known: SelectedColumns,
+    ) -> Expect | None:
+        if not rules or known.broken:
             return None
         empty = pa.RecordBatch.from_pylist([], schema=known.schema)
-        return cls(plan_expectations(recipe.expect, empty, known.problems, known.sizes))
+        return cls(plan_expectations(rules, empty, known.problems, known.sizes))
 
     @property
     def meets(self) -> tuple[Meet, ...]:

@@ -1,20 +1,21 @@
 """``leaks``: between splits, and from the label into features."""
 
+# ruff: noqa: RUF009 (recipe_key returns dataclass fields)
 from __future__ import annotations
 
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, Known, Rows
+from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
 from beam_pipelines.checks.finding import Finding, first_of, listed_pairs
 from beam_pipelines.checks.meet import Meet, Way, later_splits
-from beam_pipelines.checks.near import plan_near
+from beam_pipelines.checks.near import Near, plan_near, read_near
 from beam_pipelines.checks.split_times import TIME as TIMES
 from beam_pipelines.checks.split_times import find_times, merge_times
 from beam_pipelines.core import plugins
@@ -22,8 +23,17 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share
-from beam_pipelines.recipe.leaks import Leaks
+from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.values import (
+    Reader,
+    Value,
+    read_choice,
+    read_share,
+    read_text,
+    read_texts,
+)
+from beam_pipelines.recipe.yaml import Scalar
 
 ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
 _ENTITY = "entity"
@@ -41,6 +51,51 @@ _HINTS: Mapping[str, str] = {
     FIT: "Fit on the split to train on alone ('fit: {splits: …}')",
 }
 
+_read_action = read_choice(("warn", "error"))
+_read_bound = read_share(
+    "a number above 0.5 and at most 1, as 0.99", lambda bound: 0.5 < bound <= 1
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaks:
+    """The action for leaks between splits and from the label.
+
+    Attributes:
+      near: a column; rows of a split may not be similar to one of another.
+      time: a column; rows of a split may not be later than the first row of one below it.
+      bound: least AUC, or share of the label's information, at which one feature tells the label.
+    """
+
+    action: Literal["warn", "error"] = recipe_key(
+        _read_action, "warn", "`warn`", "Whether a leak is a warning or stops the run."
+    )
+    entity: tuple[str, ...] = recipe_key(
+        read_texts, (), "none", "Columns whose combined value may be in one split only."
+    )
+    near: Near | None = recipe_key(
+        read_near, None, "none", "A column whose similar values may be in one split only."
+    )
+    time: str | None = recipe_key(
+        read_text, None, "none", "Column of times that may not overlap between splits."
+    )
+    bound: float = recipe_key(
+        _read_bound, 0.99, "0.99", "AUC or share of information at which a feature is a leak."
+    )
+
+
+_read_mapping = section(Leaks, "warn, error, or a mapping such as {entity: user, action: error}")
+
+
+def _read(value: Value) -> Leaks | None:
+    if isinstance(value.tree, Scalar):
+        action = _read_action(value)
+        return None if action is None else Leaks(action)
+    return _read_mapping(value)
+
+
+read_leaks: Reader[Leaks] = Reader(_read, {"anyOf": [_read_action.schema, _read_mapping.schema]})
+
 
 @dataclasses.dataclass(frozen=True)
 class FindLeaks(Check):
@@ -54,7 +109,7 @@ class FindLeaks(Check):
       way: in which similar values meet, if they do.
     """
 
-    name = "leaks"
+    name, reader, help = "leaks", read_leaks, "Looks for rows of one split in another."
     appends = False
     rule: Leaks
     label: str
@@ -63,10 +118,7 @@ class FindLeaks(Check):
     way: Way | None = None
 
     @classmethod
-    def plan(cls, recipe: Recipe, known: Known) -> FindLeaks | None:
-        rule = recipe.leaks
-        if rule is None:
-            return None
+    def plan(cls, rule: Leaks, recipe: Recipe, known: SelectedColumns) -> FindLeaks:
         label, is_split = recipe.label or "", len(recipe.split.names) > 1
         columns, way = dict[str, tuple[str, ...]](), None
         if is_split:
@@ -210,7 +262,7 @@ class FindLeaks(Check):
                     )
 
 
-def _time_column(name: str, known: Known) -> str | None:
+def _time_column(name: str, known: SelectedColumns) -> str | None:
     """Returns the column of times; notes what is wrong with it."""
     if name not in known.schema.names:
         known.note_unknown((name,), ("leaks", "time"), is_list=False)

@@ -1,14 +1,42 @@
-"""``near``: similar values meet in a way of another package."""
+"""``near``: a key for similar values, which meet in a way of another package."""
 
 from __future__ import annotations
 
-from beam_pipelines.checks.check import Known
+import dataclasses
+
+from beam_pipelines.checks.check import SelectedColumns
 from beam_pipelines.checks.meet import Way
 from beam_pipelines.core import plugins
-from beam_pipelines.recipe.near import Near
+from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
+from beam_pipelines.recipe.values import Reader, Value, read_share, read_text
+
+_read_similarity = read_share(
+    "a similarity from 0.5 to 1, as 0.8", lambda similarity: 0.5 <= similarity <= 1
+)
 
 
-def plan_near(near: Near, known: Known, check: str) -> Way:
+@dataclasses.dataclass(frozen=True)
+class Near:
+    """A column whose similar values are looked for."""
+
+    column: str = needed_key(read_text, "Column of texts or images.", "text")
+    similarity: float = recipe_key(
+        _read_similarity,
+        0.8,
+        "0.8",
+        "Least similarity: of texts Jaccard's, of images the share of equal bits.",
+    )
+
+
+def _read(value: Value) -> Near | None:
+    found = read_keys(Near, value, "a mapping such as {column: text, similarity: 0.8}")
+    return Near(**found) if "column" in found else None
+
+
+read_near: Reader[Near] = Reader(_read, json_schema(Near))
+
+
+def plan_near(near: Near, known: SelectedColumns, check: str) -> Way:
     """Returns the way in which similar values meet; notes what is wrong.
 
     Raises:

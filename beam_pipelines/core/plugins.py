@@ -56,6 +56,14 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),
     FUNCTIONS: dict.fromkeys(("encode", "giveaways", "near", "to_onnx"), Known()),
 }
+# Group -> name -> where the main package has it.
+OWN: Mapping[str, Mapping[str, str]] = {
+    CHECKS: {
+        "expect": "beam_pipelines.checks.expect:Expect",
+        "duplicates": "beam_pipelines.checks.duplicates:FindDuplicates",
+        "leaks": "beam_pipelines.checks.leaks:FindLeaks",
+    },
+}
 # Folder in a table's folder -> the planner of such tables, where a recipe names no format.
 CLAIMS: Mapping[str, str] = {"_delta_log": "delta"}
 
@@ -92,6 +100,11 @@ def others(group: str) -> tuple[str, ...]:
     return tuple(name for name in installed(group) if name not in KNOWN.get(group, {}))
 
 
+def known(group: str) -> tuple[str, ...]:
+    """Returns the names in the tables, in their order."""
+    return (*OWN.get(group, {}), *KNOWN.get(group, {}))
+
+
 def has(group: str, name: str) -> bool:
     """Whether a name is known; asks other distributions if it is not."""
     return name in KNOWN.get(group, {}) or name in _installed(group)
@@ -105,6 +118,8 @@ def load(group: str, name: str) -> Any:
       KeyError: no distribution is known to have it.
       DataError: the distribution that has it is not installed; says which.
     """
+    if (own := OWN.get(group, {}).get(name)) is not None:
+        return importlib.metadata.EntryPoint(name, own, group).load()
     point = _installed(group).get(name)
     if point is not None:
         return point.load()

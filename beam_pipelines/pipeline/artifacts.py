@@ -348,8 +348,9 @@ def _sql(select: SelectPlan | None) -> str:
 
 
 def _repeats(plan: Plan, manifest: Mapping[str, Any], result: FirstPassResult) -> Iterator[Alert]:
-    """Yields an alert of equal rows, unless the recipe looks for them."""
-    if plan.recipe.duplicates is None and not manifest["counts"].get("repeated"):
+    """Yields an alert of equal rows, unless a check looks for them."""
+    is_told = any(check.finds_equal_rows for check in plan.select.checks)
+    if not is_told and not manifest["counts"].get("repeated"):
         sampled, rows = result.sampled, manifest["counts"]["written"]
         yield from find_repeats(sampled.compared, sampled.repeats, rows)
 

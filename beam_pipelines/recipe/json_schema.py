@@ -47,8 +47,9 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
             },
         ),
     }
-    for name in plugins.others(plugins.CHECKS):
-        schema["properties"][name] = plugins.load(plugins.CHECKS, name).reader.schema
+    for name in (*plugins.OWN[plugins.CHECKS], *plugins.installed(plugins.CHECKS)):
+        check = plugins.load(plugins.CHECKS, name)
+        schema["properties"][name] = {"description": check.help, **check.reader.schema}
     return schema
 
 

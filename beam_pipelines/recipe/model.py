@@ -17,17 +17,13 @@ from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.databases import read_url
-from beam_pipelines.recipe.duplicates import Duplicates, read_duplicates
-from beam_pipelines.recipe.expectations import Expectation, read_expectations
 from beam_pipelines.recipe.images import IdxOptions, ImageOptions
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
 from beam_pipelines.recipe.lakehouses import Catalog, read_as_of, read_catalog
-from beam_pipelines.recipe.leaks import Leaks, read_leaks
 from beam_pipelines.recipe.libsvm import Libsvm
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.list_nulls import read_list_nulls
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.recipe.pii import Pii, read_pii
 from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
@@ -340,7 +336,8 @@ class Recipe:
       base: the recipe's ``from``.
       encode: feature -> chain of (kind, parameters).
       append: not part of the recipe's hash, because it does not change rows.
-      checks: key of another package -> its value (not part of the hash).
+      checks: key of a check -> its options (part of the hash where they change rows).
+      hidden: columns whose values these checks hide.
       directory: where relative paths start: the recipe file's own folder (not part of the hash).
       date: the date that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the
         hash: it is one recipe for all dates).
@@ -415,18 +412,6 @@ class Recipe:
     label: str | None = recipe_key(
         read_text, None, "none", "Name of the label feature. A null label is an error."
     )
-    expect: tuple[Expectation, ...] = recipe_key(
-        read_expectations, (), "none", "Conditions that the selected rows have to meet.", "", False
-    )
-    leaks: Leaks | None = recipe_key(
-        read_leaks, None, "not looked for", "Looks for rows of one split in another.", "", False
-    )
-    duplicates: Duplicates | None = recipe_key(
-        read_duplicates, None, "not looked for", "Looks for rows that recur.", "", False
-    )
-    pii: Pii | None = recipe_key(
-        read_pii, None, "not looked for", "Looks for columns with personal data.", "", False
-    )
     validation_config: str | None = recipe_key(
         read_text, None, "none", "Path of severities of anomalies and conditions in SQL."
     )
@@ -473,6 +458,7 @@ class Recipe:
         read_mapping, {}, "none", "Variable: default, for ${variable} in texts.", compare=False
     )
     checks: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+    hidden: tuple[str, ...] = dataclasses.field(default=(), metadata={"omitted": True})
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
     lines: Lines = dataclasses.field(default=Lines(), compare=False, repr=False)
@@ -480,7 +466,7 @@ class Recipe:
     @property
     def private(self) -> tuple[str, ...]:
         """Columns whose values no message, statistic or report shows."""
-        return (*self.protect, *(self.pii.allow if self.pii else ()))
+        return (*self.protect, *self.hidden)
 
     @property
     def rejects(self) -> bool:

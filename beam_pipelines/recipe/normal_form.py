@@ -21,13 +21,10 @@ _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
 def normalised(recipe: Recipe) -> dict[str, Any]:
     """Returns the recipe as JSON data, with all defaults but ``omitted`` ones.
 
-    Secrets in paths are masked; ``append``, ``expect``, ``leaks``, ``duplicates``, the action of
-    ``pii``, directory, date and lines are left out. New data that are transformed are not checked
-    by them.
+    Secrets in paths are masked; ``append``, checks, directory, date and lines are left out. New
+    data that are transformed are not checked.
     """
     result: dict[str, Any] = _plain(recipe)
-    if recipe.pii is not None and recipe.pii.allow:
-        result["pii"] = {"action": "warn", "allow": list(recipe.pii.allow)}
     return result
 
 
@@ -96,17 +93,12 @@ def recipe_hash(recipe: Recipe) -> str:
 
     The order of derived columns and of encodings counts, and so do checks that leave rows out.
     """
-    more: list[Any] = []
-    if recipe.duplicates is not None:
-        given = dataclasses.asdict(recipe.duplicates)
-        more = [{key: value for key, value in given.items() if value is not None}]
-    others = {
-        name: value
-        for name, value in sorted(recipe.checks.items())
+    checks = {
+        name: _plain(value)
+        for name, value in recipe.checks.items()
         if plugins.load(plugins.CHECKS, name).changes_rows
     }
-    if others:
-        more.append(_plain(others))
+    more = [checks] if checks else []
     text = json.dumps(
         [normalised(recipe), list(recipe.derive), list(recipe.encode), *more],
         sort_keys=True,

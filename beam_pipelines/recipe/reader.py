@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from beam_pipelines.core import plugins
-from beam_pipelines.core.errors import Problem, RecipeError
+from beam_pipelines.core.errors import DataError, Problem, RecipeError
 from beam_pipelines.recipe.checks import check_recipe, check_source
 from beam_pipelines.recipe.databases import (
     check_place,
@@ -184,8 +184,10 @@ def _recipe(
         return (read_choice(sources) if sources else read_text)(item)
 
     own = {declared.name for declared in keys_of(Recipe).values()}
-    # Other distributions are asked for keys that a recipe has not itself.
-    checks = () if own >= set(value.keys) else plugins.others(plugins.CHECKS)
+    checks = plugins.known(plugins.CHECKS)
+    if not own.union(checks) >= value.keys:
+        # Other distributions are asked for keys that no table has.
+        checks = (*checks, *plugins.others(plugins.CHECKS))
     found = read_keys(
         Recipe,
         value,
@@ -199,11 +201,7 @@ def _recipe(
         },
         checks,
     )
-    found["checks"] = {
-        name: plugins.load(plugins.CHECKS, name).reader(item)
-        for name, item in value.items()
-        if name in checks
-    }
+    found |= _checks({name: item for name, item in value.items() if name in checks})
     if sources and "from" not in value.keys:
         found["base"] = next(iter(sources))
         if len(sources) > 1:
@@ -214,6 +212,22 @@ def _recipe(
     recipe = Recipe(**{"name": "", "sources": {}, **found}, directory=directory)
     check_recipe(value, recipe)
     return recipe
+
+
+def _checks(given: Mapping[str, Value]) -> dict[str, Any]:
+    """Returns the fields of the recipe's checks."""
+    checks, hidden = {}, list[str]()
+    for name, item in given.items():
+        try:
+            kind = plugins.load(plugins.CHECKS, name)
+        except DataError as error:
+            item.wrong_key(f"{error}.")
+            continue
+        options = kind.reader(item)
+        if options is not None:
+            checks[name] = options
+            hidden += kind.hides(options)
+    return {"checks": checks, "hidden": tuple(hidden)}
 
 
 def _sources(value: Value, formats: Collection[str]) -> dict[str, Source] | None:

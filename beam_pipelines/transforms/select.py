@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.checks.check import Check, Known
-from beam_pipelines.checks.known import plan_checks
+from beam_pipelines.checks.check import Check, SelectedColumns
 from beam_pipelines.checks.meet import Meet
+from beam_pipelines.checks.plan import plan_checks
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
 from beam_pipelines.core.formatting import shorten
@@ -128,7 +128,7 @@ def plan_select(
         empty = pa.RecordBatch.from_pylist([], schema=protected)
     kept = _kept_columns(recipe, empty.schema, bool(broken), problems)
     written = tuple(schema_after_split(recipe, kept).names)
-    known = Known(empty.schema, broken, written, problems, sizes)
+    known = SelectedColumns(empty.schema, broken, written, problems, sizes)
     checks = plan_checks(recipe, known)
     if problems:
         raise RecipeProblems(problems)

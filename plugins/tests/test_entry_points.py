@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.checks.check import Facts, Sample
-from beam_pipelines.checks.leaks import FindLeaks
+from beam_pipelines.checks.leaks import FindLeaks, Leaks
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.plan_recipe import plan
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
-from beam_pipelines.recipe.leaks import Leaks
 from beam_pipelines.sources import FORMATS, format_of_path
 
 ASKS_NOTHING = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.checks.duplicates import FindDuplicates
+from beam_pipelines.checks.duplicates import Duplicates, FindDuplicates
 from beam_pipelines.checks.meet import Meet, repeats
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core import plugins
@@ -20,7 +20,6 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.duplicates import Duplicates
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.sql.expressions import parse_expression

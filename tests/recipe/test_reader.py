@@ -15,15 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.checks.duplicates import Duplicates
+from beam_pipelines.checks.expectations import Expectation
+from beam_pipelines.checks.leaks import Leaks
+from beam_pipelines.checks.near import Near
+from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import lines, reader
-from beam_pipelines.recipe.duplicates import Duplicates
-from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.images import IdxOptions, ImageOptions
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.leaks import Leaks
 from beam_pipelines.recipe.model import (
     Fit,
     Join,
@@ -34,16 +36,15 @@ from beam_pipelines.recipe.model import (
     Source,
     Statistics,
 )
-from beam_pipelines.recipe.near import Near
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.recipe.pii import Pii
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split, TimeSplit
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.recipe.yaml import parse_yaml, plain
 from beam_pipelines.sources import FORMATS
+from beam_pipelines_plugins.personal.check import Pii
 
 
 class Encoding:
@@ -742,6 +743,9 @@ def test_documented(place: str) -> None:
     ]
     documented = {row[0].strip("`"): row[2] for row in rows}
     declared = {key.name: key.default for key in keys_of(SECTIONS[place]).values()}
+    if place == "Top level":
+        declared |= dict.fromkeys(plugins.known(plugins.CHECKS), "not looked for")
+        declared["expect"] = "none"
     if place == "Split":
         bounds = {key.default for key in keys_of(TimeSplit).values()}
         declared |= {"train`, `eval`, …": "`{train: 1}`", "files": "none"}

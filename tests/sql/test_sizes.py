@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sql import expressions
 from beam_pipelines.sql.database import ExpressionError
@@ -166,7 +166,8 @@ def test_ordinary_uses_have_values(sql: str, expected: list[object]) -> None:
 
 def recipe_of(**keys: Any) -> Recipe:
     """Returns a recipe of expressions."""
-    return Recipe("r", {}, "a", **keys)
+    checks = {"expect": keys.pop("expect")} if "expect" in keys else {}
+    return Recipe("r", {}, "a", checks=checks, **keys)
 
 
 @pytest.mark.parametrize(

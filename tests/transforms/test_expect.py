@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.checks.expect import Judged, check_rows, judge, plan_expectations
+from beam_pipelines.checks.expectations import Expectation
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.places import Place
-from beam_pipelines.recipe.expectations import Expectation
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.transforms.select import plan_select, select_chunk
 
@@ -84,7 +84,7 @@ def test_names_that_differ_by_case() -> None:
 
 
 def recipe(*rules: Expectation, **keys: object) -> Recipe:
-    return Recipe("test", {}, "flights", expect=rules, **keys)
+    return Recipe("test", {}, "flights", checks={"expect": rules}, **keys)
 
 
 def test_conditions_see_dropped_and_derived_columns() -> None:

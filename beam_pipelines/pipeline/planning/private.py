@@ -47,7 +47,7 @@ def _without_value(problem: Problem) -> Problem:
 
 def private_features(recipe: Recipe, chains: Sequence[Chain]) -> set[str]:
     """Returns the private columns, and the features made of them."""
-    private = set(recipe.pii.allow if recipe.pii else ())
+    private = set(recipe.hidden)
     for chain in chains:
         if private & set(chain.inputs):
             private.add(chain.name)
@@ -61,7 +61,7 @@ def private_problems(plan: Plan) -> Iterator[Problem]:
     classes, times, or the least or largest in an expectation.
     """
     recipe = plan.recipe
-    allowed = set(recipe.pii.allow if recipe.pii else ())
+    allowed = set(recipe.hidden)
     yield from _fitted(recipe, plan.encode)
     for check in plan.select.checks:
         yield from check.revealing(allowed)

@@ -132,6 +132,10 @@ class _Rest:
         known = {key.name: field for field, key in keys_of(Recipe).items()}
         section = path[0] if path[0] in known else nearest_word(str(path[0]), known)
         self.paths.add(path)
+        if path[0] in self.recipe.checks:
+            checks = {name: one for name, one in self.recipe.checks.items() if name != path[0]}
+            self.recipe = dataclasses.replace(self.recipe, checks=checks)
+            return
         if section is None or section == "name":  # the dataset has another name already
             return
         field = known[str(section)]

@@ -225,7 +225,7 @@ def _statistics(draft: PlanDraft) -> None:
     recipe, columns = draft.recipe, draft.columns
     # After a problem with the encodings, each column may be a feature list.
     lists = tuple(columns.names) if draft.lists is None else draft.lists
-    private = recipe.pii.allow if recipe.pii else ()
+    private = recipe.hidden
     draft.statistics = plan_statistics(recipe.statistics, columns, draft.contract, lists, private)
 
 

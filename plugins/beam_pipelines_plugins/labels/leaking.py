@@ -36,7 +36,7 @@ def leaking_features(sample: Sample, bound: float) -> Iterator[tuple[str, dict[s
         weights = to_float64(raw.column(sample.weight))
     known = dict(relations(raw, label, names, weights))
     for found in find_giveaways(raw, rows.column(name), label, names, known, bound):
-        data = {"column": found.column, "label": name, "how": found.how}
+        data: dict[str, Any] = {"column": found.column, "label": name, "how": found.how}
         if found.measure:
             data |= {"measure": found.measure, "value": round(found.value, 6)}
         line = f"{_line(found, name)} in {raw.num_rows:,} sampled rows"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Known
+from beam_pipelines.checks.check import SelectedColumns
 from beam_pipelines.checks.meet import Meet, Meeting
+from beam_pipelines.checks.near import Near
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.near import Near
 from beam_pipelines.transforms.select_errors import DamagedImageError
 from beam_pipelines_plugins.near.near_rows import PARTITIONS, NearRule
 
@@ -58,7 +58,7 @@ class Similar:
         return MeetNear(rule, meet.drop, meeting)
 
 
-def plan_near(near: Near, known: Known, path: tuple[str, ...]) -> Similar:
+def plan_near(near: Near, known: SelectedColumns, path: tuple[str, ...]) -> Similar:
     """Returns the way; notes a column whose values cannot be similar.
 
     Args:

@@ -4,31 +4,61 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from beam_pipelines.checks.check import Check, Facts, Known, Rows
+from beam_pipelines.checks.check import Check, Facts, Rows, SelectedColumns
 from beam_pipelines.checks.finding import Finding
+from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.pii import Pii
+from beam_pipelines.recipe.values import Reader, Value, read_choice, read_texts
+from beam_pipelines.recipe.yaml import Scalar
 from beam_pipelines_plugins.personal.findings import find_personal
 from beam_pipelines_plugins.personal.scan import scan_batch
+
+_read_action = read_choice(("warn", "error"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Pii:
+    """The action for columns with personal data."""
+
+    action: Literal["warn", "error"] = recipe_key(
+        _read_action, "warn", "`warn`", "Whether a column with personal data stops the run."
+    )
+    allow: tuple[str, ...] = recipe_key(
+        read_texts, (), "none", "Columns that may have personal data."
+    )
+
+
+_read_mapping = section(Pii, "warn, error, or a mapping such as {action: error, allow: [email]}")
+
+
+def _read(value: Value) -> Pii | None:
+    if isinstance(value.tree, Scalar):
+        action = _read_action(value)
+        return None if action is None else Pii(action)
+    return _read_mapping(value)
+
+
+read_pii: Reader[Pii] = Reader(_read, {"anyOf": [_read_action.schema, _read_mapping.schema]})
 
 
 @dataclasses.dataclass(frozen=True)
 class FindPersonal(Check):
     """Columns that have personal data: a sum of each chunk."""
 
-    name = "pii"
+    name, reader, help = "pii", read_pii, "Looks for columns with personal data."
     rule: Pii
     columns: tuple[str, ...]
 
     @classmethod
-    def plan(cls, recipe: Recipe, known: Known) -> FindPersonal | None:
-        rule = recipe.pii
-        if rule is None:
-            return None
+    def hides(cls, rule: Pii) -> tuple[str, ...]:
+        return rule.allow
+
+    @classmethod
+    def plan(cls, rule: Pii, recipe: Recipe, known: SelectedColumns) -> FindPersonal:  # noqa: ARG003
         known.note_unknown(rule.allow, ("pii", "allow"))
         return cls(rule, tuple(name for name in known.written if name not in rule.allow))
 

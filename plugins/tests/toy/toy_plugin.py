@@ -73,9 +73,8 @@ class NoZeros(Check):
     column: str
 
     @classmethod
-    def plan(cls, recipe, known):  # noqa: ARG003 - as in the base class
-        column = recipe.checks.get(cls.name)
-        return None if column is None else cls(column)
+    def plan(cls, options, recipe, known):  # noqa: ARG003 - as in the base class
+        return cls(options)
 
     @property
     def sees(self):

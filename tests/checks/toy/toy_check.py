@@ -15,11 +15,9 @@ from beam_pipelines.recipe.values import read_text
 
 class _OfColumn(Check):
     @classmethod
-    def plan(cls, recipe, known):
-        if cls.name not in recipe.checks:
-            return None
-        known.note_unknown((recipe.checks[cls.name],), (cls.name,), is_list=False)
-        return cls(recipe.checks[cls.name])
+    def plan(cls, options, recipe, known):  # noqa: ARG003 - as in the base class
+        known.note_unknown((options,), (cls.name,), is_list=False)
+        return cls(options)
 
     @property
     def sees(self):

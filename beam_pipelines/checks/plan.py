@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from beam_pipelines.checks.check import Check, Known
-from beam_pipelines.checks.duplicates import FindDuplicates
-from beam_pipelines.checks.expect import Expect
-from beam_pipelines.checks.leaks import FindLeaks
+from beam_pipelines.checks.check import Check, SelectedColumns
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Recipe
 
-# Those of other packages come last.
-KINDS: tuple[type[Check], ...] = (Expect, FindDuplicates, FindLeaks)
 
-
-def plan_checks(recipe: Recipe, known: Known) -> tuple[Check, ...]:
+def plan_checks(recipe: Recipe, known: SelectedColumns) -> tuple[Check, ...]:
     """Returns the checks of a recipe; notes what is wrong with them."""
-    names = [*(["pii"] if recipe.pii else []), *sorted(recipe.checks)]
-    added = (plugins.load(plugins.CHECKS, name) for name in names)
-    planned = (kind.plan(recipe, known) for kind in (*KINDS, *added))
+    every = dict.fromkeys((*plugins.known(plugins.CHECKS), *sorted(recipe.checks)))
+    names = [name for name in every if name in recipe.checks]
+    kinds: list[type[Check]] = [plugins.load(plugins.CHECKS, name) for name in names]
+    planned = (kind.plan(recipe.checks[kind.name], recipe, known) for kind in kinds)
     checks = tuple(check for check in planned if check is not None)
     for check in checks:
         known.problems.extend(_impossible(check, recipe))
