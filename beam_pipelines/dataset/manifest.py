@@ -5,6 +5,7 @@ A conversion writes it last; readers read it first.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
 import json
@@ -55,28 +56,11 @@ _LIBRARIES = (
 Manifest = dict[str, Any]
 
 
-def make_manifest(
-    recipe: Recipe,
-    plans: Mapping[str, SourcePlan],
-    row_counts: RowCounts,
-    shards: Sequence[ShardInfo],
-    schema: str,
-    columns: pa.Schema,
-    labels: Mapping[str, tuple[str, ...]],
-    encodings: str | None,
-    timings: dict[str, float],
-    generation: int = 1,
-    contract: bytes | None = None,
-    take: Take | None = None,
-    findings: Sequence[Mapping[str, Any]] = (),
-    shares: ClassShares | None = None,
-    sampled: Mapping[str, Any] | None = None,
-) -> Manifest:
-    """Returns the manifest of a dataset.
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """What the manifest of a run is made of.
 
-    An append gets the manifest of the new generation, as if it were the whole dataset.
-
-    Args:
+    Attributes:
       recipe, plans, row_counts: of the run.
       shards: of the run, in any order.
       schema: path of the schema that parses the records, relative to the dataset.
@@ -84,14 +68,38 @@ def make_manifest(
       labels: feature -> labels by id.
       encodings: fingerprint of the fitted encodings, or ``None``.
       timings: step -> seconds.
-      generation: number of the generation.
+      generation: its number.
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
       findings: entries of the checks; empty: there is no check.
       shares: of classes; ``None``: they are not divided.
       sampled: the entry of sampled classes; ``None``: rows are not sampled.
     """
-    ordered = sorted(shards, key=lambda shard: shard.path)
+
+    recipe: Recipe
+    plans: Mapping[str, SourcePlan]
+    row_counts: RowCounts
+    shards: Sequence[ShardInfo]
+    schema: str
+    columns: pa.Schema
+    labels: Mapping[str, tuple[str, ...]]
+    encodings: str | None
+    timings: dict[str, float]
+    generation: int = 1
+    contract: bytes | None = None
+    take: Take | None = None
+    findings: Sequence[Mapping[str, Any]] = ()
+    shares: ClassShares | None = None
+    sampled: Mapping[str, Any] | None = None
+
+
+def make_manifest(run: FinishedRun) -> Manifest:
+    """Returns the manifest of a dataset.
+
+    An append gets the manifest of the new generation, as if it were the whole dataset.
+    """
+    recipe, plans, row_counts = run.recipe, run.plans, run.row_counts
+    ordered = sorted(run.shards, key=lambda shard: shard.path)
     manifest: Manifest = {
         "format_version": FORMAT_VERSION,
         "name": recipe.name,
@@ -100,21 +108,21 @@ def make_manifest(
         "recipe": normalised(recipe),
         "recipe_hash": recipe_hash(recipe),
         "directory": mask(recipe.directory),
-        "schema": schema,
-        "columns": {field.name: type_name(field.type) for field in columns},
+        "schema": run.schema,
+        "columns": {field.name: type_name(field.type) for field in run.columns},
         "label": recipe.label,
-        "labels": {name: list(names) for name, names in labels.items()},
-        "encodings": encodings,
-        "contract": contract and f"sha256:{hashlib.sha256(contract).hexdigest()}",
+        "labels": {name: list(names) for name, names in run.labels.items()},
+        "encodings": run.encodings,
+        "contract": run.contract and f"sha256:{hashlib.sha256(run.contract).hexdigest()}",
         "record": _record_kind(recipe),
         **_format(recipe.output),
         "splits": {
             name: _split_entry(
-                rows, [shard for shard in ordered if shard.split == name], generation
+                rows, [shard for shard in ordered if shard.split == name], run.generation
             )
             for name, rows in row_counts.rows.items()
         },
-        "sources": {name: _source_entry(plans[name], row_counts, generation) for name in plans},
+        "sources": {name: _source_entry(plans[name], row_counts, run.generation) for name in plans},
         "joins": [
             {"source": join.source, "how": join.how, **vars(counts)}
             for join, counts in zip(recipe.join, row_counts.joins, strict=True)
@@ -127,37 +135,38 @@ def make_manifest(
             "filtered": row_counts.filtered,
             **({"filtered_first": row_counts.filtered_first} if recipe.join else {}),
             "merged": row_counts.merged,
-            **({} if take is None else {LEFT_OUT: row_counts.left_out}),
+            **({} if run.take is None else {LEFT_OUT: row_counts.left_out}),
             **{f"{LEFT_OUT}/{check}": rows for check, rows in row_counts.left_out_by.items()},
             **(
                 {}
-                if sampled is None
+                if run.sampled is None
                 else {
                     "sampled_out": sum(row_counts.sampled_out.values()),
                     "repeated": sum(row_counts.repeated.values()),
                 }
             ),
-            "written": sum(shard.rows for shard in shards),
+            "written": sum(shard.rows for shard in run.shards),
         },
         "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES},
-        "timings": timings,
+        "timings": run.timings,
     }
     if unused := unused_sources(recipe):
         manifest["unused_sources"] = list(unused)
-    if take is not None:
+    if run.take is not None:
         manifest["taken"] = {
-            "limit": take.limit,
-            "sample": take.share,
-            "unread_bytes": take.unread_bytes,
+            "limit": run.take.limit,
+            "sample": run.take.share,
+            "unread_bytes": run.take.unread_bytes,
         }
-    if findings:
-        manifest["findings"] = list(findings)
-    if shares is not None:
-        manifest["class_shares"] = shares.to_json()
-    if sampled is not None:
-        manifest["sample"] = dict(sampled)
-    return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}
+    if run.findings:
+        manifest["findings"] = list(run.findings)
+    if run.shares is not None:
+        manifest["class_shares"] = run.shares.to_json()
+    if run.sampled is not None:
+        manifest["sample"] = dict(run.sampled)
+    entry = _generation_entry(manifest, plans[recipe.base], run.generation)
+    return manifest | {"generations": [entry]}
 
 
 def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict[str, Any]:

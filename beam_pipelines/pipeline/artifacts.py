@@ -44,6 +44,7 @@ from beam_pipelines.core.dataset_layout import (
 )
 from beam_pipelines.dataset.generations import with_generation
 from beam_pipelines.dataset.manifest import (
+    FinishedRun,
     Manifest,
     is_gathered,
     make_manifest,
@@ -211,23 +212,24 @@ def _manifest(
     if earlier is None:
         names |= _vocabulary_of_label(plan, result, place(ENCODINGS))
         encodings = None if result.encoded is None else _fingerprint_of_encodings(plan, place)
-    made = make_manifest(
-        plan.recipe if plan.append is None else plan.append.recipe,
-        plan.sources,
-        result.row_counts,
-        shards,
-        schema,
-        plan.encode.columns,
-        names,
-        encodings,
-        timings,
-        plan.generation,
-        plan.contract,
-        plan.take,
-        entries_of(result.findings),
-        result.shares,
-        result.sampled_classes,
+    run = FinishedRun(
+        recipe=plan.recipe if plan.append is None else plan.append.recipe,
+        plans=plan.sources,
+        row_counts=result.row_counts,
+        shards=shards,
+        schema=schema,
+        columns=plan.encode.columns,
+        labels=names,
+        encodings=encodings,
+        timings=timings,
+        generation=plan.generation,
+        contract=plan.contract,
+        take=plan.take,
+        findings=entries_of(result.findings),
+        shares=result.shares,
+        sampled=result.sampled_classes,
     )
+    made = make_manifest(run)
     return made if earlier is None else with_generation(earlier.manifest, made)
 
 
