@@ -1,4 +1,4 @@
-"""``near``: a key for similar values, which meet in a way of another package."""
+"""``near``: a key for similar values, which another package lets meet."""
 
 from __future__ import annotations
 

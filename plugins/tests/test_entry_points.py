@@ -14,8 +14,8 @@ from beam_pipelines.checks.leaks import FindLeaks, Leaks
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.plan_recipe import plan
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.sources import FORMATS, format_of_path
 
 ASKS_NOTHING = """
