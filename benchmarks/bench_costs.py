@@ -1,4 +1,4 @@
-"""Measures the fixed cost of a row: the constants of ``pipeline/previews/costs.py``.
+"""Measures the fixed cost of a row: the constants of ``pipeline/previews/estimate.py``.
 
 Each case converts the table of ``criteo_like.py`` at two sizes, in one process and one thread. The
 difference of the CPU seconds, divided by the difference in rows, leaves out the start-up.

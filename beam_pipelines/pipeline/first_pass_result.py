@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
@@ -17,6 +18,7 @@ from beam_pipelines.analysis.report import (
     choose_images,
     image_column,
 )
+from beam_pipelines.analysis.sampled_classes import SampledClass, entry_of
 from beam_pipelines.analysis.schema import (
     infer_schema,
     read_schema,
@@ -28,6 +30,7 @@ from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.checks.check import Facts, Sample
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
+from beam_pipelines.core.columns import has_lists_as_steps, value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.memory import give_back_memory
@@ -39,18 +42,19 @@ from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
-from beam_pipelines.pipeline.sampled_classes import describe_sampled
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
 from beam_pipelines.pipeline.validate import check_run
-from beam_pipelines.pipeline.written_columns import written_columns
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
+from beam_pipelines.sinks import is_columnar
+from beam_pipelines.sinks.parquet.rows import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
+from beam_pipelines.transforms.limit_classes import check_named, limited_classes
 from beam_pipelines.transforms.meet import Met, OfSplits
 from beam_pipelines.transforms.row_counts import (
     JoinCounts,
@@ -185,12 +189,14 @@ def make_result(
         encoded=encoded_schema,
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
-        shards=dataclasses.replace(shards, columns=written_columns(plan, encoded_schema or schema)),
+        shards=dataclasses.replace(
+            shards, columns=_written_columns(plan, encoded_schema or schema)
+        ),
         images=_images(samples, plan),
         sampled=sampled,
         findings=judge_checks(plan, chunk_counts, found, facts),
         shares=load_shares(plan.split, shares) if shares else None,
-        sampled_classes=describe_sampled(plan, row_counts, limits),
+        sampled_classes=_describe_sampled(plan, row_counts, limits),
     )
 
 
@@ -409,3 +415,47 @@ def _estimate(
         )
         shard_bytes[name], framed_bytes[name] = count * compressed, count * framed
     return shard_bytes, framed_bytes
+
+
+def _describe_sampled(plan: Plan, counts: RowCounts, limits: str) -> dict[str, Any] | None:
+    """Returns the manifest's entry; ``None`` without a sample.
+
+    Args:
+      plan: of the run.
+      counts: of the run.
+      limits: file of ``FindLimits``; empty: there are no limits.
+
+    Raises:
+      DataError: a class that the recipe names does not occur.
+    """
+    sample = plan.split.sample
+    if sample is None:
+        return None
+    splits = tuple(plan.split.names[number] for number in sample.splits)
+    if limits:
+        return entry_of(sample.column, splits, limited_classes(limits))
+    if plan.append is None:  # new files need not have every class
+        check_named(sample, {sample.names[number] for number in counts.classes})
+    classes = [
+        SampledClass(sample.names[number], splits, *rows, 1 / sample.rates[number])
+        for number, rows in counts.classes.items()
+    ]
+    return entry_of(sample.column, splits, classes)
+
+
+def _written_columns(plan: Plan, schema: schema_pb2.Schema) -> pa.Schema | None:
+    """Returns the names and types of the written features.
+
+    ``None`` means that no format of the shards needs them. What a ``preprocessing_fn`` returns is
+    bytes, not text: TensorFlow does not tell them apart.
+
+    Args:
+      plan: of the conversion.
+      schema: of the written features.
+    """
+    if not is_columnar(plan.recipe.output):
+        return None
+    known = plan.encode.features() if plan.preprocessing is None else {}
+    texts = {name for name, one in known.items() if pa.types.is_string(value_type(one.type))}
+    steps = {field.name for field in plan.encode.columns if has_lists_as_steps(field.type)}
+    return columns_of(schema, texts, steps)

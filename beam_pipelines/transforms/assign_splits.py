@@ -1,4 +1,9 @@
-"""Assigns rows to splits by the counts of their classes."""
+"""Assigns rows to splits by the counts of their classes, exact to one row.
+
+The classes are the combinations of values of the columns in ``stratify``. Of a class, rows are
+ordered by the hash that decides the split without ``stratify``, and cut where the shares end. So a
+row changes its split only if it is near a cut, and rows with equal values are apart only there.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from beam_pipelines.analysis.class_shares import ClassShares
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import ASSIGNED, Chunk
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.classes import code_classes, merge_names
-from beam_pipelines.transforms.cuts import Cuts, SortedKeys, sort_keys, unpack_arrays
+from beam_pipelines.transforms.classes import code_classes, merge_names, name_classes
+from beam_pipelines.transforms.cuts import (
+    Cuts,
+    SortedKeys,
+    count_classes,
+    find_cuts,
+    send_keys,
+    sort_keys,
+    unpack_arrays,
+)
 from beam_pipelines.transforms.exchange import Exchange, Message
 from beam_pipelines.transforms.group_shares import (
     CountedGroups,
@@ -23,20 +40,14 @@ from beam_pipelines.transforms.group_shares import (
     send_groups,
 )
 from beam_pipelines.transforms.held_chunks import HoldChunks
+from beam_pipelines.transforms.quotas import divide_classes
 from beam_pipelines.transforms.split import SplitPlan
-from beam_pipelines.transforms.stratify import (
-    STRATIFY,
-    assign_rows,
-    check_sizes,
-    cut_classes,
-    names_in,
-    send_row_keys,
-    with_assigned,
-)
+
+_STRATIFY = "split.stratify"
 
 
 def _send_groups(chunk: Chunk, plan: SplitPlan, partitions: int) -> Message:
-    classes = code_classes(chunk.batch, plan.stratify, STRATIFY).of_rows
+    classes = code_classes(chunk.batch, plan.stratify, _STRATIFY).of_rows
     return send_groups(chunk[:2], plan.hashes_of(chunk.batch), classes, partitions)
 
 
@@ -47,7 +58,7 @@ def _save_cuts(
     plan: SplitPlan,
     path: str,
 ) -> str:
-    cut_classes(partitions, names, plan).save(path)
+    _cut_classes(partitions, names, plan).save(path)
     return path
 
 
@@ -63,7 +74,7 @@ def _save_groups(
     dealt = deal_groups(merge_kinds(partitions), plan.shares, plan.seed)
     classes = dealt.classes.tolist()
     holders = dict(zip(classes, dealt.holders.tolist(), strict=True))
-    check_sizes(holders, names, plan, f"groups of {', '.join(plan.by)}")
+    _check_sizes(holders, names, plan, f"groups of {', '.join(plan.by)}")
     dealt.save(path, [names[number] for number in classes])
     return path
 
@@ -82,11 +93,11 @@ class _Assign(beam.DoFn):
         if isinstance(self._loaded, DealtGroups):
             assigned = self._loaded.splits_of(self._plan.hashes_of(chunk.batch))
         elif self._loaded is not None:
-            assigned = assign_rows(chunk, self._plan, self._loaded)
+            assigned = _assign_rows(chunk, self._plan, self._loaded)
         else:
             yield chunk
             return
-        yield with_assigned(chunk, assigned)
+        yield _with_assigned(chunk, assigned)
 
 
 def load_shares(plan: SplitPlan, path: str) -> ClassShares:
@@ -128,8 +139,8 @@ class AssignSplits(beam.PTransform):
         plan = self.plan
         names = (
             chunks
-            | "NameClasses" >> beam.Map(names_in, plan.stratify, STRATIFY)
-            | "MergeNames" >> beam.CombineGlobally(lambda named: merge_names(named, STRATIFY))
+            | "NameClasses" >> beam.Map(_names_in, plan.stratify, _STRATIFY)
+            | "MergeNames" >> beam.CombineGlobally(lambda named: merge_names(named, _STRATIFY))
         )
         once = chunks.pipeline | "Once" >> beam.Create([None], reshuffle=False)
         if plan.has_groups:
@@ -142,9 +153,9 @@ class AssignSplits(beam.PTransform):
         else:
             counted = (
                 chunks
-                | "SendKeys" >> beam.Map(send_row_keys, plan, self.partitions)
+                | "SendKeys" >> beam.Map(_send_row_keys, plan, self.partitions)
                 | "Meet" >> Exchange(self.folder)
-                | "SortKeys" >> beam.Map(sort_keys, self.scratch[0], STRATIFY)
+                | "SortKeys" >> beam.Map(sort_keys, self.scratch[0], _STRATIFY)
             )
         saved = once | "Divide" >> beam.Map(
             _save_groups if plan.has_groups else _save_cuts,
@@ -156,3 +167,67 @@ class AssignSplits(beam.PTransform):
         held = chunks | "Wait" >> HoldChunks(saved, self.scratch[1], self.deletes)
         assigned = held | "Assign" >> beam.ParDo(_Assign(plan, self.path))
         return {"chunks": assigned, "shares": saved}
+
+
+def _send_row_keys(chunk: Chunk, plan: SplitPlan, partitions: int) -> Message:
+    """Sends class and hash of each row of a chunk."""
+    coded = code_classes(chunk.batch, plan.stratify, _STRATIFY)
+    return send_keys(chunk[:2], coded.of_rows, plan.hashes_of(chunk.batch), partitions)
+
+
+def _names_in(chunk: Chunk, columns: tuple[str, ...], key: str) -> dict[int, str]:
+    """Returns the names of the classes of a chunk."""
+    return name_classes(chunk.batch, columns, code_classes(chunk.batch, columns, key))
+
+
+def _cut_classes(
+    partitions: Sequence[SortedKeys], names: Mapping[int, str], plan: SplitPlan
+) -> Cuts:
+    """Cuts the rows of each class by the shares.
+
+    Raises:
+      DataError: a class has fewer rows than there are splits.
+    """
+    counted = count_classes(partitions)
+    _check_sizes(counted, names, plan, "rows")
+    return find_cuts(partitions, names, divide_classes(list(counted.values()), plan.shares))
+
+
+def _check_sizes(
+    counted: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan, what: str
+) -> None:
+    """Raises ``DataError`` if a class is too small to be divided.
+
+    Args:
+      counted: class -> its rows, or groups.
+      names: class -> its name.
+      plan: of the split.
+      what: what is counted.
+    """
+    small = [number for number, count in counted.items() if count < len(plan.names)]
+    if not small:
+        return
+    shown = "; ".join(f"{names[number]}: {counted[number]:,}" for number in small[:5])
+    more = f"; and {len(small) - 5:,} more classes" if len(small) > 5 else ""
+    by = ", ".join(plan.stratify)
+    raise DataError(
+        f"{_STRATIFY}, classes of {by}: found {what} of {shown}{more}; expected at least "
+        f"{len(plan.names)} of each class, one for each split; nothing was written. Leave the rows "
+        "out with 'filter', or unite rare classes with 'derive'."
+    )
+
+
+def _assign_rows(chunk: Chunk, plan: SplitPlan, cuts: Cuts) -> npt.NDArray[np.uint8]:
+    """Returns the number of each row's split."""
+    coded = code_classes(chunk.batch, plan.stratify, _STRATIFY)
+    return cuts.pieces_of(chunk[:2], coded.of_rows, plan.hashes_of(chunk.batch))
+
+
+def _with_assigned(chunk: Chunk, assigned: npt.NDArray[np.uint8]) -> Chunk:
+    """Returns the chunk with the splits of its rows as a column."""
+    batch = chunk.batch
+    return chunk._replace(
+        batch=pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.array(assigned)], [*batch.schema.names, ASSIGNED]
+        )
+    )

@@ -36,8 +36,7 @@ from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import commit
-from beam_pipelines.pipeline.planning.append import plan_append
-from beam_pipelines.pipeline.planning.new_files import file_key, new_files
+from beam_pipelines.pipeline.planning.append import file_key, new_files, plan_append
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.planner import plan_source

@@ -16,8 +16,8 @@ from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationP
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
-from beam_pipelines.pipeline.planning.contract import read_contract, read_policy
 from beam_pipelines.pipeline.planning.plan import Plan, Validation, source_labels
+from beam_pipelines.pipeline.planning.policy import read_contract, read_policy
 from beam_pipelines.pipeline.planning.private import private_problems, values_hidden
 from beam_pipelines.pipeline.planning.sources import check_date, plan_sources
 from beam_pipelines.recipe.model import Recipe

@@ -1,7 +1,7 @@
 """Estimates a conversion at any size: counts, bytes, memory, cost, limits.
 
-Counts follow from the plan, by the functions that a run uses. Bytes of rows come from a preview,
-costs from ``pipeline/previews/costs.py``. docs/scale.md explains every line.
+Counts follow from the plan, by the functions that a run uses. Bytes of rows come from a preview.
+docs/scale.md explains every line, and how the costs below were measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.previews import costs
 from beam_pipelines.pipeline.previews.preview import Preview
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
@@ -29,6 +28,28 @@ GIB = 1024 * MIB
 # The limit of Dataflow:
 # https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
 GRAPH_BYTES = 20 * MIB
+
+# CPU seconds for each value (a row has as many as columns), by benchmarks/bench_costs.py on a table
+# of 40 columns.
+READ_AND_STATISTICS = 58e-9
+SHUFFLE_AND_WRITE = 115e-9
+# For each value and step of an encoding.
+ENCODE = 100e-9
+# For each block, to pack and unpack it, whatever its size.
+BLOCK = 142e-6
+# CPU seconds for each row of the base source; of a hash join, for each of the right source as well.
+JOIN_BROADCAST = 0.6e-6
+JOIN_HASH = 5.6e-6
+
+# Bytes by benchmarks/bench_costs.py --sizes.
+GRAPH_BYTES_PER_RANGE = 14
+COUNTS_BYTES = 1000
+OFFSET_BYTES = 170
+MANIFEST_BYTES_PER_SHARD = 160
+# The commit holds the columns of tfrecord/part_index.py twice.
+INDEX_BYTES_PER_PART = 88
+# An idle worker process after its imports.
+PROCESS_BYTES = 466 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +181,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     }
     blocks, block_rows = _blocks(plan, splits, chunks, written)
     shards = sum(split.shards for split in splits.values())
-    offsets = chunks * len(splits) * costs.OFFSET_BYTES
+    offsets = chunks * len(splits) * OFFSET_BYTES
     broadcast = sum(
         1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast"
     )
@@ -168,7 +189,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     partition = size / min(hashed) if hashed else 0.0
     range_rows = largest / preview.row_bytes
     worker = (
-        costs.PROCESS_BYTES
+        PROCESS_BYTES
         + 3 * max(range_rows * preview.kept_bytes, largest)
         + broadcast
         + offsets
@@ -187,13 +208,13 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         exchanged_bytes=_exchanged(plan, rows * preview.kept_bytes),
         blocks=blocks,
         block_rows=block_rows,
-        block_secs=blocks * costs.BLOCK,
+        block_secs=blocks * BLOCK,
         shard_bytes=written * preview.shard_bytes,
-        graph_bytes=ranges * costs.GRAPH_BYTES_PER_RANGE,
+        graph_bytes=ranges * GRAPH_BYTES_PER_RANGE,
         offsets_bytes=offsets,
-        counts_bytes=chunks * costs.COUNTS_BYTES,
-        manifest_bytes=shards * costs.MANIFEST_BYTES_PER_SHARD,
-        index_bytes=costs.INDEX_BYTES_PER_PART
+        counts_bytes=chunks * COUNTS_BYTES,
+        manifest_bytes=shards * MANIFEST_BYTES_PER_SHARD,
+        index_bytes=INDEX_BYTES_PER_PART
         * max(split.rows for split in splits.values())
         * min(1, preview.framed_bytes / plan.recipe.output.part_size),
         broadcast_bytes=broadcast,
@@ -263,18 +284,16 @@ def _exchanged(plan: Plan, read_bytes: float) -> float:
 
 
 def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str, float]:
-    secs = {"read and statistics": rows * preview.columns * costs.READ_AND_STATISTICS}
+    secs = {"read and statistics": rows * preview.columns * READ_AND_STATISTICS}
     for step in plan.joins.steps:
-        price = costs.JOIN_BROADCAST if step.strategy == "broadcast" else costs.JOIN_HASH
+        price = JOIN_BROADCAST if step.strategy == "broadcast" else JOIN_HASH
         right = plain_bytes(step.source_plan) / preview.row_bytes
         secs[f"join {step.join.source}"] = price * (
             rows + (right if step.strategy == "hash" else 0)
         )
     if plan.encode.chains:
-        secs["encode"] = (
-            written * sum(len(chain.steps) for chain in plan.encode.chains) * costs.ENCODE
-        )
-    secs["shuffle and write"] = written * preview.features * costs.SHUFFLE_AND_WRITE
+        secs["encode"] = written * sum(len(chain.steps) for chain in plan.encode.chains) * ENCODE
+    secs["shuffle and write"] = written * preview.features * SHUFFLE_AND_WRITE
     return secs
 
 
