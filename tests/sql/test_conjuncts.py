@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
@@ -9,7 +12,43 @@ from hypothesis import strategies as st
 
 from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.expressions import evaluate, parse_expression
-from tests.sql.test_comparisons import CONDITIONS, ROWS, TYPES
+
+TYPES = {
+    "i": pa.int64(),
+    "x": pa.float64(),
+    "f": pa.float32(),
+    "t": pa.string(),
+    "d": pa.date32(),
+    "s": pa.timestamp("us"),
+}
+DAY = datetime.date(2024, 2, 29)
+NOON = datetime.datetime.fromisoformat("2024-02-29T12:00")
+ATOMS = [
+    *(f"i {operator} {value}" for operator in ("<", ">=", "=", "<>") for value in (-1, 0, 2)),
+    *("i IN (0, 2)", "i BETWEEN 0 AND 1", "2 > i", "i IS NULL", "i IS NOT NULL", "x > 0.1"),
+    *("x <= 0.1", "x = 2", "t = 'a'", "t IN ('a', '')", "t <> 'a'", "t IS NOT NULL"),
+    *("d > '2024-02-28'", "d = DATE '2024-02-29'", "s <= '2024-02-29'", "NULL", "TRUE"),
+]
+CONDITIONS = st.recursive(
+    st.sampled_from(ATOMS),
+    lambda inner: (
+        st.tuples(inner, inner).map(lambda two: f"({two[0]} AND {two[1]})")
+        | st.tuples(inner, inner).map(lambda two: f"({two[0]} OR {two[1]})")
+        | inner.map(lambda one: f"(NOT {one})")
+    ),
+    max_leaves=6,
+)
+ROWS = pa.RecordBatch.from_pydict(
+    {
+        "i": [None, -1, 0, 1, 2, 3] * 6,
+        "x": [None, 0.1, 0.1, 2.0, float("nan"), -0.0, 0.2] * 5 + [0.1],
+        "f": [1.0] * 36,
+        "t": [None, "a", "", "b"] * 9,
+        "d": [None, DAY, datetime.date(2024, 2, 28)] * 12,
+        "s": [None, NOON, datetime.datetime.fromisoformat("2024-02-29")] * 12,
+    },
+    schema=pa.schema(list(TYPES.items())),
+)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Mapping
 
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sql.comparisons import Comparison, Constant, comparisons_of
 from beam_pipelines.sql.expressions import Expression
 from beam_pipelines_plugins.databases import database_of
+from beam_pipelines_plugins.databases.comparisons import Comparison, Constant, comparisons_of
 from beam_pipelines_plugins.databases.database import Column, Database
 from beam_pipelines_plugins.databases.tables import Table
 

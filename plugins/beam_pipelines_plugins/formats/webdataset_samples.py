@@ -22,10 +22,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.archives import tar_compression
-from beam_pipelines.sources.archives.tar_headers import Header, TarError, TarReader
 from beam_pipelines.sources.compression import decompressed
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.storage import files
+from beam_pipelines_plugins.formats.tar_headers import Header, TarError, TarReader
 
 # The part up to the first point behind the last slash, and the part behind the point.
 _PARTS = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)

@@ -25,8 +25,8 @@ from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.images import ImageOptions
-from beam_pipelines.sources.archives.tar_headers import TarError, TarReader
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.formats.tar_headers import TarError, TarReader
 from tests.sources.support import plan_of, problems_of, read_rows, types_of
 from tests.support.image_files import encode
 
