@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from beam_pipelines.analysis.column_profile import Role, profile_column
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.reader import bare_name
@@ -32,6 +32,9 @@ _LABELS = "labels"
 # Folders whose images a table may name without the folder.
 _MOST_FOLDERS = 20
 _COLUMNS = (ENCODED, "image/format", "image/height", "image/width", "image/channels", FILENAME)
+# Fewer labels than these, in less than a twentieth of the rows, are none; nor are texts of many
+# words, most of which differ.
+_FEW_LABELS, _WORDS_OF_CAPTIONS = 10, 4
 # Names of folders, and of their splits.
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -227,16 +230,25 @@ def _matches(table: str, ways: Sequence[_Names]) -> Iterator[_Match]:
         if pa.types.is_string(field.type) or is_number:
             values = set(rows.column(field.name).cast(pa.string()).unique().to_pylist())
             others = [name for name in rows.schema.names if name != field.name]
-            label = others[0] if len(others) == 1 and _may_be_label(rows, others[0]) else ""
+            label = others[0] if len(others) == 1 and _may_be_label(rows.column(others[0])) else ""
             for way in ways:
                 if found := len(values & way.names):
                     yield _Match(found, table, field.name, label, way, is_number)
 
 
-def _may_be_label(rows: pa.Table, name: str) -> bool:
+def _may_be_label(column: pa.ChunkedArray) -> bool:
     """Whether a column has classes or numbers, no captions or lists."""
-    role = profile_column(name, rows.column(name)).role
-    return role not in (Role.PROSE, Role.LIST, Role.BYTES, Role.EMPTY)
+    kind, known = column.type, column.drop_null()
+    if pa.types.is_floating(kind):
+        known = known.filter(pc.invert(pc.is_nan(known)))
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        return False
+    if len(known) < min(_FEW_LABELS, max(1, len(column) / 20)):
+        return False
+    if not pa.types.is_string(kind):
+        return True
+    words = pc.mean(pc.count_substring_regex(known, r"\S+")).as_py()
+    return bool(words < _WORDS_OF_CAPTIONS or pc.count_distinct(known).as_py() <= len(known) / 2)
 
 
 def _by_table(matches: Sequence[_Match]) -> Iterator[tuple[str, list[_Match]]]:

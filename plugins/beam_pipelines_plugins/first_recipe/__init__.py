@@ -3,10 +3,10 @@
 Pure functions of Arrow columns: nothing here reads a file.
 """
 
-from beam_pipelines.analysis.column_profile import ColumnProfile as ColumnProfile
-from beam_pipelines.analysis.column_profile import Role as Role
-from beam_pipelines.analysis.column_profile import profile_column as profile_column
-from beam_pipelines.analysis.column_profile import profile_columns as profile_columns
+from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile as ColumnProfile
+from beam_pipelines_plugins.first_recipe.column_profile import Role as Role
+from beam_pipelines_plugins.first_recipe.column_profile import profile_column as profile_column
+from beam_pipelines_plugins.first_recipe.column_profile import profile_columns as profile_columns
 from beam_pipelines_plugins.first_recipe.encodings import Proposal as Proposal
 from beam_pipelines_plugins.first_recipe.encodings import propose_encodings as propose_encodings
 from beam_pipelines_plugins.first_recipe.joins import JoinProposal as JoinProposal

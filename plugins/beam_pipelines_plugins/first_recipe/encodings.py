@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.column_profile import MANY_VALUES, ColumnProfile, Role
 from beam_pipelines.analysis.sentinels import find_sentinel
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sql.database import identifier
+from beam_pipelines_plugins.first_recipe.column_profile import MANY_VALUES, ColumnProfile, Role
 from beam_pipelines_plugins.first_recipe.scales import in_order
 
 # A distribution with a longer tail than this is brought into shape by its quantiles.

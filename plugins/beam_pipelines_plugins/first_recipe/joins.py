@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.column_profile import ColumnProfile
+from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 # Share of a left column's values that the right one must have, by all rows and by a sample.
 _OVERLAP, _OVERLAP_OF_SAMPLE = 0.8, 0.3

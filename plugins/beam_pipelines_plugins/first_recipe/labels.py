@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from beam_pipelines.analysis.column_profile import ColumnProfile, Role
+from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile, Role
 
 # A column without a name that says it scores no more than the second number.
 _POSSIBLE, _MENTIONED = 30, 75

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.column_profile import ColumnProfile
 from beam_pipelines.analysis.epochs import OR_ZERO, UNITS, show_ends, time_name, time_sql, unit_of
+from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 _MICROSECONDS = 10**6
 

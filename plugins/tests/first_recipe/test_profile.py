@@ -12,7 +12,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.column_profile import profile_column
 from beam_pipelines_plugins.first_recipe import (
     Role,
     Side,
@@ -21,6 +20,7 @@ from beam_pipelines_plugins.first_recipe import (
     propose_join,
     propose_splits,
 )
+from beam_pipelines_plugins.first_recipe.column_profile import profile_column
 
 
 @pytest.mark.parametrize(
