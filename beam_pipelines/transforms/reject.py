@@ -13,7 +13,6 @@ from operator import itemgetter
 
 import apache_beam as beam
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,13 +24,12 @@ from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
 from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import ExpressionError
-from beam_pipelines.sql.expressions import Expression, evaluate, failing_rows, failures
+from beam_pipelines.sql.derive import Numbers, errors_of_rows, with_column
+from beam_pipelines.sql.expressions import evaluate
 from beam_pipelines.transforms.rename import rename_batch
 from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select import SelectPlan, select_chunk, select_rows
 from beam_pipelines.transforms.select_errors import DamagedImageError, SelectError, explained
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,14 +99,16 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
     found: dict[int, Exception] = {}
     try:
         for expression in (*filter(None, [select.filter]), *select.derive):
-            failing = failing_rows(left, expression)
-            errors = _errors(left.filter(pa.array(failing)), expression)
-            found.update(zip(rows[failing].tolist(), errors, strict=True))
-            left, rows = left.filter(pa.array(~failing)), rows[~failing]
+            errors = errors_of_rows(left, expression)
+            found.update(
+                (int(rows[row]), SelectError(message, expression, left))
+                for row, message in errors.items()
+            )
+            good = ~np.isin(np.arange(left.num_rows), list(errors))
+            left, rows = left.filter(pa.array(good)), rows[good]
             values = evaluate(left, expression)
             if expression in select.derive:
-                names = [*left.schema.names, expression.name]
-                left = pa.RecordBatch.from_arrays([*left.columns, values], names)
+                left = with_column(left, expression.name, values)
             else:
                 left, rows = (
                     left.filter(values),
@@ -124,45 +124,6 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
         )
         return [(bad.number, bad.error) for bad in tried if isinstance(bad, BadRow)]
     return sorted(found.items(), key=itemgetter(0))
-
-
-def _errors(failing: pa.RecordBatch, expression: Expression) -> Sequence[SelectError]:
-    """Returns the error of each failing row; evaluates equal rows once.
-
-    Raises:
-      ExpressionError: a row fails only together with others.
-    """
-    inputs = failing.select(expression.columns)
-    first, same = _distinct(inputs)
-    messages = failures(inputs.take(pa.array(first)), expression)
-    if None in messages:
-        raise ExpressionError("a value")
-    errors = [
-        SelectError(message, expression, failing) for message in messages if message is not None
-    ]
-    return [errors[number] for number in same.tolist()]
-
-
-def _distinct(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Returns the first row of each kind, and each row's kind.
-
-    Rows of one kind have the same values, bit by bit.
-    """
-    rows = np.arange(batch.num_rows)
-    if not batch.num_columns or any(pa.types.is_list(column.type) for column in batch.columns):
-        return rows, rows
-    kinds = np.zeros(batch.num_rows, np.int64)
-    for column in batch.columns:
-        # Compare bits: -0.0 and 0.0 are different values to an expression.
-        bits = (
-            column.view(f"int{column.type.bit_width}")
-            if pa.types.is_floating(column.type)
-            else column
-        )
-        values = bits.dictionary_encode(null_encoding="encode").indices.to_numpy()
-        kinds = np.unique(kinds * (len(values) + 1) + values, return_inverse=True)[1]
-    _, first, same = np.unique(kinds, return_index=True, return_inverse=True)
-    return first, same
 
 
 def _unencodable(

@@ -29,6 +29,7 @@ from beam_pipelines.recipe.protect import Protection
 from beam_pipelines.sources.cell_sizes import large_cell
 from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
+from beam_pipelines.sql.derive import plan_derived, with_column
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
 from beam_pipelines.transforms.meet_hashes import meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema
@@ -113,16 +114,7 @@ def plan_select(
     condition = None
     if recipe.filter is not None:
         condition = _plan_filter(recipe.filter, empty, problems)
-    derive, broken, sizes = [], set[str](), dict[str, int]()
-    for name, sql in recipe.derive.items():
-        before = len(problems)
-        expression, empty = _plan_derived(name, sql, empty, problems, sizes)
-        if expression is not None:
-            derive.append(expression)
-            continue
-        if any(f"column '{other}'" in problems[before].message for other in broken):
-            del problems[before]  # it is right but for a column that could not be derived
-        broken.add(name)
+    derive, empty, broken, sizes = plan_derived(recipe.derive, schema, ("derive",), problems)
     if not broken:
         protected = protected_schema(recipe.protect, empty.schema, problems)
         empty = pa.RecordBatch.from_pylist([], schema=protected)
@@ -138,7 +130,7 @@ def plan_select(
     named = {name for check in checks for name in check.sees}
     return SelectPlan(
         condition,
-        tuple(derive),
+        derive,
         kept,
         key,
         recipe.rename,
@@ -165,37 +157,6 @@ def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Ex
             )
         )
     return expression
-
-
-def _plan_derived(
-    name: str, sql: str, empty: pa.RecordBatch, problems: list[Problem], sizes: dict[str, int]
-) -> tuple[Expression | None, pa.RecordBatch]:
-    """Returns the expression, and the empty batch with its column.
-
-    ``sizes`` gets the size of its values.
-    """
-    path = ("derive", name)
-    clashes = [column for column in empty.schema.names if column.lower() == name.lower()]
-    if clashes:
-        message = (
-            f"found '{name}', but the rows have a column '{clashes[0]}'. Choose a new name, "
-            "and 'drop' the old column."
-        )
-        problems.append(Problem(path, message))
-        return None, empty
-    try:
-        expression = parse_expression(name, sql, empty.schema.names, sizes=sizes)
-        array = evaluate(empty, expression)
-    except ExpressionError as error:
-        problems.append(Problem(path, f"'{shorten(sql)}': {error}"))
-        return None, empty
-    sizes[name.lower()] = 1 if pa.types.is_primitive(array.type) else expression.size
-    return expression, _append(empty, name, array)
-
-
-def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch:
-    schema = pa.schema([*batch.schema, pa.field(name, array.type)])
-    return pa.RecordBatch.from_arrays([*batch.columns, array], schema=schema)
 
 
 def _kept_columns(
@@ -283,9 +244,9 @@ def _derived(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, i
         mask = pc.fill_null(_evaluate(batch, plan.filter), False)
         left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
     if plan.key is not None:
-        left = _append(left, SPLIT_KEY, plan.key.of(left))
+        left = with_column(left, SPLIT_KEY, plan.key.of(left))
     for expression in plan.derive:
-        left = _append(left, expression.name, _evaluate(left, expression, plan.limits))
+        left = with_column(left, expression.name, _evaluate(left, expression, plan.limits))
         if large := large_cell(left.select([expression.name]), plan.limits.cell_bytes):
             found = exceeded(plan.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
             raise LargeValueError(SelectError(found, expression, left), large.row)
@@ -334,10 +295,10 @@ def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
         checked = [_checked(check, rows, plan.limits) for check in plan.checks]
         batch = rows.select(plan.schema.names)
         if ROW in plan.schema.names and not rows.num_rows and ROW not in rows.schema.names:
-            batch = _append(batch, ROW, pa.array([], pa.int64()))
+            batch = with_column(batch, ROW, pa.array([], pa.int64()))
         for _, carried in checked:
             for name, column in carried.items():
-                batch = _append(batch, name, column)
+                batch = with_column(batch, name, column)
     counts = add_counts(chunk.counts, {"filtered": filtered})
     pieces = tuple(piece for piece, _ in checked)
     return chunk._replace(batch=batch, counts=counts, pieces=pieces)
