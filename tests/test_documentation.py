@@ -233,6 +233,21 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     (folder / "drivers.csv").write_text("\n".join(["id,rating", *drivers]) + "\n")
     (recipe,) = (b.text for b in blocks_of("docs/joins.md") if "drivers: {path" in b.text)
     (folder / "filtered.yaml").write_text(recipe)
+    (recipe,) = (b.text for b in blocks_of("docs/joins.md") if "weather: {path" in b.text)
+    (folder / "orders.yaml").write_text(recipe)
+    orders = [
+        f'{{"customer_id": {n % 50}, "placed_at": "2024-05-0{n % 9 + 1} 10:00:00", '
+        f'"shop": "{("North ", "north", "SOUTH")[n % 3]}"}}'
+        for n in range(500)
+    ]
+    (folder / "orders.jsonl").write_text("\n".join(orders) + "\n")
+    tables = {
+        "customers": ["id,since", *(f"{n:06},{2000 + n % 20}" for n in range(48))],
+        "weather": ["date,degrees", *(f"2024-05-{day:02},{day}" for day in range(1, 32))],
+        "shops": ["name,size", "NORTH,10", "SOUTH,20"],
+    }
+    for name, lines in tables.items():
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     web = [f"{n},u{n % 97},{int(n % 9 == 0)}" for n in range(3000)]
     (folder / "web.csv").write_text("\n".join(["visit,user,label", *web]) + "\n")
     app = [f'{{"visit": {n}, "label": {n % 2}, "device": "d{n % 3}"}}' for n in range(1000)]

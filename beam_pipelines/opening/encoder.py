@@ -399,6 +399,9 @@ def _origins(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, str]:
             origins[name] = f", derived in the recipe as {recipe.derive[name]}"
         elif name in names:
             origins[name] = f", renamed in the recipe from '{old}'"
+        elif old in recipe.sources[recipe.base].derive:
+            sql = recipe.sources[recipe.base].derive[old]
+            origins[name] = f", derived in source '{recipe.base}' as {sql}"
         elif old not in base:
             origins[name] = ", of a joined source"
     return origins

@@ -134,6 +134,13 @@ class Source:
         "`sample`",
         "Whether types are inferred from the beginning of the files or from every row.",
     )
+    derive: Mapping[str, str] = recipe_key(
+        read_mapping,
+        {},
+        "none",
+        "New column: SQL expression, before the joins; each sees those above it.",
+        omitted=True,
+    )
     schema: str | None = recipe_key(
         read_text, None, "that of the dataset, or inferred", "Path of a `tfrecord` source's schema."
     )

@@ -98,7 +98,9 @@ def recipe_hash(recipe: Recipe) -> str:
         for name, value in recipe.checks.items()
         if plugins.load(plugins.CHECKS, name).changes_rows
     }
-    more = [checks] if checks else []
+    derived = [list(source.derive) for source in recipe.sources.values()]
+    more: list[Any] = [derived] if any(derived) else []
+    more += [checks] if checks else []
     text = json.dumps(
         [normalised(recipe), list(recipe.derive), list(recipe.encode), *more],
         sort_keys=True,

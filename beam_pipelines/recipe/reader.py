@@ -255,7 +255,7 @@ def _source(name: str, value: Value, formats: Collection[str]) -> Source:
             return Source(name)
     if "union" in value.keys:
         union = Union(**{"union": (), **read_keys(Union, value, "a mapping")})
-        return Source(name, (), key=union.key, union=union)
+        return Source(name, (), key=union.key, derive=union.derive, union=union)
     check_place(value)
     # Other distributions are asked for keys that a source has not itself.
     own = {declared.name for declared in keys_of(Source).values()}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from beam_pipelines.recipe.keys import needed_key, recipe_key
-from beam_pipelines.recipe.values import read_choice, read_text, read_texts
+from beam_pipelines.recipe.values import read_choice, read_mapping, read_text, read_texts
 from beam_pipelines.recipe.yaml_text import yaml_text
 
 
@@ -27,6 +27,13 @@ class Union:
     )
     key: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns whose combined value must be unique in all of them."
+    )
+    derive: Mapping[str, str] = recipe_key(
+        read_mapping,
+        {},
+        "none",
+        "New column: SQL expression, before the joins; each sees those above it.",
+        omitted=True,
     )
 
 

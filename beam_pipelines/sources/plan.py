@@ -16,6 +16,7 @@ from beam_pipelines.recipe.model import Source
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.format import Format
+    from beam_pipelines.sql.expressions import Expression
 
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two
 # workers share a 30 MB file: see benchmarks/bench_stages.py.
@@ -98,7 +99,7 @@ class SourcePlan(PickledOnce):
       files: in order; at least one.
       read_schema: columns to read, with the types that the reader checks (``int8`` where the recipe
         says so).
-      schema: the same columns as column types, which chunks have.
+      schema: the same columns as column types, and derived ones, which chunks have.
       ranges: in order.
       file_schema: the columns of the files, read or not (names and order; nested fields nested).
       null_columns: columns that have only nulls in the sample (typed as text).
@@ -111,6 +112,7 @@ class SourcePlan(PickledOnce):
       steps: columns that are feature lists in the records.
       snapshot: of a database whose rows are kept, or of a lakehouse's table; else ``None``.
       left_out: rows that a database's server left out, as the recipe's filter would.
+      derive: columns that are made of those that are read (``derived.with_derived``).
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
@@ -130,7 +132,17 @@ class SourcePlan(PickledOnce):
     steps: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
     left_out: int = 0
+    derive: tuple[Expression, ...] = ()
     reader: Format | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def as_read(self) -> SourcePlan:
+        """The plan without derived columns, as formats take it."""
+        if not self.derive:
+            return self
+        derived = {expression.name for expression in self.derive}
+        schema = pa.schema([field for field in self.schema if field.name not in derived])
+        return dataclasses.replace(self, schema=schema, derive=())
 
     @property
     def size_bytes(self) -> int:

@@ -269,7 +269,7 @@ def _check_names(source: Source, contents: Contents) -> None:
         ("types", tuple(source.types)),
         ("formats", tuple(source.formats)),
         ("list_nulls", tuple(source.list_nulls)),
-        ("key", source.key),
+        ("key", tuple(name for name in source.key if name not in source.derive)),
     ):
         for name in names:
             if name not in known:

@@ -16,6 +16,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
+from beam_pipelines.sources.derived import read_rows
 from beam_pipelines.sources.format import Contents, Format, Position, QuoteStates, Rows
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.planner import cut_files
@@ -62,7 +63,7 @@ class UnionFormat(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         member, own = self.member_of(byte_range)
-        for rows in format_of(member).read(member, own, quote_states, reject):
+        for rows in read_rows(member, own, quote_states, reject):
             yield rows._replace(batch=self._with_columns(rows.batch, plan, member))
 
     def positions(
@@ -75,7 +76,7 @@ class UnionFormat(Format):
     ) -> list[Position]:
         """Finds rows of a range in their file; see ``Format``."""
         member, own = self.member_of(byte_range)
-        return format_of(member).positions(member, own, quote_states, rejected, rows)
+        return format_of(member).positions(member.as_read, own, quote_states, rejected, rows)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns the word for a row, and a range's first row number."""
@@ -202,7 +203,7 @@ def _schema(source: Source, members: Sequence[SourcePlan], problems: list[Proble
 def _origin(source: Source, names: set[str], problems: list[Problem]) -> Iterator[pa.Field]:
     """Yields the column of origins; notes names that do not fit."""
     for name in source.key:
-        if name not in names:
+        if name not in {*names, *source.derive}:
             message = f"there is no column '{name}' in the union, expected it for the 'key'."
             problems.append(_problem(source, message))
     origin = None if source.union is None else source.union.origin

@@ -49,9 +49,14 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def is_keyword(name: str) -> bool:
+    """Whether a word names no column without quotes."""
+    return name.lower() in _keywords()
+
+
 def identifier(name: str) -> str:
     """Returns a name as an SQL identifier, in quotes if needed."""
-    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _keywords()
+    is_plain = _PLAIN.fullmatch(name) and not is_keyword(name)
     return name if is_plain else quote(name)
 
 

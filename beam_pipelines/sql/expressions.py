@@ -25,6 +25,7 @@ from beam_pipelines.sql.database import (
     ExpressionError,
     LargeColumnError,
     clean,
+    is_keyword,
     parsed,
     quote,
     registered,
@@ -106,7 +107,9 @@ def _unquoted(sql: str, known: Sequence[str], error: str) -> str:
     """Returns a hint on a column whose name needs quotes."""
     for name in known:
         is_bare = re.search(rf'(?<![\w"]){re.escape(name)}(?![\w"])', sql)
-        if is_bare and (f'near "{name}"' in error or not _PLAIN_NAME.fullmatch(name)):
+        # DuckDB may name the word after a keyword.
+        is_broken = "syntax error" in error and is_keyword(name)
+        if is_bare and (is_broken or not _PLAIN_NAME.fullmatch(name)):
             return f'Write the column as "{name}", in double quotes'
     return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import google_crc32c
@@ -17,10 +17,10 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.cell_sizes import LargeCell, large_cell
+from beam_pipelines.sources.derived import read_rows, read_together, reject_rows
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
-    Position,
     QuoteStates,
     Rows,
     combine,
@@ -57,12 +57,12 @@ def read_range(
     waiting: Chunk | None = None
     crc32c = None
     is_gathered = byte_range.members != (0, 0) and not format_of(plan).is_file_a_row
-    read_rows = (
+    found = (
         _read_gathered(plan, byte_range, reject)
         if is_gathered
         else _read_rows(plan, byte_range, quote_states, reject)
     )
-    for rows in read_rows:
+    for rows in found:
         crc32c = crc32c if rows.crc32c is None else rows.crc32c
         if rows.batch.num_rows or rows.rejected:
             if waiting is not None:
@@ -78,53 +78,25 @@ def _read_rows(
 ) -> Iterator[Rows]:
     """Reads one range in its format; checks the size of its values."""
     before = 0
-    rejected: list[Rejected] = []
-    for rows in format_of(plan).read(plan, byte_range, quote_states, reject):
-        rejected += rows.rejected
+    left_out: list[Rejected] = []
+    for rows in read_rows(plan, byte_range, quote_states, reject):
+        left_out += rows.rejected
         if large := large_cell(rows.batch, plan.source.limits.cell_bytes):
             raise _too_large(plan, byte_range, quote_states, rows, before, large)
-        damage = first_damage(rows.batch, plan.images, plan.source.limits)
-        if damage:
+        if damage := first_damage(rows.batch, plan.images, plan.source.limits):
             numbers = [before + row for row in damage]
-            places = format_of(plan).positions(plan, byte_range, quote_states, rejected, numbers)
-            before += rows.batch.num_rows
-            yield _without_damage(plan, rows, damage, places, reject)
+            places = format_of(plan).positions(
+                plan.as_read, byte_range, quote_states, left_out, numbers
+            )
+            is_whole = np.ones(rows.batch.num_rows, np.bool_)
+            is_whole[list(damage)] = False
+            yield rows._replace(
+                batch=rows.batch.filter(pa.array(is_whole)),
+                rejected=(*rows.rejected, *reject_rows(plan, places, damage.values(), reject)),
+            )
         else:
-            before += rows.batch.num_rows
             yield rows
-
-
-def _without_damage(
-    plan: SourcePlan,
-    rows: Rows,
-    damage: Mapping[int, tuple[str, str]],
-    places: Sequence[Position],
-    reject: bool,
-) -> Rows:
-    """Rejects rows with images that are not whole.
-
-    Args:
-      plan: of the source.
-      rows: that were read.
-      damage: row -> column and error.
-      places: of these rows.
-      reject: whether to list the rows, rather than to raise at the first one.
-
-    Raises:
-      DataError: names the first row.
-    """
-    bad = tuple(
-        Rejected(plan.source.name, place.file, place.place, column, error, place.text)
-        for place, (column, error) in zip(places, damage.values(), strict=True)
-    )
-    if not reject:
-        first = bad[0]
-        raise DataError(f"{first.file}, {first.position}, column '{first.column}': {first.reason}")
-    is_whole = np.ones(rows.batch.num_rows, np.bool_)
-    is_whole[list(damage)] = False
-    return rows._replace(
-        batch=rows.batch.filter(pa.array(is_whole)), rejected=(*rows.rejected, *bad)
-    )
+        before += rows.batch.num_rows
 
 
 def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Iterator[Rows]:
@@ -158,7 +130,7 @@ def _read_some(
 
     The checksums are of the files that end in the rows.
     """
-    together = format_of(plan).read_together(plan, [byte_range.file for byte_range in own])
+    together = read_together(plan, [byte_range.file for byte_range in own])
     if plan.images:  # a row that is rejected belongs to its file
         together = None
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
@@ -202,12 +174,10 @@ def _too_large(
         if byte_range.members != (0, 0)
         else byte_range.file
     )
-    rejected = list(rows.rejected)
-    row = before + large.row
-    format_ = format_of(plan)
-    place = format_.positions(plan, byte_range, quote_states, rejected, [row])[0].place
+    row, left_out = before + large.row, list(rows.rejected)
+    places = format_of(plan).positions(plan.as_read, byte_range, quote_states, left_out, [row])
     message = exceeded(plan.source.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
-    return DataError(f"{file.path}, {place}, column '{large.column}': {message}")
+    return DataError(f"{file.path}, {places[0].place}, column '{large.column}': {message}")
 
 
 def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -55,7 +55,7 @@ class RowPositions:
         if byte_range.members == (0, 0) or format_.is_file_a_row:
             states = self.quote_states(byte_range)
             return format_.positions(
-                self._plan, byte_range, states, self._rejected(byte_range, states), rows
+                self._plan.as_read, byte_range, states, self._rejected(byte_range, states), rows
             )
         return list(self._in_members(byte_range, rows))
 
@@ -68,7 +68,7 @@ class RowPositions:
 
     def _in_members(self, byte_range: ByteRange, rows: Sequence[int]) -> Iterator[Position]:
         """Yields the positions of rows of a range of several files."""
-        wanted, before = list(rows), 0
+        wanted, before, format_ = list(rows), 0, format_of(self._plan)
         for own in read.ranges_of_members(self._plan, byte_range):
             if not wanted:
                 return
@@ -76,5 +76,5 @@ class RowPositions:
             end = before + sum(chunk.batch.num_rows for chunk in chunks)
             here = [row - before for row in wanted if row < end]
             rejected = [bad for chunk in chunks for bad in chunk.rejected]
-            yield from format_of(self._plan).positions(self._plan, own, {}, rejected, here)
+            yield from format_.positions(self._plan.as_read, own, {}, rejected, here)
             wanted, before = wanted[len(here) :], end

@@ -81,6 +81,7 @@ def plan_split_key(
     rename: Names,
     is_grouped: bool,
     changes: bool,
+    derived: Collection[str] = (),
 ) -> SplitKey | None:
     """Plans the keys of rows; ``None`` if they need none.
 
@@ -91,16 +92,17 @@ def plan_split_key(
       rename: of the recipe: column -> new name.
       is_grouped: whether rows become sequences.
       changes: whether columns are derived or left out before the split.
+      derived: columns that sources derive, which do not move rows, either.
 
     Raises:
       RecipeProblems: TFX's buckets of such a source cannot be reproduced.
     """
     if split.buckets:
         return _plan_buckets(split, base, rename, is_grouped)
-    changes = changes or bool(split.stratify)
+    changes = changes or bool(split.stratify or derived)
     if len(split.fractions) < 2 or split.by or is_grouped or not changes:
         return None
-    return SplitKey("row", tuple(rows.names))
+    return SplitKey("row", tuple(name for name in rows.names if name not in derived))
 
 
 def with_record_keys(split: Split, base: SourcePlan) -> SourcePlan:
@@ -131,13 +133,13 @@ def _plan_buckets(
         problems.append(Problem(("split",), message))
     if kind == "csv":
         of_source = {new: old for old, new in rename.items()}
-        names = [of_source.get(name, name) for name in by] or base.schema.names
+        names = [of_source.get(name, name) for name in by] or base.as_read.schema.names
         problems += _csv_problems(base, names, bool(by))
     if problems:
         raise RecipeProblems(problems)
     if by or kind == "records":
         return None
-    names = tuple(base.schema.names)
+    names = tuple(base.as_read.schema.names)
     renamed = tuple(rename.get(name, name) for name in names)
     hashed: Literal["example", "record"] = "example" if kind == "csv" else "record"
     return SplitKey(hashed, renamed, names, base.null_columns)

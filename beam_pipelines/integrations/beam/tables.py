@@ -18,6 +18,7 @@ from beam_pipelines.integrations.beam.batches import (
     to_chunk,
 )
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read, select, split
@@ -64,7 +65,8 @@ def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
             f"{stage}: found 'url', expected files: a pipeline of its own reads a database at no "
             "one snapshot. Convert the table with a recipe."
         )
-    return planned(stage, lambda: plan_source(recipe.sources[name], ""))
+    source = recipe.sources[name]
+    return planned(stage, lambda: with_derived(plan_source(source, ""), source.derive))
 
 
 class JoinBatches(beam.PTransform):

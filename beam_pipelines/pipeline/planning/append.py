@@ -202,7 +202,7 @@ def _of_rows(recipe: Mapping[str, Any], base: str) -> dict[str, Any]:
     # Files are compared in new_files, snapshots in plan_added; the types are the dataset's.
     kept["sources"] = {
         name: {
-            key: value
+            key: list(value.items()) if key == "derive" else value
             for key, value in source.items()
             if key != "infer" and not (name == base and key in _OF_PLACE)
         }

@@ -47,7 +47,10 @@ def find_lacking(plan: Plan, with_null_columns: bool = False) -> Lacking:
 
     def of(source: SourcePlan) -> set[str]:
         absent = set(source.reader.names) if isinstance(source.reader, WithNulls) else set()
-        return absent.union(source.null_columns if with_null_columns else ())
+        absent |= {*source.null_columns} if with_null_columns else set()
+        for expression in source.derive:
+            _add(absent, expression.name, expression.columns, combine)
+        return absent
 
     names, steps = of(plan.base), set()
     for number, step in enumerate(plan.joins.steps):
@@ -82,7 +85,8 @@ def check_features(plan: Plan, lacking: Lacking, dataset: str) -> None:
     for name, source in plan.sources.items():
         if isinstance(source.reader, WithNulls):
             absent = ", ".join(f"'{column}'" for column in source.reader.names)
-            there = ", ".join(f"'{c}'" for c in source.schema.names if c not in source.reader.names)
+            read = source.as_read.schema.names
+            there = ", ".join(f"'{c}'" for c in read if c not in source.reader.names)
             lines.append(f"source '{name}': found no column {absent}. It has {there}.")
     made = ", ".join(f"'{name}'" for name in wrong)
     lines.append(f"Expected the columns that the features {made} of {dataset} are made from.")

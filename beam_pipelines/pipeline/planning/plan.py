@@ -260,6 +260,7 @@ def _describe(plan: Plan) -> list[str]:
         if len(source.files) > 5:
             lines.append(f"    … and {len(source.files) - 5} more")
         lines += [f"    found {decision}" for decision in source.decisions]
+        lines += [f"    derives {each.name}: {each.sql}" for each in source.derive]
     lines += [f"warning  {line}" for line in unused_lines(unused_sources(recipe))]
     if plan.base_filter is not None and plan.base_filter.filter is not None:
         lines.append(f"filter before the joins\n  {plan.base_filter.filter.sql}")

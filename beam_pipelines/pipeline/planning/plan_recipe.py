@@ -235,6 +235,10 @@ class _Rest:
         known = {key.name: field for field, key in keys_of(Recipe).items()}
         section = path[0] if path[0] in known else nearest_word(str(path[0]), known)
         self.paths.add(path)
+        if path[0] in self.recipe.checks:
+            checks = {name: one for name, one in self.recipe.checks.items() if name != path[0]}
+            self.recipe = dataclasses.replace(self.recipe, checks=checks)
+            return
         if section is None or section == "name":  # the dataset has another name already
             return
         field = known[str(section)]
@@ -256,7 +260,11 @@ class _Rest:
         key = str(inner[0]) if inner else ""
         meant = key if key in known else nearest_word(key, known)
         names_columns = key == "columns" and self.recipe.sources[name].header is False
-        if key and not names_columns and (meant is None or meant in _HARMLESS["source"]):
+        if meant == "derive":
+            prefixes = ("", *(join.prefix for join in self.recipe.join if join.source == name))
+            derived = self.recipe.sources[name].derive
+            self.names |= {prefix + column for prefix in prefixes for column in derived}
+        if key and not names_columns and (meant in (None, "derive", *_HARMLESS["source"])):
             self.names |= {str(step) for step in inner[1:]}
             self.paths.add(("sources", name, *inner))
             if key in known:

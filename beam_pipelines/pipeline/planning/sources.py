@@ -8,6 +8,7 @@ import datetime
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source, with_images
 from beam_pipelines.sources.unions import plan_union
@@ -32,12 +33,13 @@ def plan_sources(
     for name in (name for name in recipe.sources if name in used):
         try:
             planned[name] = planned.get(name) or _plan(recipe.sources[name], recipe)
+            plan = with_derived(planned[name], recipe.sources[name].derive)
         except RecipeProblems as error:
             problems += error.problems
             continue
         prefixes = [join.prefix for join in recipe.join if join.source == name]
         prefixes += [""] if name == recipe.base else []
-        found[name] = with_images(planned[name], contract, recipe.rename, prefixes)
+        found[name] = with_images(plan, contract, recipe.rename, prefixes)
     if len(found) < len(used):
         raise RecipeProblems(problems)
     return found
@@ -53,7 +55,10 @@ def _plan(source: Source, recipe: Recipe) -> SourcePlan:
     With private columns, what planning decided has no examples of values.
     """
     if source.union is not None:
-        members = [_plan(recipe.sources[name], recipe) for name in source.union.union]
+        members = [
+            with_derived(_plan(member, recipe), member.derive)
+            for member in map(recipe.sources.__getitem__, source.union.union)
+        ]
         return plan_union(dataclasses.replace(source, limits=recipe.limits), members)
     private = _private_names(recipe)
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)

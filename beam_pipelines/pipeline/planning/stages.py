@@ -180,7 +180,17 @@ def _split_key(draft: PlanDraft) -> None:
         recipe.rename,
         is_grouped=recipe.sequence is not None and bool(recipe.sequence.group_by),
         changes=bool(recipe.derive or recipe.drop or recipe.keep),
+        derived=_derived_by_sources(draft),
     )
+
+
+def _derived_by_sources(draft: PlanDraft) -> set[str]:
+    """Returns the columns that sources derive, of renamed rows."""
+    names = {expression.name for expression in draft.base.derive}
+    for step in draft.joins.steps:
+        own = {expression.name for expression in step.source_plan.derive}
+        names |= {result for name, result in step.added if name in own}
+    return {draft.recipe.rename.get(name, name) for name in names}
 
 
 def _select(draft: PlanDraft) -> None:
