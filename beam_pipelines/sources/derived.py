@@ -1,4 +1,4 @@
-"""Columns that a source derives from those that it reads, before the joins.
+"""Columns that a source derives from others, before the joins.
 
 Every row of a source is read here: by the source's format, and then with its derived columns.
 """
@@ -119,7 +119,7 @@ def reject_rows(
 def _derived(
     plan: SourcePlan, batch: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
-    """Returns the good rows with all columns, and row -> column and error.
+    """Returns the good rows, and row -> column and error.
 
     Raises:
       LargeColumnError: the values of a column have too many bytes.

@@ -1,4 +1,4 @@
-"""Columns that SQL expressions make of others, in the order of the recipe."""
+"""Columns that SQL expressions make of others, in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan_derived(
     """Plans new columns by evaluating their expressions on no rows.
 
     Args:
-      derive: column -> expression, each of which sees the columns above it.
+      derive: column -> expression, which sees the columns above it.
       schema: of the rows.
       path: of ``derive`` in the recipe.
       problems: gets expressions that are not allowed, unknown columns, names that rows have.

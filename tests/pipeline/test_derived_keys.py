@@ -41,7 +41,7 @@ RECIPE: dict[str, Any] = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three tables, whose files have several ranges; a bad row in two of them."""
+    """Three tables, two of them with a bad row."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plan_module, "RANGE_BYTES", 1_000)
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (1_000,))
@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def recipe(**changes: Any) -> dict[str, Any]:
-    """Returns the recipe with types, as a text among the times makes texts of all."""
+    """Returns the recipe that reads times as texts."""
     sources = {**RECIPE["sources"], "a": {**RECIPE["sources"]["a"], "types": {"time": "text"}}}
     return {**RECIPE, "sources": sources, **changes}
 
@@ -100,7 +100,7 @@ def test_a_dataset_and_its_further_rows(folder: Path) -> None:
 
 
 def test_previews_and_parts(folder: Path) -> None:
-    """A preview derives, and so does the plan of a part of the rows."""
+    """A preview derives, and a plan shows the expressions."""
     plan = bp.plan(recipe())
     [first, *_] = first_rows(plan, 3).rows
     assert (first.raw["k"], first.raw["b_number"], first.raw["day_temp"]) == ("k0", 10, 1)
@@ -135,7 +135,7 @@ def test_all_problems_of_a_recipe_are_named(folder: Path) -> None:
 
 @pytest.mark.end_to_end
 def test_tables_of_a_database(folder: Path) -> None:
-    """A database's rows get derived columns, and its server a filter of its own columns."""
+    """A server's filter has its own columns alone."""
     with sqlite3.connect("d.db") as connection:
         connection.execute("CREATE TABLE t (k TEXT, n INTEGER)")
         connection.executemany("INSERT INTO t VALUES (?, ?)", [("A ", 1), ("b", 2), ("C", 3)])

@@ -130,7 +130,7 @@ def test_unions(tmp_path: Path) -> None:
 
 
 def test_selected_columns(tmp_path: Path) -> None:
-    """Expressions see the selected columns; a derived one may have the name of another."""
+    """Expressions see the selected columns, and no others."""
     (tmp_path / "a.csv").write_bytes(b"a,b,c\n1,2,3\n")
     plan = plan_of(tmp_path / "a.csv", columns=("a",), derive={"b": "a + 1"}, key=("b",))
     assert rows_of(plan) == [{"a": 1, "b": 2}]
@@ -162,7 +162,7 @@ def test_expressions_that_are_refused(tmp_path: Path, sql: str, message: str) ->
 
 
 def test_names_of_columns_are_taken(tmp_path: Path) -> None:
-    """A derived column has no name of a column that is read, in any case."""
+    """A derived column has a new name, in any case."""
     (tmp_path / "a.csv").write_bytes(as_csv(ROWS))
     with pytest.raises(RecipeProblems, match="found 'K', but the rows have a column 'k'"):
         plan_of(tmp_path / "a.csv", derive={"K": "lower(k)"})
@@ -179,7 +179,7 @@ BAD: list[tuple[str, bytes, str, list[str]]] = [
 
 @pytest.mark.parametrize(("name", "content", "sql", "places"), BAD)
 def test_bad_rows(tmp_path: Path, name: str, content: bytes, sql: str, places: list[str]) -> None:
-    """A row without a value is an error with its place, or rejected with its text."""
+    """A row without a value is an error, or rejected."""
     (tmp_path / name).write_bytes(content)
     plan = plan_of(tmp_path / name, derive={"i": sql, "j": "i"})
     with pytest.raises(DataError) as caught:
@@ -251,7 +251,7 @@ EXPRESSIONS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_joins_by_computed_keys(tmp_path: Path, sql: str, data: st.DataObject) -> None:
-    """A join by an expression is that of a loop over both tables."""
+    """A join by an expression is that of a loop."""
     keys, function = EXPRESSIONS[sql]
     type_ = pa.timestamp("us") if keys is DAYS else pa.string()
     lists = st.lists(st.none() | keys, min_size=1, max_size=8)
@@ -280,7 +280,7 @@ def test_joins_by_computed_keys(tmp_path: Path, sql: str, data: st.DataObject) -
 
 
 def test_expressions_of_the_documents() -> None:
-    """Each expression of docs/joins.md has a value of the row that it is for."""
+    """Each expression of docs/joins.md has a value."""
     page = (Path(__file__).parents[2] / "docs/joins.md").read_text()
     table = page.split("| Wanted | Expression |\n")[1].split("\n\n")[0]
     shown = re.findall("`(.*?)`", "".join(re.split(r"(?<!\\)\|", table)[5::3]))

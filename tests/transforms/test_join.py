@@ -412,9 +412,9 @@ def test_plan_join_reports_all_problems_at_once():
             "adds 'hour', 'origin', which the rows so far have already",
             (
                 "'hour' is int64 and 'hour' of source 'planes' is float64, expected the same type. "
-                "With either type no key of the sample matches"
+                "No key of the sample matches with either type"
             ),
-            "With either type no key of the sample matches",
+            "No key of the sample matches with either type",
             "column 'tags' is a list, expected a scalar to join on",
         ],
         strict=True,

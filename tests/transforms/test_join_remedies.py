@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -17,6 +18,8 @@ import yaml
 from beam_pipelines.core.columns import column_type
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.model import Join, Source
+from beam_pipelines.sources.derived import with_derived
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import build_index, count_matches
@@ -29,7 +32,7 @@ PAIRS: list[tuple[Any, Any, int]] = [
     (["7", "8"], pa.array(["7", "8"]), 2),
     (["7", "8"], pa.array(["007", "008"]), 2),
     (pa.array(["007", "008"]), ["7", "8"], 2),
-    (["007", "8x"], pa.array([7, 8]), 0),
+    (["007", "8x"], pa.array([7, 8]), 1),
     (["1.0", "2.5"], ["1", "2"], 1),
     (["1", "2"], ["1.0", "2.5"], 1),
     (["1", "2"], pa.array([1.0, 2.0]), 2),
@@ -61,41 +64,63 @@ def put(folder: Path, name: str, keys: Any) -> Source:
     return Source(name, (str(path),))
 
 
+def planned(folder: Path, left: Any, right: Any) -> dict[str, SourcePlan]:
+    """Returns the plans of two tables with the keys."""
+    sources = {"a": put(folder, "a", left), "b": put(folder, "b", right)}
+    return {name: plan_source(source, "") for name, source in sources.items()}
+
+
+def matches_after(plans: dict[str, SourcePlan], message: str) -> tuple[int, Join]:
+    """Returns matched rows, and the join, of a message's lines."""
+    for line, name in re.findall(r"'types: (.*?)' to source '(\w+)'", message):
+        source = dataclasses.replace(plans[name].source, types=yaml.safe_load(line))
+        plans[name] = plan_source(source, "")
+    for name, line in re.findall(r"dd to source '(\w+)' derive: (\{\w+: \".*?\"\})", message):
+        plans[name] = with_derived(plans[name], yaml.safe_load(line))
+    on = re.search(r"join on: (\{.*?\})", message)
+    prefix = re.search(r"set prefix: (\w+)", message)
+    pairs = tuple(yaml.safe_load(on[1]).items()) if on else (("k", "k"),)
+    join = Join("b", pairs, prefix=prefix[1] if prefix else "")
+    [step] = plan_join((join,), plans["a"], plans).steps
+    tables = [read.read_table(plans[each], reject=False)[0] for each in ("a", "b")]
+    index = build_index(tables[1], step.right_on, step.added)
+    [batch] = tables[0].combine_chunks().to_batches()
+    return int((count_matches(batch, index, step.left_on) > 0).sum()), join
+
+
 @pytest.mark.parametrize(("left", "right", "matches"), PAIRS)
 def test_a_remedy_joins_as_it_is_written(
     tmp_path: Path, left: Any, right: Any, matches: int
 ) -> None:
-    """The line of the message gives the matches that it names."""
-    sources = {"a": put(tmp_path, "a", left), "b": put(tmp_path, "b", right)}
-    plans = {name: plan_source(source, "") for name, source in sources.items()}
-    joins = (Join("b", (("k", "k"),)),)
+    """The lines of the message give the matches that it names."""
+    plans = planned(tmp_path, left, right)
     with pytest.raises(RecipeProblems) as caught:
-        plan_join(joins, plans["a"], plans)
+        plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
     [problem] = caught.value.problems
     if not matches:
-        assert "no key of the sample matches" in problem.message
+        assert "No key of the sample matches" in problem.message
         return
-    line = problem.message.split("'types: ")[1].split("'")[0]
-    name = problem.message.split("' to source '")[1].split("'")[0]
-    changed = dataclasses.replace(sources[name], types=yaml.safe_load(line))
-    plans[name] = plan_source(changed, "")
-    plan_join(joins, plans["a"], plans)
-    tables = [read.read_table(plans[each], reject=False)[0] for each in ("a", "b")]
-    index = build_index(tables[1], ["k"], [])
-    [batch] = tables[0].combine_chunks().to_batches()
-    assert (count_matches(batch, index, ["k"]) > 0).sum() == matches
     assert f"{matches} of {len(left)} keys of the sample match" in problem.message
+    assert matches_after(plans, problem.message)[0] == matches
 
 
-def test_times_with_and_without_a_zone_are_not_joined(tmp_path: Path) -> None:
-    """Neither is taken for the other."""
-    zoned = pa.array(MIDNIGHTS, pa.timestamp("us", "America/Chicago"))
-    plans = {
-        "a": plan_source(put(tmp_path, "a", zoned), ""),
-        "b": plan_source(put(tmp_path, "b", pa.array(MIDNIGHTS, pa.timestamp("us"))), ""),
-    }
-    with pytest.raises(RecipeProblems, match=r"timestamptz and .* is timestamp"):
+@pytest.mark.parametrize("zone", ["UTC", "America/Chicago"])
+@pytest.mark.parametrize("is_left", [True, False])
+def test_times_with_and_without_a_zone_are_not_joined(
+    tmp_path: Path, zone: str, is_left: bool
+) -> None:
+    """The message names the zone of the files."""
+    hours = pa.array([datetime.datetime(2024, 3, 10, hour) for hour in range(12)])  # noqa: DTZ001
+    zoned = hours.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", zone))
+    naive = pc.local_timestamp(zoned)
+    plans = planned(tmp_path, *((naive, zoned) if is_left else (zoned, naive)))
+    with pytest.raises(RecipeProblems) as caught:
         plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
+    [problem] = caught.value.problems
+    assert re.search("timestamp.* is timestamp", problem.message)
+    assert f"if it is {zone}: Add to source" in problem.message
+    assert "12 of 12 keys of the sample match" in problem.message
+    assert matches_after(plans, problem.message)[0] == 12
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
@@ -108,10 +133,11 @@ TEN = [datetime.datetime(2024, 1, day, 10) for day in (1, 2, 3)]  # noqa: DTZ001
 # Left keys, right keys, what is said of them; empty: nothing.
 NEAR: list[tuple[Any, Any, str]] = [
     (["C0", "C1", "x"], ["C0   ", "C1"], "1 of 2 keys of 'k' .* without blanks around them"),
-    ([" a"], ["a"], "1 of 1 .* without blanks"),
-    (["ab", "CD", "ef"], ["AB", "cd", "ef"], "2 of 2 .* in lower case. Write them alike"),
+    ([" a"], ["a"], "1 of 1 .* without blanks .* source 'a' derive: {k_key: \"trim\\(k\\)\"} and"),
+    (["a\t"], ["\u00a0a"], "1 of 1 .* without white space around them"),
+    (["ab", "CD", "ef"], ["AB", "cd", "ef"], "2 of 2 .* in lower case. .*, add .* set prefix: b_"),
     (["A42", "7"], ["A42", "A007"], ""),
-    (["00A"], ["A"], "1 of 1 .* without leading zeros. Write them alike"),
+    (["00A"], ["A"], "1 of 1 .* without leading zeros. Add to source 'a'"),
     (["42", "007"], ["0042", "7"], "2 of 2 .* without leading zeros. Add 'types: {k: int64}'"),
     (["a1"], ["00A1 "], "1 of 1 .* around them, in lower case, without leading zeros"),
     (["a", None], ["b", ""], ""),
@@ -122,8 +148,8 @@ NEAR: list[tuple[Any, Any, str]] = [
     (["1", "2"], ["id_1", "id_2"], "2 of 2 .* without what is before their digits"),
     (["id_1", "B2"], ["id_1", "A2"], ""),
     (["2024-01-02"], ["2024-01-02 10:00:00"], "1 of 1 .* by their day"),
-    (["2024-01-02T00:00:00"], ["2024-01-02"], "1 of 1 .* by their day"),
-    (TEN, MIDNIGHTS, "3 of 3 .* by their day. Write them alike"),
+    (["2024-01-02T00:00:00"], ["2024-01-02"], "1 of 1 .* by their day. Add to source 'a'"),
+    (TEN, MIDNIGHTS, "3 of 3 .* by their day. Add to source 'a'"),
     (MIDNIGHTS[:1], TEN, "1 of 1 .* by their day"),
     (TEN, [time + datetime.timedelta(hours=1) for time in TEN], ""),
 ]
@@ -131,27 +157,37 @@ NEAR: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("left", "right", "said"), NEAR)
 def test_keys_that_nearly_match(tmp_path: Path, left: Any, right: Any, said: str) -> None:
-    """The types that a plan names match as many keys."""
+    """The lines that a plan names give the matches that it tells."""
     type_ = pa.timestamp("us") if isinstance(right[0], datetime.datetime) else pa.string()
-    sources = {
-        "a": put(tmp_path, "a", pa.array(left, type_)),
-        "b": put(tmp_path, "b", pa.array(right, type_)),
-    }
-    plans = {name: plan_source(source, "") for name, source in sources.items()}
-    joins = (Join("b", (("k", "k"),)),)
-    [step] = plan_join(joins, plans["a"], plans).steps
+    plans = planned(tmp_path, pa.array(left, type_), pa.array(right, type_))
+    join = Join("b", (("k", "k"),))
+    [step] = plan_join((join,), plans["a"], plans).steps
     assert len(step.near_misses) == bool(said)
-    assert re.search(said, " ".join(step.near_misses))
-    if "'types" in said:
-        types = {"k": "int64"}
-        plans = {
-            name: plan_source(dataclasses.replace(source, types=types), "")
-            for name, source in sources.items()
-        }
-        keys = [
-            set(read.read_table(plan, reject=False)[0]["k"].to_pylist()) for plan in plans.values()
-        ]
-        assert keys[0] == keys[1]
+    if not said:
+        return
+    [message] = step.near_misses
+    assert re.search(said, message)
+    exact = len({*left} & {*right})
+    matched, join = matches_after(plans, message)
+    assert matched == exact + int(message.split(" ")[0])
+    assert not plan_join((join,), plans["a"], plans).steps[0].near_misses
+
+
+def test_names_of_remedies_are_new(tmp_path: Path) -> None:
+    """A derived key has a new name, also behind a prefix."""
+    pq.write_table(pa.table({"i": [1], "x_k_key": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"i": [1], "K_KEY0": [1], "k": ["A"]}), tmp_path / "c.parquet")
+    sources = [put(tmp_path, "b", pa.array(["a "])), Source("a", (str(tmp_path / "a.parquet"),))]
+    sources.append(Source("c", (str(tmp_path / "c.parquet"),)))
+    plans = {source.name: plan_source(source, "") for source in sources}
+    joins = (
+        Join("c", (("i", "i"),), prefix="x_"),
+        Join("b", (("i", "b"), ("x_k", "k")), prefix="b_"),
+    )
+    [message] = plan_join(joins, plans["a"], plans).steps[1].near_misses
+    assert "source 'c' derive: {k_key1: " in message
+    assert "source 'b' derive: {k_key: " in message
+    assert "on: {i: b, x_k_key1: k_key}" in message
 
 
 def test_days_and_times_of_two_types(tmp_path: Path) -> None:
@@ -160,23 +196,38 @@ def test_days_and_times_of_two_types(tmp_path: Path) -> None:
         "a": plan_source(put(tmp_path, "a", pa.array(TEN, pa.timestamp("us"))), ""),
         "b": plan_source(put(tmp_path, "b", pa.array(DAYS)), ""),
     }
-    with pytest.raises(
-        RecipeProblems, match=r"no key of the sample matches\. 3 of 3 .* by their day"
-    ):
+    with pytest.raises(RecipeProblems) as caught:
         plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
+    [problem] = caught.value.problems
+    assert "3 of 3 keys of the sample match by their day." in problem.message
+    assert matches_after(plans, problem.message)[0] == 3
 
 
-def test_untried_types_are_not_said_to_match_nothing(tmp_path: Path) -> None:
-    """A database takes no types, and the message says so."""
+TABLES: list[tuple[list[Any], str, list[Any], int]] = [
+    (["7", "8"], "INTEGER", [7, 9], 1),
+    ([7, 8], "TEXT", ["7", "x"], 1),
+    ([7, 8], "TEXT", ["007", "x"], 1),
+    ([7, 8], "REAL", [7.0, 8.5], 1),
+    (["a", "b"], "INTEGER", [1, 2], 0),
+]
+
+
+@pytest.mark.parametrize(("left", "type_", "right", "matches"), TABLES)
+def test_keys_of_a_database_are_cast(
+    tmp_path: Path, left: list[Any], type_: str, right: list[Any], matches: int
+) -> None:
+    """A database takes no types: an expression makes its keys match."""
     with sqlite3.connect(tmp_path / "d.db") as connection:
-        connection.execute("CREATE TABLE t (k INTEGER, b INTEGER)")
-        connection.execute("INSERT INTO t VALUES (1, 2)")
+        connection.execute(f"CREATE TABLE t (k {type_}, b INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?, 2)", [(key,) for key in right])
     source = Source("b", url=str(tmp_path / "d.db"), table="t")
     plans = {
-        "a": plan_source(put(tmp_path, "a", pa.array(["x"])), ""),
+        "a": plan_source(put(tmp_path, "a", pa.array(left)), ""),
         "b": plan_source(source, ""),
     }
     with pytest.raises(RecipeProblems) as caught:
         plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
-    assert "No type was tried for 'b'" in str(caught.value)
-    assert "no key of the sample" not in str(caught.value)
+    [problem] = caught.value.problems
+    said = f"{matches} of 2 keys" if matches else "No key of the sample matches"
+    assert said in problem.message
+    assert not matches or matches_after(plans, problem.message)[0] == matches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import pyarrow as pa
@@ -14,10 +14,9 @@ from beam_pipelines.core.errors import Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
-from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.join.remedies import Key, near_miss, try_types
+from beam_pipelines.transforms.join.remedies import Key, Keys, near_miss, type_remedy
 
 # Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
@@ -134,11 +133,10 @@ def plan_join(
     steps = []
     for number, join in enumerate(joins):
         right = sources[join.source]
-        known_sources = {base.source.name: base, **sources}
-        wrong = list(_key_problems(number, join, schema, origins, known_sources))
+        pairs = _key_pairs(join, schema, origins, {base.source.name: base, **sources})
+        wrong = list(_key_problems(number, pairs, join, schema, right))
         problems.extend(wrong)
-        pairs = [] if wrong else _key_pairs(join, origins, known_sources)
-        near = tuple(miss for left, other in pairs if (miss := near_miss(left, other)))
+        near = tuple(miss for pair in pairs if not wrong and (miss := near_miss(pair)))
         keys = {right_name for _, right_name in join.on}
         added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
         known = set(schema.names)
@@ -174,107 +172,48 @@ def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strate
 
 
 def _key_pairs(
-    join: Join, origins: Mapping[str, tuple[str, str]], sources: Mapping[str, SourcePlan]
-) -> list[tuple[Key, Key]]:
-    return [
-        (Key(sources[origins[left][0]], origins[left][1]), Key(sources[join.source], right))
-        for left, right in join.on
-    ]
-
-
-def _key_problems(
-    number: int,
     join: Join,
     schema: pa.Schema,
     origins: Mapping[str, tuple[str, str]],
     sources: Mapping[str, SourcePlan],
+) -> list[Keys]:
+    """Returns the key columns that are there."""
+    right = sources[join.source]
+    return [
+        Keys(Key(sources[origins[name][0]], origins[name][1]), Key(right, other), name, join, names)
+        for name, other in join.on
+        if name in (names := schema.names) and other in right.schema.names
+    ]
+
+
+def _key_problems(
+    number: int, keys: Sequence[Keys], join: Join, schema: pa.Schema, right: SourcePlan
 ) -> Iterator[Problem]:
     """Yields the problems of the key columns."""
-    right = sources[join.source]
     path = ("join", number, "on")
-    for left_name, right_name in join.on:
-        known = True
-        for name, side, names in (
-            (left_name, "so far", schema.names),
-            (right_name, f"of source '{join.source}'", right.schema.names),
-        ):
+    for pair in join.on:
+        sides = ("so far", schema.names), (f"of source '{join.source}'", right.schema.names)
+        for name, (side, names) in zip(pair, sides, strict=True):
             if name not in names:
-                known = False
                 hint = nearest_column(name, names)
                 yield Problem(path, f"found '{name}', expected one of the columns {side}.{hint}")
-        if known:
-            yield from _type_problems(
-                path,
-                schema.field(left_name),
-                right.schema.field(right_name),
-                join,
-                origins[left_name],
-                sources,
-            )
+    for each in keys:
+        yield from _type_problems(path, each)
 
 
-def _type_problems(
-    path: tuple[str | int, ...],
-    left: pa.Field,
-    right: pa.Field,
-    join: Join,
-    origin: tuple[str, str],
-    sources: Mapping[str, SourcePlan],
-) -> Iterator[Problem]:
-    """Yields the problem of two key columns whose types differ.
-
-    Args:
-      path: in the recipe.
-      left, right: the columns.
-      join: of the recipe.
-      origin: source and name of the left column.
-      sources: plans by name.
-    """
-    if pa.types.is_list(left.type) or pa.types.is_list(right.type):
-        name = left.name if pa.types.is_list(left.type) else right.name
+def _type_problems(path: tuple[str | int, ...], keys: Keys) -> Iterator[Problem]:
+    """Yields the problem of two key columns whose types differ."""
+    left, right = keys.left.type, keys.right.type
+    if pa.types.is_list(left) or pa.types.is_list(right):
+        name = keys.name if pa.types.is_list(left) else keys.right.column
         yield Problem(path, f"column '{name}' is a list, expected a scalar to join on")
-    elif left.type != right.type:
-        left_type, right_type = columns.type_name(left.type), columns.type_name(right.type)
-        keys = Key(sources[origin[0]], origin[1]), Key(sources[join.source], right.name)
+    elif left != right:
         yield Problem(
             path,
-            f"'{left.name}' is {left_type} and '{right.name}' of source '{join.source}' is "
-            f"{right_type}, expected the same type. {_remedy(*keys)}",
+            f"'{keys.name}' is {columns.type_name(left)} and '{keys.right.column}' of source "
+            f"'{keys.join.source}' is {columns.type_name(right)}, expected the same type. "
+            f"{type_remedy(keys)}",
         )
-
-
-def _remedy(left: Key, right: Key) -> str:
-    """Returns what makes two key columns match.
-
-    As far as it was tried.
-    """
-    if {columns.type_name(key.type) for key in (left, right)} == {"timestamp", "timestamptz"}:
-        return (
-            "A time without a zone equals none with one. Write both with an offset, as in "
-            "2013-01-31T05:15:00Z, or both without."
-        )
-    trials = try_types(left, right)
-    if trials and trials[0].matched:
-        best = trials[0]
-        return (
-            f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}', "
-            f"with which {best.matched:,} of {best.total:,} keys of the sample match."
-        )
-    if (miss := near_miss(left, right)) is not None:
-        return f"With either type no key of the sample matches. {miss}"
-    untried = [f"'{key.plan.source.name}'" for key in (left, right) if not key.is_tried]
-    said = []
-    if trials:
-        tried = " and ".join(f"{each.type} for '{each.column}'" for each in trials)
-        said.append(f"With {tried} no key of the sample matches.")
-    if untried:
-        said.append(
-            f"No type was tried for {' and '.join(untried)}, since databases and unions take none: "
-            "cast the column in the 'query', or in the sources of the union."
-        )
-    if not said:
-        said.append("With either type no key of the sample matches.")
-    return " ".join([*said, "Write the keys alike in both sources."])
 
 
 def _name_problems(

@@ -6,38 +6,29 @@ By trying it on a sample.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Collection
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.model import Join
 from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sources import nested
+from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
-
-_Change = Callable[[pa.Array], pa.Array]
-# What texts are compared without.
-_CHANGES: Mapping[str, _Change] = {
-    "without blanks around them": pc.utf8_trim_whitespace,
-    "in lower case": pc.utf8_lower,
-    "without leading zeros": lambda keys: pc.replace_substring_regex(keys, "^0+(.)", r"\1"),
-    "in Unicode's form NFC": lambda keys: pc.utf8_normalize(keys, "NFC"),
-}
-_DAYS = "by their day"
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-# Tried where no key matches: a few would match by chance.
-_OF_ALL: Mapping[str, _Change] = {
-    "by their letters and digits": lambda keys: pc.utf8_lower(
-        pc.replace_substring_regex(keys, r"[^\pL\pN]+", "")
-    ),
-    "without what is before their digits": lambda keys: pc.replace_substring_regex(
-        keys, "^[^0-9]+([0-9]+)$", r"\1"
-    ),
-}
+from beam_pipelines.transforms.join.forms import (
+    DAYS,
+    Forms,
+    Side,
+    best_forms,
+    best_zone,
+    count_matches,
+)
 
 
 class Key(NamedTuple):
@@ -53,8 +44,26 @@ class Key(NamedTuple):
 
     @property
     def is_tried(self) -> bool:
-        """Whether types are declared and tried: not in databases and unions."""
-        return self.plan.source.url is None and self.plan.source.union is None
+        """Whether types can be declared: not of tables, unions and derived columns."""
+        source = self.plan.source
+        return source.url is None and source.union is None and self.column not in source.derive
+
+
+class Keys(NamedTuple):
+    """The key columns of both sides of a join.
+
+    Attributes:
+      left, right: the columns in their sources.
+      name: the left one's in the rows so far.
+      join: of the recipe.
+      known: names of the rows so far.
+    """
+
+    left: Key
+    right: Key
+    name: str
+    join: Join
+    known: Collection[str]
 
 
 class Trial(NamedTuple):
@@ -91,7 +100,7 @@ def try_types(left: Key, right: Key) -> list[Trial]:
             keys = {id(side): _sample(changed), id(other): _sample(other)}
         except (DataError, RecipeProblems):
             continue
-        matched = _matches(keys[id(left)], keys[id(right)])
+        matched = count_matches(keys[id(left)], keys[id(right)])
         total = len(keys[id(left)])
         trials.append(Trial(side.plan.source.name, side.column, name, matched, total))
     return sorted(trials, key=lambda trial: -trial.matched)
@@ -106,46 +115,113 @@ def _declared(key: Key, type_: str) -> Key | None:
     if not key.is_tried:
         return None
     types = {**source.types, key.column: type_}
-    return key._replace(plan=plan_source(dataclasses.replace(source, types=types), ""))
+    plan = plan_source(dataclasses.replace(source, types=types), "")
+    return key._replace(plan=with_derived(plan, source.derive))
 
 
-def near_miss(left: Key, right: Key) -> str | None:
-    """Tells how keys would match that do not.
+def near_miss(keys: Keys) -> str | None:
+    """Tells how keys of one type would match that do not.
 
-    Blanks, case, leading zeros and Unicode's forms of texts, and times of days; where no key
-    matches, punctuation and prefixes of texts, too. The sample of the left source is
-    that of ``try_types``; the right one is read whole, and is not tried if it has several ranges:
-    a key may have its equal further on.
+    The sample of the left source is that of ``try_types``; the right one is read whole, and is not
+    tried if it has several ranges: a key may have its equal further on.
     """
-    if (kind := _kind(left.type)) is None or kind != _kind(right.type):
-        return None
-    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        return None
+    left, right = keys.left, keys.right
+    is_text = pa.types.is_string(left.type)
+    is_time = pa.types.is_timestamp(left.type) or pa.types.is_date(left.type)
     is_cheap = _is_tried_for_misses(left) and _is_tried_for_misses(right)
-    if not is_cheap or len(right.plan.ranges) > 1:
+    if left.type != right.type or not (is_text or is_time) or not is_cheap:
+        return None
+    if len(right.plan.ranges) > 1:
         return None
     try:
-        keys, others = _sample(left, reject=True), _all_keys(right)
+        ours, theirs = _sample(left, reject=True), _all_keys(right)
     except DataError:
         return None
-    if kind == "text":
-        keys, others = keys.cast(pa.string()), others.cast(pa.string())
-    exact = _matches(keys, others)
-    misses = len(keys) - exact
-    changes = _changes(kind, keys, others)
-    if kind == "text" and not exact:
-        changes = {**changes, **_OF_ALL}
-    found = [
-        (_matches(change(keys), change(others)) - exact, name) for name, change in changes.items()
-    ]
-    gained, name = max(found, key=lambda each: each[0], default=(0, ""))
-    if gained <= 0:
+    exact = count_matches(ours, theirs)
+    if exact == len(ours):
         return None
+    forms = best_forms(Side(left.column, ours), Side(right.column, theirs), exact)
+    if forms is None:
+        return None
+    lines = _types_of_both(keys, forms) or _derive_lines(keys, forms)
     return (
-        f"{gained:,} of {misses:,} keys of '{left.column}' in the sample that match no "
-        f"'{right.column}' of source '{right.plan.source.name}' would match {name}. "
-        f"{_answer(left, right, 'date' if name == _DAYS else 'int64', exact + gained)}"
+        f"{forms.matched - exact:,} of {len(ours) - exact:,} keys of '{left.column}' in the sample "
+        f"that match no '{right.column}' of source '{right.plan.source.name}' would match "
+        f"{forms.words}. {lines}."
     )
+
+
+def type_remedy(keys: Keys) -> str:
+    """Returns what makes two key columns of different types match.
+
+    As far as it was tried.
+    """
+    left, right = keys.left, keys.right
+    one, other = (Side(key.column, _sample(key, reject=True)) for key in (left, right))
+    total = len(one.keys)
+    if {columns.type_name(key.type) for key in (left, right)} == {"timestamp", "timestamptz"}:
+        zone = best_zone(one, other, [*_zones(left), *_zones(right), "UTC"])
+        return (
+            "A time without a zone equals none with one. Name the zone of those without; if it is "
+            f"{zone.words}: {_derive_lines(keys, zone)}, with which {zone.matched:,} of "
+            f"{total:,} keys of the sample match."
+        )
+    trials = try_types(left, right)
+    forms = best_forms(one, other, trials[0].matched if trials else 0)
+    if forms is not None:
+        words = f" {forms.words}" if forms.words else ""
+        return (
+            f"{_derive_lines(keys, forms)}, with which {forms.matched:,} of {total:,} keys of the "
+            f"sample match{words}."
+        )
+    if trials and trials[0].matched:
+        best = trials[0]
+        return (
+            f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}', "
+            f"with which {best.matched:,} of {best.total:,} keys of the sample match."
+        )
+    return (
+        "No key of the sample matches with either type, and with no expression that was tried. "
+        "Name other columns, or make keys that are alike with 'derive' of a source."
+    )
+
+
+def _derive_lines(keys: Keys, forms: Forms) -> str:
+    """Returns the lines of a recipe that join by expressions."""
+    prefix, join = keys.name.removesuffix(keys.left.column), keys.join
+    ours, theirs = keys.left.column, keys.right.column
+    lines = []
+    if forms.left is not None:
+        ours = _new_name(keys.left, prefix, keys.known)
+        lines.append(_line(keys.left, ours, forms.left))
+    if forms.right is not None:
+        theirs = _new_name(keys.right, join.prefix, keys.known)
+        lines.append(_line(keys.right, theirs, forms.right))
+        if join.prefix + keys.right.column in keys.known:  # it is no key any more
+            lines.append(f"set prefix: {yaml_text(f'{join.source}_{join.prefix}')} of the join")
+    old, new = (keys.name, keys.right.column), (prefix + ours, theirs)
+    on = (new if pair == old else pair for pair in join.on)
+    pairs = ", ".join(f"{yaml_text(a)}: {yaml_text(b)}" for a, b in on)
+    text = f"{', '.join(lines)} and join on: {{{pairs}}}"
+    return text[0].upper() + text[1:]
+
+
+def _line(key: Key, name: str, sql: str) -> str:
+    return f"add to source '{key.plan.source.name}' derive: {{{yaml_text(name)}: {yaml_text(sql)}}}"
+
+
+def _new_name(key: Key, prefix: str, known: Collection[str]) -> str:
+    """Returns a name that no column has."""
+    taken = {name.lower() for name in (*key.plan.schema.names, *known)}
+    names = (f"{key.column}_key{number or ''}" for number in itertools.count())
+    return next(name for name in names if not {name.lower(), f"{prefix}{name}".lower()} & taken)
+
+
+def _zones(key: Key) -> list[str]:
+    """Returns the zone that the files have for a column."""
+    types = {field.name: field.type for field in nested.flatten_fields(key.plan.file_schema)}
+    zone = getattr(types.get(key.column), "tz", None)
+    return [] if zone is None else [zone]
 
 
 def _is_tried_for_misses(key: Key) -> bool:
@@ -154,62 +230,20 @@ def _is_tried_for_misses(key: Key) -> bool:
     return key.plan.source.url is None and reader is not None and not reader.is_file_a_row
 
 
-def _kind(type_: pa.DataType) -> str | None:
-    if pa.types.is_string(type_) or pa.types.is_integer(type_):
-        return "text"
-    return "time" if pa.types.is_timestamp(type_) or pa.types.is_date(type_) else None
-
-
-def _changes(kind: str, keys: pa.Array, others: pa.Array) -> Mapping[str, _Change]:
-    """Returns the changes to try; those that change most come last."""
-    if kind == "time":
-        # Times of both sides share days by chance.
-        return {_DAYS: _days} if _are_days(keys) or _are_days(others) else {}
-
-    def change_all(texts: pa.Array) -> pa.Array:
-        for change in _CHANGES.values():
-            texts = change(texts)
-        return texts
-
-    days = any(
-        pc.all(pc.match_substring_regex(each, f"^{_DAY}$")).as_py() for each in (keys, others)
-    )
-    of_days = {_DAYS: _day_of_text} if days else {}
-    return {**_CHANGES, **of_days, ", ".join(_CHANGES): change_all}
-
-
-def _day_of_text(texts: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(texts, f"^({_DAY})[T ][0-9:.]+Z?$", r"\1")
-
-
-def _days(times: pa.Array) -> pa.Array:
-    return times.cast(pa.date32(), safe=False)
-
-
-def _are_days(times: pa.Array) -> bool:
-    return bool(times.equals(_days(times).cast(times.type)))
-
-
-def _matches(keys: pa.Array, others: pa.Array) -> int:
-    if keys.type != others.type:
-        return 0
-    return pc.sum(pc.is_in(keys, value_set=others)).as_py() or 0
-
-
-def _answer(left: Key, right: Key, type_: str, matched: int) -> str:
-    """Returns a remedy: types that match as many keys, or words."""
+def _types_of_both(keys: Keys, forms: Forms) -> str:
+    """Returns the types with which as many keys match, or ""."""
+    type_ = "date" if forms.words == DAYS else "int64"
     try:
-        sides = [_declared(key, type_) for key in (left, right)]
-        both = [side for side in sides if side is not None]
-        if len(both) == 2 and _matches(*map(_sample, both)) >= matched:
-            lines = [
-                f"'types: {{{yaml_text(key.column)}: {type_}}}' to source '{key.plan.source.name}'"
-                for key in (left, right)
-            ]
-            return f"Add {' and '.join(lines)}."
+        both = [_declared(key, type_) for key in (keys.left, keys.right)]
+        if None in both or count_matches(*(_sample(key) for key in both if key)) < forms.matched:
+            return ""
     except (DataError, RecipeProblems):
-        pass
-    return "Write them alike in the files: 'derive' comes after the joins."
+        return ""
+    lines = (
+        f"'types: {{{yaml_text(key.column)}: {type_}}}' to source '{key.plan.source.name}'"
+        for key in (keys.left, keys.right)
+    )
+    return f"Add {' and '.join(lines)}"
 
 
 def _sample(key: Key, reject: bool = False) -> pa.Array:
