@@ -11,7 +11,7 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.pipeline.first_rows import first_rows
+from beam_pipelines.pipeline.previews.first_rows import first_rows
 from beam_pipelines.sources import plan as plan_module
 
 RECIPE: dict[str, Any] = {

@@ -21,7 +21,7 @@ from pyarrow import feather
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.pipeline import recipes
+from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe.model import Join, Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.unions import Union
