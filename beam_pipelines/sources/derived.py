@@ -49,11 +49,13 @@ def read_rows(
     plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
 ) -> Iterator[Rows]:
     """Reads one range of a source; see ``Format.read``."""
+    if not plan.derive:
+        yield from format_of(plan).read(plan, byte_range, quote_states, reject)
+        return
     inner, before = plan.as_read, 0
     left_out: list[Rejected] = []
     for rows in format_of(plan).read(inner, byte_range, quote_states, reject):
         left_out += rows.rejected
-
         try:
             batch, bad = _derived(plan, rows.batch)
         except LargeColumnError as error:
