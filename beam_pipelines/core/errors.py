@@ -103,6 +103,10 @@ class DataError(PipelineError):
     """The data or the run failed: exit status 1."""
 
 
+class RowError(DataError):
+    """A row has no value or code; the message begins with its file."""
+
+
 class FindingsError(DataError):
     """Rows failed checks; the message has no value of a private column."""
 

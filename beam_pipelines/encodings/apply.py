@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import has_lists_as_steps, type_name
 from beam_pipelines.core.equal_floats import nearest_floats
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import RowError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.encodings.feature import Feature
@@ -67,7 +67,7 @@ def encode_batch(
         them.
 
     Raises:
-      DataError: an encoding, or float32, cannot hold a value.
+      RowError: an encoding, or float32, cannot hold a value.
     """
     features = {
         name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'", name)
@@ -134,17 +134,16 @@ def needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[s
 
 
 class UnencodableError(ValueError):
-    """A value cannot be encoded; the message shows it.
+    """A value cannot be encoded; the message shows it, and what to do.
 
     Attributes:
       feature: the feature or column that failed.
     """
 
-    def __init__(self, feature: str, arrays: Sequence[pa.Array], error: Exception) -> None:
-        found = ", ".join(
-            f"{_shown(array[0].as_py())} of type {type_name(array.type)}" for array in arrays
-        )
-        super().__init__(f"found {found}, which cannot be encoded: {error}")
+    def __init__(
+        self, feature: str, arrays: Sequence[pa.Array], error: Exception, column: str = ""
+    ) -> None:
+        super().__init__(_refused([array[0].as_py() for array in arrays], arrays, error, column))
         self.feature = feature
 
 
@@ -159,7 +158,7 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
       UnencodableError: a value cannot be encoded; the message shows the first row's.
     """
     features = {
-        name: _try_convert(name, convert, (batch.column(name),))
+        name: _try_convert(name, convert, (batch.column(name),), name)
         for name, convert in conversions(plan).items()
         if name in batch.schema.names
     }
@@ -181,12 +180,12 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
 
 
 def _try_convert(
-    feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...]
+    feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], column: str = ""
 ) -> pa.Array:
     try:
         return convert(*arrays)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UnencodableError(feature, arrays, error) from error
+        raise UnencodableError(feature, arrays, error, column) from error
 
 
 def run_chain(
@@ -247,6 +246,8 @@ def to_input(array: pa.Array) -> pa.Array:
     if types.is_list(array.type):
         if array.flatten().null_count:
             raise pa.ArrowInvalid("a list that holds a null, which tf.Example cannot")
+        if len(array.values) > array.offsets[-1].as_py() - array.offsets[0].as_py():
+            array = pa.concat_arrays([array])  # a slice's own values
         values = to_input(array.values)
         return pa.ListArray.from_buffers(
             pa.list_(values.type),
@@ -342,23 +343,37 @@ def apply_to(
       column: of a source, which a recipe may read as text.
 
     Raises:
-      DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError; the message
+      RowError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError; the message
         shows the first failing row.
     """
     try:
         return convert(*arrays)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         values = _first_failure(convert, arrays)
-        found = ", ".join(
-            f"{_shown(value)} of type {type_name(array.type)}"
-            for value, array in zip(values, arrays, strict=True)
-        )
-        cure = f"Declare 'types: {{{yaml_text(column)}: text}}' if it is a code, m"
-        raise DataError(
-            f"{where}: found {found}, which cannot be encoded: {error}. "
-            f"{cure if column else 'M'}end the value with 'derive', leave its row out with "
-            "'filter', or with 'on_error: {reject: 1}', which shows its place, or change 'encode'."
-        ) from error
+        raise RowError(f"{where}: {_refused(values, arrays, error, column)}") from error
+
+
+def _refused(
+    values: Sequence[object], arrays: Sequence[pa.Array], error: Exception, column: str
+) -> str:
+    """Returns the message of values that cannot be encoded.
+
+    Args:
+      values: of the row, one an array.
+      arrays: with their types.
+      error: of the conversion.
+      column: of a source, which a recipe may read as text; or "".
+    """
+    found = ", ".join(
+        f"{_shown(value)} of type {type_name(array.type)}"
+        for value, array in zip(values, arrays, strict=True)
+    )
+    is_code = column and not pa.types.is_list(arrays[0].type)
+    cure = f"Declare 'types: {{{yaml_text(column)}: text}}' if it is a code, m" if is_code else "M"
+    return (
+        f"found {found}, which cannot be encoded: {error}. {cure}end the value with 'derive', "
+        "leave such rows out with 'filter' or 'on_error: {reject: 1}', or change 'encode'."
+    )
 
 
 def _shown(value: object) -> str:

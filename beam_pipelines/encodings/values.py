@@ -18,7 +18,7 @@ from beam_pipelines.encodings.feature import Feature
 
 # The largest float32.
 LARGEST = float(np.finfo(np.float32).max)
-BEYOND = "a number beyond the range of float32; 'types' of its source can keep it as text"
+BEYOND = "a number beyond the range of float32"
 # Ids are int64. Vectors and boundaries are in memory.
 MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
 

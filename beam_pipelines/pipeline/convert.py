@@ -21,7 +21,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.core.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
-from beam_pipelines.core.errors import PipelineError, RecipeError
+from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.generations import remove_left_behind
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -40,6 +40,7 @@ from beam_pipelines.pipeline.first_pass_result import (
     check_anomalies,
 )
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
+from beam_pipelines.pipeline.offending_rows import find_bad_row
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
@@ -332,7 +333,7 @@ def _run(
                 graph_builder(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH)),
                 show_progress(log, plan.base.size_bytes, options.quiet, state=state),
                 values_hidden(plan.recipe),
-                _changed_input_named(plan),
+                _cause_named(plan),
             ):
                 return run_module.run(
                     lambda pipeline: pipeline | label >> job(plan, folders, started), beam_options
@@ -373,12 +374,14 @@ def _builds_graph_beside(plan: Plan) -> bool:
 
 
 @contextlib.contextmanager
-def _changed_input_named(plan: Plan) -> Iterator[None]:
-    """Reports a changed input file as the cause of a failure."""
+def _cause_named(plan: Plan) -> Iterator[None]:
+    """Reports a changed input file, or the place of a value, as the cause of a failure."""
     try:
         yield
-    except PipelineError:
+    except PipelineError as error:
         check_unchanged(plan)
+        if isinstance(error, RowError) and (bad := find_bad_row(plan, str(error))):
+            raise RowError(bad) from error
         raise
 
 

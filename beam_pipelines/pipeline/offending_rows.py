@@ -25,6 +25,7 @@ from beam_pipelines.checks.expect import show_value
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.core.dataset_layout import REJECTED
 from beam_pipelines.core.errors import mask
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.places import Pair, Place
@@ -41,11 +42,15 @@ from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import JoinStep
+from beam_pipelines.transforms.reject import explain, shown_row_of
 from beam_pipelines.transforms.row_positions import RowPositions
+from beam_pipelines.transforms.select_errors import SelectError
 
 # Rows listed for each anomaly, and bytes read to find them, which takes some seconds.
 ROWS_PER_ANOMALY = 10
 MAX_READ_BYTES = 1024 * MIB
+# Characters of a row in a message.
+_LONGEST_TEXT = 100
 
 
 class AnomalyKey(NamedTuple):
@@ -129,6 +134,28 @@ def find_offenders(
     return Offenders(
         {key: tuple(some) for key, some in rows.items()}, reader.read_bytes, is_complete
     )
+
+
+def find_bad_row(plan: Plan, message: str, max_bytes: int = MAX_READ_BYTES) -> str:
+    """Finds the row of a ``RowError``, unless a fitted encoding raised it.
+
+    Args:
+      plan: of the conversion.
+      message: of the error; begins with the path of the row's file.
+      max_bytes: as in ``find_offenders``.
+
+    Returns:
+      The message with the place of the first such row; ``""`` if it is not found, or bad rows are
+        gathered anyway.
+    """
+    if plan.recipe.rejects:
+        return ""
+    reader = RangeReader(plan)
+    own = (r for r in plan.base.ranges if message.startswith(mask(r.file.path)))
+    while (byte_range := next(own, None)) and reader.read_bytes < max_bytes:
+        if bad := reader.bad_row_of(byte_range):
+            return bad
+    return ""
 
 
 class FoundRow(NamedTuple):
@@ -220,6 +247,26 @@ class RangeReader:
             )
             for hit, row in found
         ]
+
+    def bad_row_of(self, byte_range: ByteRange) -> str:
+        """Returns the error of a range's first row without a value or code; or ``""``."""
+        states, found = self.positions.quote_states(byte_range), list[str]()
+        self.read_bytes += byte_range.end - byte_range.start
+
+        def note(chunk: Chunk, bad: Mapping[int, Exception]) -> None:
+            row, error = next(iter(bad.items()))
+            place = self.positions.find(byte_range.number, [row])[0]
+            text = repr(place.text) if place.text else shown_row_of(chunk, row)
+            column, reason = explain(error)
+            what = error.where if isinstance(error, SelectError) else f"column '{column}'"
+            where = f"{place.place} ({shorten(text, _LONGEST_TEXT)})".lstrip()
+            found.append(f"{place.file}, {where}, {what}: {reason}")
+
+        chunks = read.read_range(self._plan.base, byte_range, states, self._reject)
+        for _ in select_chunks(self._plan, chunks, self._index, note):
+            if found:
+                return found[0]
+        return ""
 
     def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> list[FoundRow]:
         """Returns rows by their places after selection, in order.

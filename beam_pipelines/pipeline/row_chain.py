@@ -10,7 +10,7 @@ generator chains them, for previews, for offending rows, and for a debugger::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -28,6 +28,8 @@ from beam_pipelines.transforms.split import split_chunk
 from beam_pipelines.transforms.take import take_chunks
 
 IndexOf = Callable[[JoinStep, Chunk], JoinIndex | None]
+# Is told of a chunk before it is selected, with the errors of its bad rows by ``ROW``.
+Note = Callable[[Chunk, Mapping[int, Exception]], None]
 
 
 def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterator[Chunk]:
@@ -55,29 +57,35 @@ def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterat
                 yield part
 
 
-def select_chunks(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterator[Chunk]:
+def select_chunks(
+    plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf, note: Note | None = None
+) -> Iterator[Chunk]:
     """Joins and selects the chunks of one byte range.
 
     Args:
       plan, chunks, index_of: as in ``split_rows``.
+      note: is told of bad rows, which are then left out, and no error.
     """
     numbered = number_rows(chunks)
     for chunk in numbered if plan.take is None else take_chunks(plan.take, numbered):
-        yield _select(plan, chunk, index_of)
+        yield _select(plan, chunk, index_of, note)
 
 
-def _select(plan: Plan, chunk: Chunk, index_of: IndexOf) -> Chunk:
+def _select(plan: Plan, chunk: Chunk, index_of: IndexOf, note: Note | None) -> Chunk:
     if (first := plan.base_filter) is not None:
-        chunk = joinable(_select_by(plan, Checks(first.numbered(), None), chunk), first)
+        chunk = joinable(_select_by(plan, Checks(first.numbered(), None), chunk, note), first)
     for step in plan.joins.steps:
         index = index_of(step, chunk)
         chunk = _add_nulls(chunk, step) if index is None else join_chunk(chunk, step, index)
-    return _select_by(plan, plan.checks, chunk)
+    return _select_by(plan, plan.checks, chunk, note)
 
 
-def _select_by(plan: Plan, checks: Checks, chunk: Chunk) -> Chunk:
-    if plan.recipe.rejects:
-        return select_good(chunk, checks)[0]
+def _select_by(plan: Plan, checks: Checks, chunk: Chunk, note: Note | None) -> Chunk:
+    if plan.recipe.rejects or note is not None:
+        selected, bad = select_good(chunk, checks)
+        if bad and note is not None:
+            note(chunk, bad)
+        return selected
     return select_chunk(chunk, checks.select)
 
 

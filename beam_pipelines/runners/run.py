@@ -36,6 +36,7 @@ from beam_pipelines.core.errors import (
     FindingsError,
     PipelineError,
     RecipeError,
+    RowError,
     out_of_memory,
 )
 from beam_pipelines.core.limits import MIB
@@ -62,7 +63,11 @@ THREADS_BYTES = 512 * MIB
 # 3 s each: 300,000 rows took 88 s on a standalone cluster, and take 49 s.
 _WORKER_CACHE_MILLIS = 60_000
 
-_ERROR_PREFIX = re.compile(r"beam_pipelines\.core\.errors\.(DataError|FindingsError|RecipeError): ")
+# An error keeps its class if it is one of these, else it becomes a DataError.
+_KINDS = {kind.__name__: kind for kind in (RowError, FindingsError)}
+_ERROR_PREFIX = re.compile(
+    rf"beam_pipelines\.core\.errors\.(DataError|RecipeError|{'|'.join(_KINDS)}): "
+)
 _ERROR_END = re.compile(
     r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)"
 )
@@ -276,7 +281,7 @@ def find_error(text: str) -> PipelineError | None:
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
         return explain_failure(text) or out_of_memory(text)
-    kind = FindingsError if matches[-1][1] == FindingsError.__name__ else DataError
+    kind = _KINDS.get(matches[-1][1], DataError)
     return kind(_message(text[matches[-1].end() :]))
 
 

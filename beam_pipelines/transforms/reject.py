@@ -151,7 +151,7 @@ def _without(chunk: Chunk, bad: Mapping[int, Exception]) -> Chunk:
 def explain(error: Exception) -> tuple[str, str]:
     """Returns the column and the reason of a row that ``select_good`` rejects."""
     if isinstance(error, UnencodableError):
-        return error.feature, f"{error}. Mend the value with 'derive', or change 'encode'."
+        return error.feature, str(error)
     if isinstance(error, SelectError):
         name, sql = error.expression.name, error.expression.sql
         cure = "Use TRY_CAST or TRY, which give NULL instead, or filter such rows out."
@@ -196,14 +196,13 @@ class _SelectOrReject(beam.DoFn):
         if bad:
             self._positions = self._positions or RowPositions(self._base)
             places = self._positions.find(chunk.range_number, list(bad))
-            first_rows = _first_rows(chunk)
             rows = (
                 Rejected(
                     self._base.source.name,
                     place.file,
                     place.place,
                     *explain(error),
-                    place.text or (_shown(chunk, first_rows[row]) if place.place else ""),
+                    place.text or (shown_row_of(chunk, row) if place.place else ""),
                 )
                 for place, (row, error) in zip(places, bad.items(), strict=True)
             )
@@ -214,12 +213,7 @@ class _SelectOrReject(beam.DoFn):
         yield selected
 
 
-def _first_rows(chunk: Chunk) -> dict[int, int]:
-    """Returns row number -> index of its first row in the chunk."""
-    numbers, first = np.unique(chunk.batch.column(ROW).to_numpy(), return_index=True)
-    return dict(zip(numbers.tolist(), first.tolist(), strict=True))
-
-
-def _shown(chunk: Chunk, row: int) -> str:
-    """Returns the values of a row, for sources without text."""
+def shown_row_of(chunk: Chunk, number: int) -> str:
+    """Returns the values of the first row of a number, for sources without text."""
+    row = int(np.argmax(chunk.batch.column(ROW).to_numpy() == number))
     return shown_row(chunk.batch.slice(row, 1).drop_columns([ROW]))

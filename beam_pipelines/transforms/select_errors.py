@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from beam_pipelines.core.errors import DataError, PipelineError
+from beam_pipelines.core.errors import PipelineError, RowError
 from beam_pipelines.core.python_values import python_value
 from beam_pipelines.sql.expressions import Expression, NoValueError, find_row
 
@@ -53,7 +53,7 @@ class DamagedImageError(ValueError):
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Raises ``DataError`` for the errors of a selection in the body.
+    """Raises ``RowError`` for the errors of a selection in the body.
 
     Args:
       path: file of the rows.
@@ -63,7 +63,7 @@ def explained(path: str) -> Iterator[None]:
     except NoValueError as error:
         expression = error.expression
         row = find_row(error.batch, expression) if expression.columns else None
-        raise DataError(
+        raise RowError(
             f"{path}, {error.where} ({expression.sql}): found {error}{_place(error, row)}, "
             "expected a value. "
             "Use TRY_CAST or TRY, which "
@@ -71,11 +71,11 @@ def explained(path: str) -> Iterator[None]:
         ) from error
     except LargeValueError as error:
         place = _place(error.found, error.row)
-        raise DataError(
+        raise RowError(
             f"{path}, {error.found.where} ({error.found.expression.sql}){place}: {error}"
         ) from error
     except DamagedImageError as error:
-        raise DataError(f"{path}, derived column '{error.column}': {error}") from error
+        raise RowError(f"{path}, derived column '{error.column}': {error}") from error
 
 
 def _place(error: NoValueError, row: int | None) -> str:

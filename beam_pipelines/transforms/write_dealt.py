@@ -17,7 +17,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_pipelines.core import stripes
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RowError
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.output import Output
@@ -137,12 +137,12 @@ def encode_rows(
     """Encodes the rows of a partition.
 
     Raises:
-      DataError: a value cannot be encoded; the message names the file of its row.
+      RowError: a value cannot be encoded; the message names the file of its row.
     """
     fitted_on = [own.rows for own in placed] if split in encode.fit.splits else None
     try:
         return encode_batch(encode, batch, placed[0].source, fitted_on)
-    except DataError:
+    except RowError:
         start = 0
         for own in placed:  # finds the rows that fail, and their file
             rows = batch.slice(start, own.rows.rows)

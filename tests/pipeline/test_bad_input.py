@@ -340,7 +340,11 @@ def test_what_concerns_a_file_is_never_rejected(
     ("rows", "more", "text"),
     [
         ("1,2\n" * 100 + "1\n", "", "a.csv, line 102: found 1 cell, expected 2"),
-        ("1,2\n2,x\n", "derive: {z: CAST(b AS INTEGER)}\n", "a.csv, derived column 'z'"),
+        (
+            "1,2\n2,x\n",
+            "derive: {z: CAST(b AS INTEGER)}\n",
+            "a.csv, line 3 ('2,x'), derived column 'z'",
+        ),
     ],
 )
 def test_errors_of_worker_processes(

@@ -6,16 +6,18 @@ import datetime
 import gzip
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import feather, orc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import find_anomalies
@@ -25,12 +27,13 @@ from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import ROW
 from beam_pipelines.pipeline import offending_rows
-from beam_pipelines.pipeline.offending_rows import AnomalyKey, find_offenders
+from beam_pipelines.pipeline.offending_rows import AnomalyKey, find_bad_row, find_offenders
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
+from tests.support.image_sets import idx
 
 
 def parsed(text: str) -> schema_pb2.Schema:
@@ -254,3 +257,68 @@ def test_blame_of_dates_and_times() -> None:
         False,
         False,
     ]
+
+
+# Files with 1e60 in row 3 -> what writes one, how the row is named.
+BEYOND: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a.csv": (lambda path: path.write_text("x\n1.5\n2\n1e60\n"), "line 4 ('1e60')"),
+    "a.tsv": (lambda path: path.write_text("x\ty\n1.5\t1\n2\t1\n1E60\t1\n"), "line 4 ('1E60\\t1')"),
+    "a.jsonl": (
+        lambda path: path.write_text('{"x": 1.5}\n{"x": 2}\n{"x": 1e60}\n'),
+        "line 3 ('{\"x\": 1e60}')",
+    ),
+    "a.parquet": (lambda path: pq.write_table(NUMBERS, path), "row 3 ({'x': 1e+60})"),
+    "a.feather": (lambda path: feather.write_feather(NUMBERS, path), "row 3 ({'x': 1e+60})"),
+    "a.orc": (lambda path: orc.write_table(NUMBERS, path), "row 3 ({'x': 1e+60})"),
+    "a.npz": (
+        lambda path: np.savez(path, x=NUMBERS["x"].to_numpy()),
+        "row 3 ({'x': 1e+60})",
+    ),
+    "lists.parquet": (
+        lambda path: pq.write_table(pa.table({"x": [[1.5], [], [2.5, 1e60]]}), path),
+        "row 3 ({'x': [2.5, 1e+60]})",
+    ),
+    "a.libsvm": (lambda path: path.write_text("1.5 1:2\n2 1:2\n1e60 1:2\n"), "line 3 ('1e60 1:2')"),
+    "a-idx1-ubyte": (
+        lambda path: path.write_bytes(idx(NUMBERS["x"].to_numpy().astype(">f8"), 0x0E)),
+        "image 2 ({'value': 1e+60})",
+    ),
+    "a-idx3-ubyte": (
+        lambda path: path.write_bytes(
+            idx(NUMBERS["x"].to_numpy().astype(">f8").reshape(3, 1, 1), 0x0E)
+        ),
+        "image 2 ({'image/values': [1e+60]",
+    ),
+}
+NUMBERS = pa.table({"x": [1.5, 2.0, 1e60]})
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_values_that_cannot_be_encoded_have_a_place(name: str, tmp_path: Path) -> None:
+    """Each format's error names the row, and the remedies of its kind of column."""
+    write, where = BEYOND[name]
+    write(tmp_path / name)
+    (tmp_path / "r.yaml").write_text(f"name: a\nsources: {{a: {{path: {name}}}}}\n")
+    planned = make_plan(load(str(tmp_path / "r.yaml")))
+    found = find_bad_row(planned, f"{planned.base.files[0].path}, column")
+    assert f"{name}, {where}" in found
+    assert "a number beyond the range of float32" in found
+    is_list = "list" in name or "idx3" in name
+    assert ("Declare 'types: {" in found) != is_list
+
+
+def test_expressions_without_a_value_have_a_place(tmp_path: Path) -> None:
+    """Filters before and after a join, and derived columns, name the line."""
+    (tmp_path / "a.csv").write_text("k,t\n1,5\n\n2,oh\n")
+    (tmp_path / "b.csv").write_text("k,w\n1,1\n2,2\n")
+    base = "name: a\nsources: {a: a.csv, b: b.csv}\nfrom: a\njoin: [{source: b, on: k}]\n"
+    for line, what in (
+        ("filter: CAST(t AS INT) > 1", "filter"),
+        ("filter: CAST(t AS INT) > w", "filter"),
+        ("derive: {z: CAST(t AS INT)}", "derived column 'z'"),
+    ):
+        (tmp_path / "r.yaml").write_text(base + line)
+        planned = make_plan(load(str(tmp_path / "r.yaml")))
+        found = find_bad_row(planned, str(tmp_path / "a.csv"))
+        assert f"a.csv, line 4 ('2,oh'), {what}: found" in found
+    assert find_bad_row(planned, str(tmp_path / "b.csv")) == ""
