@@ -6,11 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.csv.parser import CsvParser
+from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of, write
@@ -57,6 +62,7 @@ def test_versions_are_texts(tmp_path: Path, name: str) -> None:
 
 
 LOST: list[tuple[list[str], str, Any]] = [
+    (["104", "12E10"], "'12E10' among whole numbers may be a code", "12E10"),
     (["1.9", "1.10"], "'1.10' ends in zeros, which a number loses", "1.10"),
     (["1.5", "0.12345678901234567891"], "'0.12345678901234567891' has more digits", None),
     (["1.5", "-1234567890.12345678901"], "'-1234567890.12345678901' has more digits", None),
@@ -133,3 +139,49 @@ def test_a_header_among_texts(tmp_path: Path) -> None:
     kept = evaluate(batch, parse_expression("filter", sql["filter"], batch.schema.names))
     assert kept.to_pylist() == [True, False, True, True]
     assert plan_of(write(tmp_path / "b.csv", "word\na\nword\nb\n")).decisions == ()
+
+
+def parser_of(type_: pa.DataType, is_inferred: bool = True) -> CsvParser:
+    """Returns a parser of a column of numbers, whose nulls are empty or 000."""
+    schema = pa.schema([("a", type_)])
+    exact = frozenset("a" if is_inferred else "")
+    return CsvParser(("a",), schema, schema, Dialect(44, 34), ("", "000"), exact)
+
+
+NUMBER = st.from_regex(r"\A[ ]?[+-]?[017]{1,3}(\.[05]{1,2})?[ ]?\Z")
+
+
+@given(st.lists(NUMBER, min_size=1, max_size=5), st.booleans(), st.booleans())
+def test_no_inferred_number_loses_a_leading_zero(
+    cells: list[str], is_float: bool, is_native: bool
+) -> None:
+    """Codes behind the sample are bad cells, whoever parses; declared numbers are numbers."""
+    data = "".join(f"{cell}\n" for cell in cells).encode()
+    type_ = pa.float64() if is_float else pa.int64()
+    parser, declared = parser_of(type_), parser_of(type_, is_inferred=False)
+    parse = parser.parse if is_native else parser.parse_with_arrow
+    codes = [cell for cell in cells if re.match(r" ?[+-]?0[0-9]", cell) and cell != "000"]
+    try:
+        expected = declared.parse(data)
+    except pa.ArrowInvalid:  # a part in a column of integers
+        return
+    if not codes:
+        assert parse(data).equals(expected)
+        return
+    with pytest.raises(pa.ArrowInvalid):
+        parse(data)
+    found = list(parser.sift(data, np.empty(0, np.int64)))
+    bad = [one[3] for one in found if not isinstance(one, pa.RecordBatch)]
+    assert [re.findall("'(.*?)', expected", error)[0] for error in bad] == codes
+    assert all("Declare 'types: {a: text}' to keep such codes" in error for error in bad)
+
+
+def test_codes_behind_the_sample_are_no_numbers(tmp_path: Path) -> None:
+    """The error has place, text and both remedies, which work."""
+    cells = [str(number) for number in range(10**7, 10**7 + 10**6)]
+    path = put(tmp_path, [*cells, "007"])
+    with pytest.raises(DataError, match="line 1000002, column 'a': found '007'") as error:
+        read_rows(path)
+    for line in re.findall(r"'types: ({.*?})'", str(error.value)):
+        last = read_rows(path, types=yaml.safe_load(line))[-1]
+        assert last["a"] == ("007" if "text" in line else 7)

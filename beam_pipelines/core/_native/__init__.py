@@ -372,7 +372,7 @@ def parse_csv(
       delimiter, quote: bytes; without a quote nothing is quoted.
       num_columns: cells of each record.
       wanted: the columns to read: their places, and their types as formats of Arrow's C data
-        interface (``CSV_TYPES``).
+        interface; ``!`` before ``l`` or ``g`` declines numbers with a leading zero.
       nulls: texts that mean null in a column of any type, quoted or not.
       line_bytes: limit of a record's bytes, without its line end; ``None``: no limit.
 

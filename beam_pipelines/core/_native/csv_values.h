@@ -22,6 +22,15 @@ bool parse_integer(Text text, int64_t least, int64_t most, int64_t* value);
 bool parse_float(Text text, float* value);
 bool parse_float(Text text, double* value);
 
+// Whether a zero and another digit begin a number: 007, -07, 00.5. It may be a code.
+inline bool leads_with_zero(Text text) {
+  if (text.size < 2 || *text.data > '0') return false;  // nearly all
+  size_t at = 0;
+  while (at < text.size && (text.data[at] == ' ' || text.data[at] == '\t')) ++at;
+  if (at < text.size && (text.data[at] == '+' || text.data[at] == '-')) ++at;
+  return at + 1 < text.size && text.data[at] == '0' && static_cast<uint8_t>(text.data[at + 1] - '0') <= 9;
+}
+
 bool parse_bool(Text text, bool* value);
 
 // 2013-01-31, as days since 1970-01-01.

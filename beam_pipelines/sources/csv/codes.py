@@ -24,6 +24,9 @@ _LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17}"
 _END_ZERO, _FRACTION = r"\.[0-9]+0\s*$", r"\.(?P<fraction>[0-9]+)\s*$"
 # Whole numbers with a fraction of zeros, as pandas writes them next to nulls, and long ones.
 _NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
+# Programs write one digit before an exponent, people of codes more.
+_EXPONENT = r"^\s*[0-9]{2,}[eE][0-9]+\s*$"
+_NO_POINT = r"^\s*[+-]?[0-9]+([eE][0-9]+)?\s*$"
 _MOST, _MOST_FLOAT = 1_000, 3.4028235e38
 # As above, for the messages; Python's syntax. Digits alone are ids, as everybody knows.
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
@@ -39,6 +42,11 @@ def are_codes(name: str, texts: pa.ChunkedArray) -> bool:
 
     kinds = (*_KINDS, _VERSION) if _VERSIONS.search(name) else _KINDS
     return bool(pc.any(fit(_ZERO)).as_py()) or any(pc.all(fit(kind)).as_py() for kind in kinds)
+
+
+def leads_with_zero(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns which texts or bytes are codes, without nulls: 007 and 0x1F."""
+    return pc.fill_null(pc.match_substring_regex(texts, _ZERO), False)
 
 
 def example_of(name: str, cells: Sequence[str]) -> str:
@@ -69,6 +77,10 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
         words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
         return f"{words}; types: {{{key}: text}} keeps it"
     texts = texts.drop_null()
+    exponents = texts.filter(pc.match_substring_regex(texts, _EXPONENT))
+    if len(exponents) and pc.all(pc.match_substring_regex(texts, _NO_POINT)).as_py():
+        words = f"{exponents[0].as_py().strip()!r} among whole numbers may be a code"
+        return f"{words}; types: {{{key}: text}} keeps it"
     whole = texts.filter(pc.match_substring_regex(texts, _WHOLE))
     if len(whole) and pc.all(pc.match_substring_regex(texts, _NO_PART)).as_py():
         return (

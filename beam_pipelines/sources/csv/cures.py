@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows
+from beam_pipelines.sources.csv.codes import leads_with_zero
 from beam_pipelines.sources.csv.formats import to_plain
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)
@@ -44,6 +46,17 @@ def float_cure(name: str) -> str:
     """Returns what to do about a column of integers with other numbers."""
     key = yaml_text(name)
     return f"Declare 'types: {{{key}: text}}' or 'types: {{{key}: float64}}'."
+
+
+def code_cure(field: pa.Field, found: str) -> str:
+    """Returns what to do about a number with a leading zero; ``""`` for another text."""
+    if not pc.any(leads_with_zero(pa.array([found]))).as_py():
+        return ""
+    key, type_ = yaml_text(field.name), columns.type_name(field.type)
+    return (
+        f"Declare 'types: {{{key}: text}}' to keep such codes, or 'types: {{{key}: {type_}}}' to "
+        "read their numbers."
+    )
 
 
 def cure(field: pa.Field, found: str) -> str:

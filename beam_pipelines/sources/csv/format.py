@@ -173,7 +173,7 @@ class Csv(TextFormat):
         exact = frozenset(
             field.name
             for field in plan.read_schema
-            if field.type == pa.float64() and field.name not in plan.source.types
+            if field.type in (pa.float64(), pa.int64()) and field.name not in plan.source.types
         )
         return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls, exact)
 

@@ -5,6 +5,8 @@ It returns ``None`` where it is not certain that pyarrow.csv would return the sa
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from beam_pipelines.core import _native
@@ -39,12 +41,13 @@ def parse(
     dialect: Dialect,
     nulls: tuple[str, ...],
     line_bytes: int | None,
+    exact: Collection[str] = (),
 ) -> pa.RecordBatch | None:
     """Parses records, or declines.
 
     Args:
       data: whole records, without a header.
-      names, read_schema, schema, dialect, nulls: see ``CsvParser``.
+      names, read_schema, schema, dialect, nulls, exact: see ``CsvParser``.
       line_bytes: the most bytes of a record; a chunk with longer ones is declined. ``None``: any
         number.
 
@@ -57,7 +60,7 @@ def parse(
         return None
     place_of = {name: place for place, name in enumerate(names)}
     wanted = [
-        (place_of[name], str(type_))
+        (place_of[name], f"{'!' if name in exact else ''}{type_}")
         for name, type_ in zip(read_schema.names, kernel_types, strict=True)
     ]
     arrays = _native.parse_csv(

@@ -27,7 +27,8 @@ from beam_pipelines.sources.csv.bad_cells import (
     other_number,
     plain_integers,
 )
-from beam_pipelines.sources.csv.cures import cure, float_cure
+from beam_pipelines.sources.csv.codes import leads_with_zero
+from beam_pipelines.sources.csv.cures import code_cure, cure, float_cure
 from beam_pipelines.sources.exact_cast import INFINITY
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
@@ -40,6 +41,11 @@ _MOST_MORE_CELLS = 10_000
 # Parsed cells stay in the processor's cache until they are converted: a quarter quicker than a
 # whole range at once (benchmarks/bench_stages.py).
 _BLOCK_BYTES = 1 << 20
+
+# Bytes behind a leading zero, and those before a zero that leads none.
+_BEHIND_ZERO, _BEFORE_ZERO = (
+    np.isin(np.arange(256), list(some)) for some in (b"0123456789xX", b"0123456789.")
+)
 
 # A bad record: where it begins and ends, its column and error.
 BadRecord = tuple[int, int, str, str]
@@ -55,7 +61,8 @@ class CsvParser:
       schema: the same as column types.
       dialect: delimiter and quote.
       nulls: texts that mean null.
-      exact: columns of float64 that may round no integer, because no recipe declares them so.
+      exact: columns of int64 and float64 whose type is inferred: no integer is rounded, and no
+        zero leads.
     """
 
     names: tuple[str, ...]
@@ -85,7 +92,14 @@ class CsvParser:
         ``line_bytes``.
         """
         batch = native.parse(
-            data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes
+            data,
+            self.names,
+            self.read_schema,
+            self.schema,
+            self.dialect,
+            self.nulls,
+            line_bytes,
+            self.exact,
         )
         return None if batch is None or self._rounds(data, batch) else batch
 
@@ -108,7 +122,7 @@ class CsvParser:
             # Perhaps a record is only longer than a block.
             table = _with_odd_integers(data, read, types, multi_line)
         self._check_infinite(data, table)
-        if self._rounds(data, table):
+        if self._rounds(data, table) or self._has_codes(data):
             raise pa.ArrowInvalid(whole_numbers.ROUNDED)
         arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -132,10 +146,26 @@ class CsvParser:
 
     def _rounds(self, data: bytes, table: pa.Table | pa.RecordBatch) -> bool:
         """Whether one of the ``exact`` columns rounded an integer."""
-        large = [name for name in self.exact if whole_numbers.may_be_rounded(table.column(name))]
+        large = [
+            name
+            for name in self.exact
+            if pa.types.is_floating(self.read_schema.field(name).type)
+            and whole_numbers.may_be_rounded(table.column(name))
+        ]
         return bool(large) and any(
             pc.any(whole_numbers.refused(column)).as_py()
             for column in self._texts(data, large).columns
+        )
+
+    def _has_codes(self, data: bytes) -> bool:
+        """Whether one of the ``exact`` columns has a number with a leading zero."""
+        return (
+            bool(self.exact)
+            and _may_lead_with_zero(data)
+            and any(
+                pc.any(leads_with_zero(column)).as_py()
+                for column in self._texts(data, list(self.exact)).columns
+            )
         )
 
     def _texts(self, data: bytes, columns: list[str]) -> pa.Table:
@@ -209,7 +239,11 @@ class CsvParser:
             cells = columns.only_chunk(column)
             bad = bad_cells(cells, field.type, self.nulls)
             if field.name in self.exact:
-                bad |= whole_numbers.refused(cells).to_numpy(zero_copy_only=False)
+                found = leads_with_zero(cells)
+                if pa.types.is_floating(field.type):
+                    found = pc.or_(found, whole_numbers.refused(cells))
+                is_null = pc.is_in(cells, value_set=pa.array(self.nulls).cast(pa.binary()))
+                bad |= pc.and_not(found, is_null).to_numpy(zero_copy_only=False)
             wrong[(wrong < 0) & bad] = number
         return self._described(table, wrong, starts, ends), wrong >= 0
 
@@ -295,10 +329,21 @@ class CsvParser:
         return "", str(error)
 
     def _describe_cell(self, field: pa.Field, found: str) -> str:
-        expected = whole_numbers.why_text_refused(found) if field.name in self.exact else ""
+        if field.name in self.exact and (code := code_cure(field, found)):
+            return bad_rows.wrong_value(found, "a number without a leading zero", code)
+        is_exact = field.name in self.exact and pa.types.is_floating(field.type)
+        expected = whole_numbers.why_text_refused(found) if is_exact else ""
         if expected:
             return f"found {shorten(found, 100)!r}, expected {expected}. {float_cure(field.name)}"
         return bad_rows.wrong_value(found, field.type, cure(field, found))
+
+
+def _may_lead_with_zero(data: bytes) -> bool:
+    """Whether a number may have a leading zero; it may be part of a text."""
+    text = np.frombuffer(b"\n" + data, np.uint8)
+    zeros = np.flatnonzero(text[1:-1] == ord("0")) + 1
+    zeros = zeros[_BEHIND_ZERO[text[zeros + 1]]]
+    return not _BEFORE_ZERO[text[zeros - 1]].all()
 
 
 def _may_be_odd(data: bytes) -> bool:
