@@ -23,12 +23,12 @@ _LARGEST = 2.0**53
 def find_merged(
     feature: str, column: str, before: pa.Array, after: pa.Array, is_scaled: bool
 ) -> Iterator[Alert]:
-    """Yields an alert if float32 merges more numbers than by chance.
+    """Yields an alert if floats merge more numbers than by chance.
 
     Args:
       feature, column: names.
       before: int64 or float64 of rows, in the column.
-      after: float32 of the same rows; a greater number is not less than before.
+      after: float32 or float64 of the same rows; a greater number is not less than before.
       is_scaled: whether the feature has other numbers than the column.
     """
     known = pc.and_(before.is_valid(), pc.is_finite(after)).fill_null(False)
@@ -39,15 +39,17 @@ def find_merged(
     same = np.flatnonzero(written[1:] == written[:-1])
     if len(same) <= _MOST_SHARE * len(distinct):
         return
-    if is_scaled:
+    if pa.types.is_float64(after.type):
+        cure = "the encoding computes with float64; subtract a number near them in 'derive'"
+    elif is_scaled:
         cure = "take 'bucketize', or subtract a number near them in 'derive'"
     elif pa.types.is_integer(before.type):
         cure = "leave 'cast: float32' out"
     else:
         type_ = "int64" if _are_whole(distinct) else "text"
         cure = f"'types: {{{yaml_text(column)}: {type_}}}' of the source keeps them"
-    pair = [*distinct[same[0] : same[0] + 2].tolist(), float(written[same[0]])]
-    low, high, both = (f"{number:.17g}" if number % 1 else f"{number:.0f}" for number in pair)
+    pair = [*distinct[same[0] : same[0] + 2].tolist(), written[same[0]].item()]
+    low, high, both = (f"{number:.17g}" if number % 1 else str(int(number)) for number in pair)
     yield Alert(
         feature,
         MERGED,

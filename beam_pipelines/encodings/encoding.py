@@ -53,6 +53,7 @@ class Encoding(abc.ABC):
       fills: whether it replaces nulls and changes nothing else.
       keeps_apart: whether different numbers give different ones, but for rounding.
       takes_ids: whether ids are made of numbers, which therefore must not be rounded before.
+      in_float64: whether it computes with float64, which rounds integers beyond 2**53.
     """
 
     inputs: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class Encoding(abc.ABC):
     fills: bool = False
     keeps_apart: bool = False
     takes_ids: bool = False
+    in_float64: bool = False
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
@@ -114,13 +116,14 @@ class Fitted(abc.ABC):
     Attributes:
       folds: number of folds of the rows it was fitted on, for encodings that must not see a row's
         own target; else 0.
-      fills, keeps_apart, takes_ids: see ``Encoding``.
+      fills, keeps_apart, takes_ids, in_float64: see ``Encoding``.
     """
 
     folds: int = 0
     fills: bool = False
     keeps_apart: bool = False
     takes_ids: bool = False
+    in_float64: bool = False
 
     @abc.abstractmethod
     def output(self, *features: Feature) -> Feature:

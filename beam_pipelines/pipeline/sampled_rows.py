@@ -29,7 +29,7 @@ from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import Chain, EncodePlan
-from beam_pipelines.encodings.values import flattened
+from beam_pipelines.encodings.values import flattened, narrowed
 from beam_pipelines.recipe.model import Source
 
 # Of all splits: shares of so many rows are within a third of a per cent of those of all rows.
@@ -108,21 +108,31 @@ def _descriptions(label: str | None) -> Sequence[str]:
 
 
 def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> Iterator[Alert]:
-    """Yields alerts of features whose float32 merges different numbers of one column."""
+    """Yields alerts of features whose floats merge different numbers of one column.
+
+    A feature may be written, be part of a vector, or have been computed with float64.
+    """
     chains = {chain.name: chain for chain in plan.chains}
-    for name in (name for name in plan.written if name in encoded.schema.names):
+    features = [name for name in plan.written if name in encoded.schema.names]
+    for name in dict.fromkeys([*features, *chains]):
         chain = chains.get(name, Chain(name, (name,), ()))
         column, kinds = chain.inputs[0], {step.kind for step in chain.steps}
         if column not in raw.schema.names or (column != name and column in chains):
             continue
-        before, after = flattened(raw.column(column)), flattened(encoded.column(name))
-        if (
-            before.type in (pa.int64(), pa.float64())
-            and pa.types.is_float32(after.type)
-            and len(before) == len(after)
-            and all(step.encoding.keeps_apart for step in chain.steps)
-        ):
-            yield from find_merged(name, column, before, after, bool(kinds - {"fill", "cast"}))
+        before = flattened(raw.column(column))
+        if before.type not in (pa.int64(), pa.float64()):
+            continue
+        if all(step.encoding.keeps_apart for step in chain.steps):
+            is_written = name in encoded.schema.names
+            after = encoded.column(name) if is_written else _before(plan, chain, None, raw)
+            after = narrowed(flattened(after))
+            is_scaled = bool(kinds - {"fill", "cast"})
+        elif before.type == pa.int64() and chain.steps[0].encoding.in_float64:
+            after, is_scaled = before.cast(pa.float64(), safe=False), True
+        else:
+            continue
+        if pa.types.is_floating(after.type) and len(before) == len(after):
+            yield from find_merged(name, column, before, after, is_scaled)
 
 
 def _odd_numbers(
@@ -233,8 +243,8 @@ def _coverage(plan: EncodePlan, chain: Chain, sample: Mapping[str, _Split]) -> d
     return {}
 
 
-def _before(plan: EncodePlan, chain: Chain, place: int, batch: pa.RecordBatch) -> pa.Array:
-    """Returns the values that a step of a chain encodes."""
+def _before(plan: EncodePlan, chain: Chain, place: int | None, batch: pa.RecordBatch) -> pa.Array:
+    """Returns the values that a step of a chain encodes; those of all without a step."""
     convert = conversions(plan)
     chains, columns = needed(_up_to(plan, chain), chain.inputs)
     features = {name: convert[name](batch.column(name)) for name in columns}

@@ -42,6 +42,15 @@ def test_merged_numbers_are_told(before: pa.Array, is_scaled: bool, remedy: str)
     assert remedy in alert.found
 
 
+def test_numbers_that_encodings_merge_are_told() -> None:
+    """Integers beyond 2**53 are shown as they are; 'bucketize' is no remedy for itself."""
+    before = pa.array([2**60, 2**60 + 1])
+    after = before.cast(pa.float64(), safe=False)
+    (alert,) = find_merged("amount", "amount", before, after, is_scaled=True)
+    assert f"as {2**60} and {2**60 + 1} become {2**60}; the encoding computes" in alert.found
+    assert "take 'bucketize'" not in alert.found
+
+
 @given(st.lists(st.none() | st.floats() | st.floats(1e9, 1e9 + 99), max_size=60))
 @settings(max_examples=80, deadline=None)
 def test_merged_numbers_are_counted(values: list[Any]) -> None:
