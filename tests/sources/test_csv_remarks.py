@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv.header import check_one_header
+from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms import read
-from tests.sources.support import plan_of, read_rows, write
+from tests.sources.support import plan_of, problems_of, read_rows, write
 
 DAY, TIME, MOMENT = datetime.date, datetime.time, datetime.datetime
 UTC = datetime.timezone.utc
@@ -218,3 +221,64 @@ def test_numbers_with_white_space_around_texts_that_mean_null(tmp_path: Path) ->
         assert [row["a"] for row in rows] == [1, None, 3]
     with pytest.raises(DataError, match="line 3, column 'a': found ' x', expected an integer"):
         read_rows(put(tmp_path, ["1", " x"]), trim=True, types={"a": "int64"})
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        (["DE", "NA", "FR"], "NA"),
+        (["usd", "eur", "nan"], "nan"),
+        (["ABCD", "NULL", "EFGH"], "NULL"),
+        (["DE", "NA", "DE"], ""),  # one other code
+        (["de", "NA", "fr"], ""),
+        (["Smith", "NA", "Jones"], ""),
+        (["1", "NA", "3"], ""),
+        (["DE", "", "FR"], ""),
+    ],
+)
+def test_null_texts_that_look_like_codes(tmp_path: Path, cells: list[str], read: str) -> None:
+    """A null text of the form of all other cells has a finding, whose line keeps it."""
+    path = write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells))
+    found = [line for line in plan_of(path).decisions if "is read as null" in line]
+    assert len(found) == bool(read)
+    for line in found:
+        assert f"'{read}' is read as null: 1 cells of 'a'" in line
+        options = yaml.safe_load(line.rpartition("; ")[2].removesuffix(" keeps it"))
+        assert [row["a"] for row in read_rows(path, **options)] == cells
+        assert plan_of(path, **options).decisions == ()
+
+
+UNITS = [
+    ("t,v,m", "s,m/s,kg", "1,2,3"),
+    ("t,v,m", "[s],[m/s],", "1.5,2.5,a"),
+    ("day,name,m", "(yyyy-mm-dd),,kg", "2024-01-02,a,3"),
+    ("day,name,m", "Tag,Name,Masse", "2024-01-02,a,3"),
+]
+
+
+@pytest.mark.parametrize(("header", "below", "row"), UNITS)
+def test_a_line_of_units_is_asked_about(tmp_path: Path, header: str, below: str, row: str) -> None:
+    """The keys in the error read the rows below; a declared type reads the line as a row."""
+    rows = [row] * 5
+    path = write(tmp_path / "a.csv", "\n".join([header, below, *rows]) + "\n")
+    (error,) = problems_of(path).values()
+    assert "a.csv, line 2: found" in error
+    lines = re.findall("'((?:header|skip_lines|columns): .*?)'", error)
+    options = {key: value for line in lines for key, value in yaml.safe_load(line).items()}
+    options["columns"] = tuple(options["columns"])
+    found = read_rows(path, **options)
+    assert len(found) == len(rows)
+    assert not all(isinstance(value, str) for value in found[0].values())
+    text = yaml.safe_load(re.findall("'types: (.*?)' if it is a row", error)[0])
+    assert len(read_rows(path, types=text)) == len(rows) + 1
+
+
+@pytest.mark.parametrize("first", ["1,2,kg", "?,NA,3", ",,", "x,2,3", "x,,", "s,m/s"])
+def test_other_first_rows_are_rows(first: str) -> None:
+    """A first row with a number, one word or fewer cells is no header."""
+    head = "\n".join(["t,v,m", first, *["1,2,3"] * 9]).encode()
+    own = Source("a", ("a.csv",))
+    check_one_header(head, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)
+    with pytest.raises(RecipeProblems):
+        text = head.replace(first.encode(), b"s,m/s,kg")
+        check_one_header(text, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)

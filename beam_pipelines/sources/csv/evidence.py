@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +38,8 @@ NEARLY_SHARE, NEARLY_MOST = 0.01, 300
 _LOOKED_AT, _LEAST_FORMATTED = 500, 0.9
 # So many values that look like numbers are worth a word on a column of texts.
 _LEAST_MOSTLY = 10
+# Distinct cells of one form, among which a null text looks like one of them.
+_LEAST_OTHERS = 2
 # More shapes than these are text.
 _MOST_SHAPES = 2_000
 # Texts that mean null to other programs.
@@ -79,6 +82,7 @@ class Evidence:
       some: cells of parts that are text, a sample.
       blank: cells with white space around them, and one of them.
       nulls: cells that may mean null, counted.
+      like_others: cells of null texts that look like all others, such as NA among DE and FR.
       lost: what numbers lose of their cells, in words, and what keeps it.
     """
 
@@ -89,6 +93,7 @@ class Evidence:
     some: tuple[str, ...] = ()
     blank: tuple[int, str] = (0, "")
     nulls: Counter[str] = dataclasses.field(default_factory=Counter)
+    like_others: Counter[str] = dataclasses.field(default_factory=Counter)
     lost: str = ""
 
     @property
@@ -105,6 +110,7 @@ class Evidence:
         self.texts += other.texts
         self.blank = self.blank[0] + other.blank[0], self.blank[1] or other.blank[1]
         self.nulls += other.nulls
+        self.like_others += other.like_others
         if len(self.shapes) > _MOST_SHAPES:
             self.texts, self.shapes = self.total, Counter()
 
@@ -153,6 +159,19 @@ def codes_of(column: pa.ChunkedArray) -> Evidence:
         return Evidence(texts=len(column))
     texts = columns.only_chunk(column).drop_null()
     return Evidence(texts=len(texts), some=tuple(texts[:_LOOKED_AT].to_pylist()), **_noted(texts))
+
+
+def form_of(text: str) -> str:
+    """Returns a text with one letter for all of a kind: ``Aa1``."""
+    return re.sub("[0-9]", "1", re.sub("[a-z]", "a", re.sub("[A-Z]", "A", text)))
+
+
+def null_texts_like(evidence: Evidence, nulls: Sequence[str]) -> list[str]:
+    """Returns the null texts that have the form of all other cells."""
+    forms = {form_of(cell) for cell in evidence.some}
+    if len(forms) != 1 or len(set(evidence.some)) < _LEAST_OTHERS:
+        return []
+    return [text for text in nulls if form_of(text) in forms]
 
 
 def _noted(texts: pa.Array) -> dict[str, Any]:

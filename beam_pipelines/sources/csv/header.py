@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
 from beam_pipelines.sources.csv.parser import split_cells
+from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import (
     NEWLINE,
@@ -18,6 +21,9 @@ from beam_pipelines.sources.text.quotes import (
     toggling_quotes,
 )
 
+# Rows that are compared with the one below the header, and kinds of values.
+_LOOKED_AT, _LEAST_ROWS = 20, 4
+_VALUES = ({"number"}, {"date"})
 # The name of a first column without one: pandas writes its index so.
 INDEX = "index"
 
@@ -78,6 +84,39 @@ def cut_header(
                 "[…])."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
+
+
+def check_one_header(
+    head: bytes, names: tuple[str, ...], dialect: Dialect, path: str, source: Source
+) -> None:
+    """Checks that no line of units or descriptions is below the header.
+
+    In such a line no cell is a number or date, and words are above nothing but these.
+
+    Raises:
+      RecipeProblems: there is one, and the recipe declares no type of its columns.
+    """
+    quote = "" if dialect.quote is None else chr(dialect.quote)
+    text = whole_records(head).decode("utf-8", errors="replace")
+    rows = split_text(text, chr(dialect.delimiter), quote)[1 : _LOOKED_AT + 1]
+    if len(rows) < _LEAST_ROWS or any(len(row) != len(names) for row in rows):
+        return
+    first, *others = ([("" if c in source.nulls else kind(c)) for c in row] for row in rows)
+    kinds = [{row[place] for row in others} - {""} for place in range(len(names))]
+    places = [p for p, own in enumerate(kinds) if first[p] == "text" and own in _VALUES]
+    is_header = len(places) > 1 and set(first) <= {"", "text"}
+    if not is_header or any(names[place] in source.types for place in places):
+        return
+    skipped = (source.skip_lines or 0) + 2
+    found = " and ".join(repr(shorten(rows[0][place], 40)) for place in places[:2])
+    message = (
+        f"{path}, line {skipped}: found {found} above "
+        f"{'numbers' if kinds[places[0]] == {'number'} else 'dates'} such as "
+        f"{rows[1][places[0]]!r}, expected one line of names. Set 'header: false', 'skip_lines: "
+        f"{skipped}' and 'columns: {yaml_list(names)}' if it belongs to the header, or 'types: "
+        f"{{{yaml_text(names[places[0]])}: text}}' if it is a row."
+    )
+    raise RecipeProblems([problem(source, "header", message)])
 
 
 def first_record(data: bytes, dialect: Dialect) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -27,8 +28,15 @@ from beam_pipelines.sources.csv.evidence import (
     codes_of,
     evidence_of,
     may_be_grouped,
+    null_texts_like,
 )
-from beam_pipelines.sources.csv.header import INDEX, check_same_columns, cut_header, first_record
+from beam_pipelines.sources.csv.header import (
+    INDEX,
+    check_one_header,
+    check_same_columns,
+    cut_header,
+    first_record,
+)
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
@@ -78,6 +86,8 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         names = cut_header(blocks.Body(0, head), dialect, files[0].path, source)[1]
         header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
+    if header and source.infer != "lenient":
+        check_one_header(head, names, dialect, files[0].path, source)
     found = _Found(
         pa.schema([(name, pa.null()) for name in wanted]), {name: Evidence() for name in wanted}
     )
@@ -222,7 +232,13 @@ def _add_body(
         found.counts_rows = _counts_rows(table.column(0))
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
-        found.evidence[name].add((codes_of if is_code else evidence_of)(shapes[name]))
+        own = (codes_of if is_code else evidence_of)(shapes[name])
+        has_nulls = source.nulls == Source.nulls and table[name].null_count > 0
+        if has_nulls and (texts := null_texts_like(own, source.nulls)):
+            (column,) = parse(body.data, (name,), {name: pa.string()}, nulls=()).columns
+            counts = column.filter(pc.is_in(column, value_set=pa.array(texts))).to_pylist()
+            own = dataclasses.replace(own, like_others=Counter(counts))
+        found.evidence[name].add(own)
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
 

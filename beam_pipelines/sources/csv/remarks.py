@@ -27,6 +27,7 @@ from beam_pipelines.sources.csv.date_patterns import named_pattern
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     Evidence,
+    form_of,
     judge,
     mostly,
     number_formats,
@@ -134,6 +135,13 @@ def around(
         cure = f"nulls: {yaml_list([*known, *dict.fromkeys(texts.values())])} makes nulls of them"
         words = f"{text!r} may mean null: {count}{_and_others(texts)}"
         found.append(f"nulls: {yaml_list(known)}  # {words}; {cure}")
+    if own := {name: one.like_others for name, one in evidence.items() if one.like_others}:
+        name, counts = next(iter(own.items()))
+        text, number = counts.most_common(1)[0]
+        words = f"{text!r} is read as null: {number:,} cells of '{name}'{_and_others(own)}"
+        kept = [null for null in known if all(null not in one for one in own.values())]
+        cure = f"nulls: {yaml_list(kept)} keeps it"
+        found.append(f"nulls: {yaml_list(known)}  # {words}, whose others look alike; {cure}")
     return found
 
 
@@ -146,14 +154,9 @@ def _null_text(evidence: Evidence, known: Collection[str]) -> str:
     """Returns the most frequent text for null, if others look otherwise."""
     others = {cell.strip(WHITE_SPACE) for cell in evidence.some} - set(evidence.nulls)
     for text, _ in evidence.nulls.most_common():
-        if text not in known and any(_form(other) != _form(text) for other in others):
+        if text not in known and any(form_of(other) != form_of(text) for other in others):
             return text
     return ""
-
-
-def _form(text: str) -> str:
-    """Returns a text with one letter for all of a kind: ``Aa1``."""
-    return re.sub("[0-9]", "1", re.sub("[a-z]", "a", re.sub("[A-Z]", "A", text)))
 
 
 def _as_values(name: str, evidence: Evidence) -> list[str]:
