@@ -104,7 +104,7 @@ class DataError(PipelineError):
 
 
 class RowError(DataError):
-    """A row has no value or code; the message begins with its file."""
+    """A row cannot be computed or encoded; the message has its file."""
 
 
 class FindingsError(DataError):

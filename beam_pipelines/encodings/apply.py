@@ -147,7 +147,7 @@ def needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[s
 
 
 class UnencodableError(ValueError):
-    """A value cannot be encoded; the message shows it, and what to do.
+    """A value cannot be encoded; the message shows it and the remedies.
 
     Attributes:
       feature: the feature or column that failed.
@@ -299,7 +299,7 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
 
 
 def to_id(name: str, type_: pa.DataType, array: pa.Array) -> pa.Array:
-    """Converts a column of ids, for a feature of float32 or an encoding with float64.
+    """Converts a column of ids, which become floats.
 
     Args:
       name: of the column, for the error.

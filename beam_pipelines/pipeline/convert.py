@@ -375,7 +375,7 @@ def _builds_graph_beside(plan: Plan) -> bool:
 
 @contextlib.contextmanager
 def _cause_named(plan: Plan) -> Iterator[None]:
-    """Reports a changed input file, or the place of a value, as the cause of a failure."""
+    """Names a changed input or a bad row as a failure's cause."""
     try:
         yield
     except PipelineError as error:

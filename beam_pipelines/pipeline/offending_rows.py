@@ -249,7 +249,7 @@ class RangeReader:
         ]
 
     def bad_row_of(self, byte_range: ByteRange) -> str:
-        """Returns the error of a range's first row without a value or code; or ``""``."""
+        """Returns the error of a range's first bad row; or ``""``."""
         states, found = self.positions.quote_states(byte_range), list[str]()
         self.read_bytes += byte_range.end - byte_range.start
 

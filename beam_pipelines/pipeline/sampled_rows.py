@@ -244,7 +244,7 @@ def _coverage(plan: EncodePlan, chain: Chain, sample: Mapping[str, _Split]) -> d
 
 
 def _before(plan: EncodePlan, chain: Chain, place: int | None, batch: pa.RecordBatch) -> pa.Array:
-    """Returns the values that a step of a chain encodes; those of all without a step."""
+    """Returns what a step of a chain encodes; without one, the result."""
     convert = conversions(plan)
     chains, columns = needed(_up_to(plan, chain), chain.inputs)
     features = {name: convert[name](batch.column(name)) for name in columns}

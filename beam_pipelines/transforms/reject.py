@@ -214,6 +214,6 @@ class _SelectOrReject(beam.DoFn):
 
 
 def shown_row_of(chunk: Chunk, number: int) -> str:
-    """Returns the values of the first row of a number, for sources without text."""
+    """Returns the values of the first row with a number."""
     row = int(np.argmax(chunk.batch.column(ROW).to_numpy() == number))
     return shown_row(chunk.batch.slice(row, 1).drop_columns([ROW]))

@@ -43,7 +43,7 @@ def test_merged_numbers_are_told(before: pa.Array, is_scaled: bool, remedy: str)
 
 
 def test_numbers_that_encodings_merge_are_told() -> None:
-    """Integers beyond 2**53 are shown as they are; 'bucketize' is no remedy for itself."""
+    """Integers beyond 2**53 keep their digits; the remedy is another step."""
     before = pa.array([2**60, 2**60 + 1])
     after = before.cast(pa.float64(), safe=False)
     (alert,) = find_merged("amount", "amount", before, after, is_scaled=True)

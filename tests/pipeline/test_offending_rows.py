@@ -295,7 +295,7 @@ NUMBERS = pa.table({"x": [1.5, 2.0, 1e60]})
 
 @pytest.mark.parametrize("name", BEYOND)
 def test_values_that_cannot_be_encoded_have_a_place(name: str, tmp_path: Path) -> None:
-    """Each format's error names the row, and the remedies of its kind of column."""
+    """Each format's error names the row and the column's remedies."""
     write, where = BEYOND[name]
     write(tmp_path / name)
     (tmp_path / "r.yaml").write_text(f"name: a\nsources: {{a: {{path: {name}}}}}\n")

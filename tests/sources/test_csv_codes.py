@@ -142,7 +142,7 @@ def test_a_header_among_texts(tmp_path: Path) -> None:
 
 
 def parser_of(type_: pa.DataType, is_inferred: bool = True) -> CsvParser:
-    """Returns a parser of a column of numbers, whose nulls are empty or 000."""
+    """Returns a parser of numbers, whose nulls are empty or 000."""
     schema = pa.schema([("a", type_)])
     exact = frozenset("a" if is_inferred else "")
     return CsvParser(("a",), schema, schema, Dialect(44, 34), ("", "000"), exact)
@@ -155,7 +155,7 @@ NUMBER = st.from_regex(r"\A[ ]?[+-]?[017]{1,3}(\.[05]{1,2})?[ ]?\Z")
 def test_no_inferred_number_loses_a_leading_zero(
     cells: list[str], is_float: bool, is_native: bool
 ) -> None:
-    """Codes behind the sample are bad cells, whoever parses; declared numbers are numbers."""
+    """Codes are bad cells for both parsers; declared numbers are numbers."""
     data = "".join(f"{cell}\n" for cell in cells).encode()
     type_ = pa.float64() if is_float else pa.int64()
     parser, declared = parser_of(type_), parser_of(type_, is_inferred=False)

@@ -237,7 +237,7 @@ def test_numbers_with_white_space_around_texts_that_mean_null(tmp_path: Path) ->
     ],
 )
 def test_null_texts_that_look_like_codes(tmp_path: Path, cells: list[str], read: str) -> None:
-    """A null text of the form of all other cells has a finding, whose line keeps it."""
+    """A null text that looks like all others has a finding."""
     path = write(tmp_path / "a.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in cells))
     found = [line for line in plan_of(path).decisions if "is read as null" in line]
     assert len(found) == bool(read)
@@ -258,7 +258,7 @@ UNITS = [
 
 @pytest.mark.parametrize(("header", "below", "row"), UNITS)
 def test_a_line_of_units_is_asked_about(tmp_path: Path, header: str, below: str, row: str) -> None:
-    """The keys in the error read the rows below; a declared type reads the line as a row."""
+    """Keys in the error leave the line out; a type keeps it."""
     rows = [row] * 5
     path = write(tmp_path / "a.csv", "\n".join([header, below, *rows]) + "\n")
     (error,) = problems_of(path).values()
@@ -275,10 +275,10 @@ def test_a_line_of_units_is_asked_about(tmp_path: Path, header: str, below: str,
 
 @pytest.mark.parametrize("first", ["1,2,kg", "?,NA,3", ",,", "x,2,3", "x,,", "s,m/s"])
 def test_other_first_rows_are_rows(first: str) -> None:
-    """A first row with a number, one word or fewer cells is no header."""
+    """Rows with a number, one word or fewer cells are no header."""
     head = "\n".join(["t,v,m", first, *["1,2,3"] * 9]).encode()
     own = Source("a", ("a.csv",))
     check_one_header(head, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)
+    text = head.replace(first.encode(), b"s,m/s,kg")
     with pytest.raises(RecipeProblems):
-        text = head.replace(first.encode(), b"s,m/s,kg")
         check_one_header(text, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)

@@ -49,7 +49,7 @@ def float_cure(name: str) -> str:
 
 
 def code_cure(field: pa.Field, found: str) -> str:
-    """Returns what to do about a number with a leading zero; ``""`` for another text."""
+    """Returns the remedy for a leading zero; ``""`` for another text."""
     if not pc.any(leads_with_zero(pa.array([found]))).as_py():
         return ""
     key, type_ = yaml_text(field.name), columns.type_name(field.type)

@@ -158,7 +158,7 @@ class CsvParser:
         )
 
     def _has_codes(self, data: bytes) -> bool:
-        """Whether one of the ``exact`` columns has a number with a leading zero."""
+        """Whether an ``exact`` column has a number with a leading zero."""
         return (
             bool(self.exact)
             and _may_lead_with_zero(data)
@@ -339,7 +339,7 @@ class CsvParser:
 
 
 def _may_lead_with_zero(data: bytes) -> bool:
-    """Whether a number may have a leading zero; it may be part of a text."""
+    """Whether a number or part of a text begins with zero."""
     text = np.frombuffer(b"\n" + data, np.uint8)
     zeros = np.flatnonzero(text[1:-1] == ord("0")) + 1
     zeros = zeros[_BEHIND_ZERO[text[zeros + 1]]]
