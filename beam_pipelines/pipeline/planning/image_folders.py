@@ -33,7 +33,7 @@ _LABELS = "labels"
 _MOST_FOLDERS = 20
 _COLUMNS = (ENCODED, "image/format", "image/height", "image/width", "image/channels", FILENAME)
 # Fewer labels than these, in less than a twentieth of the rows, are none; nor are texts of many
-# words, most of which differ.
+# words that mostly differ.
 _FEW_LABELS, _WORDS_OF_CAPTIONS = 10, 4
 # Names of folders, and of their splits.
 _SPLITS = {
