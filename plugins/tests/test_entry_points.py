@@ -12,7 +12,7 @@ import pytest
 from beam_pipelines.checks.check import Facts, Sample
 from beam_pipelines.checks.leaks import FindLeaks, Leaks
 from beam_pipelines.core import plugins
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning.plan_recipe import plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
@@ -72,6 +72,10 @@ def test_parts_of_checks_name_what_to_install(tmp_path):
         text = f"name: d\nsources: {{d: d.csv}}\nsplit: {{a: 0.5, b: 0.5}}\n{key}: {{near: {{column: text}}}}"
         with pytest.raises(DataError, match=r"'near'.*in a clone: pip install \./plugins$"):
             make_plan(parse_recipe(text, "r.yaml", str(tmp_path)))
+    with pytest.raises(
+        RecipeError, match=r"pii: check 'pii'.*in a clone: pip install \./plugins\.$"
+    ):
+        parse_recipe("name: d\nsources: {d: d.csv}\npii: warn\n", "r.yaml", str(tmp_path))
     check = FindLeaks(Leaks("error"), "late", {}, None)
     (found,) = check.judge(Facts(2, {"train": 2}, {}, sampled=sample), None)
     assert found.severity == "warn"

@@ -77,6 +77,8 @@ SEVEN = [
         ([("key: id", "key: ident"), ("by: y", "by: w")], ["sources.p.key", "split.by[0]"]),
         ([("d.csv, key: x", 'd.csv, delimter: ";"'), ("label: big", "label: lost")], ["sources.d.delimter"]),
         ([("derive:", "derrive:")], ["derrive"]),
+        ([("label: big", "label: lost\nleaks: never\nexpect: [{row: w > 1}]")], ["label", "leaks", "expect[0]", "expect[0].row"]),
+        ([("label: big", "label: lost\nduplicate: {action: drop}\nleaks: {entity: w}")], ["label", "duplicate", "leaks.entity[0]"]),
         ([("name: a", "nam: a"), ("x > 1", "nope > 1"), ("eval: 0.2", "eval: 0.3")],
          ["nam", "derive.big", "split"]),
         ([("name: a", "name: a\nzzz: 1"), ("x > 1", "nope > 1")], ["zzz", "derive.big"]),

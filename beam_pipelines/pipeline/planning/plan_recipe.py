@@ -233,10 +233,11 @@ class _Rest:
 
     def _without_key(self, path: tuple[str | int, ...]) -> None:
         known = {key.name: field for field, key in keys_of(Recipe).items()}
-        section = path[0] if path[0] in known else nearest_word(str(path[0]), known)
+        names = {*known, *plugins.known(plugins.CHECKS), *self.recipe.checks}
+        section = path[0] if path[0] in names else nearest_word(str(path[0]), names)
         self.paths.add(path)
-        if path[0] in self.recipe.checks:
-            checks = {name: one for name, one in self.recipe.checks.items() if name != path[0]}
+        if section in names.difference(known):
+            checks = {name: one for name, one in self.recipe.checks.items() if name != section}
             self.recipe = dataclasses.replace(self.recipe, checks=checks)
             return
         if section is None or section == "name":  # the dataset has another name already
