@@ -1,4 +1,4 @@
-"""Assigns rows to splits by the counts of their classes, to the row.
+"""Assigns rows to splits by the counts of classes, to the row.
 
 The classes are the combinations of values of the columns in ``stratify``. Of a class, rows are
 ordered by the hash that decides the split without ``stratify``, and cut where the shares end. So a
