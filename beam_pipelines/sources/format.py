@@ -142,6 +142,15 @@ class Format(abc.ABC):
     tfx_rows: Literal["", "csv", "records", "values"] = ""
     Options: ClassVar[type | None] = None
 
+    @property
+    def added_columns(self) -> tuple[str, ...]:
+        """Columns whose values are not in the rows of files, but say where they come from."""
+        return ()
+
+    def sources_of(self, plan: SourcePlan) -> tuple[SourcePlan, ...]:
+        """Returns the plans of the sources whose rows these are."""
+        return (plan,)
+
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return []

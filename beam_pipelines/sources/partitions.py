@@ -79,6 +79,11 @@ class Partitioned(Wrapped):
     folders: tuple[str, ...]
     names: tuple[str, ...]
 
+    @property
+    def added_columns(self) -> tuple[str, ...]:
+        """Columns of folders' names."""
+        return self.names
+
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         contents = self.format.infer(self._own(source), files)
@@ -158,14 +163,15 @@ class Partitioned(Wrapped):
     ) -> pa.RecordBatch:
         values = self._values(file)
         arrays = []
-        for read, field in zip(plan.read_schema, plan.schema, strict=True):
-            if field.name in self.names and values[field.name] is None:
+        for field in plan.schema:
+            if field.name not in self.names:
+                arrays.append(batch.column(field.name))
+            elif values[field.name] is None:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
-            elif field.name in self.names:
+            else:
+                read = plan.read_schema.field(field.name)
                 value = pa.scalar(values[field.name], pa.string()).cast(read.type)
                 arrays.append(pa.repeat(value, batch.num_rows).cast(field.type))
-            else:
-                arrays.append(batch.column(field.name))
         return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
     def _values(self, file: FileInfo) -> dict[str, str | None]:

@@ -124,7 +124,9 @@ def _plan_buckets(
     if is_grouped:
         message = "found buckets with 'group_by', expected shares: TFX groups no rows."
         problems.append(Problem(("split",), message))
-    by, kind = split.by, format_of(base).tfx_rows
+    by, kind, added = split.by, format_of(base).tfx_rows, format_of(base).added_columns
+    columns = tuple(name for name in base.as_read.schema.names if name not in added)
+    sources = format_of(base).sources_of(base)
     if not by and not kind:
         message = (
             f"found buckets of whole rows of format '{base.format}', expected a CSV file, or a "
@@ -133,16 +135,17 @@ def _plan_buckets(
         problems.append(Problem(("split",), message))
     if kind == "csv":
         of_source = {new: old for old, new in rename.items()}
-        names = [of_source.get(name, name) for name in by] or base.as_read.schema.names
-        problems += _csv_problems(base, names, bool(by))
+        names = [of_source.get(name, name) for name in by] or columns
+        for source in sources:
+            problems += _csv_problems(source, names, bool(by))
     if problems:
         raise RecipeProblems(problems)
     if by or kind == "records":
         return None
-    names = tuple(base.as_read.schema.names)
-    renamed = tuple(rename.get(name, name) for name in names)
+    renamed = tuple(rename.get(name, name) for name in columns)
     hashed: Literal["example", "record"] = "example" if kind == "csv" else "record"
-    return SplitKey(hashed, renamed, names, base.null_columns)
+    empty = [name for name in columns if all(name in one.null_columns for one in sources)]
+    return SplitKey(hashed, renamed, columns, tuple(empty))
 
 
 def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> Iterator[Problem]:
@@ -164,6 +167,13 @@ def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> It
     if not is_part and source.columns and source.header is not False:
         message = "found 'columns' with a split by buckets, expected all: TFX hashes them all."
         yield Problem((*place, "columns"), message)
+    for name in names:
+        if name not in base.schema.names and not is_part:
+            message = (
+                f"found no column '{name}', which other sources of the union have, with a split by "
+                "buckets, expected the same columns: TFX reads files of one header."
+            )
+            yield Problem((*place, "columns"), message)
     digits = _columns_of_numbers(base)
     for field in base.read_schema:
         if field.name not in names:

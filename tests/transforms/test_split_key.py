@@ -35,6 +35,7 @@ HEADER = ["id", "price", "city", "city_zip", "none"]
 LINES = ["1,0.1,Köln,a,", '-7,,"a, ""b""",b2,', ",3,,c,", "9223372036854775807,1e30,x,,"]
 LINES += [f"{number},{number / 3},city {number % 5},z{number}," for number in range(60)]
 OPTIONS = "nulls: '', infer: full"
+SHORT = f"{{path: v.csv, {OPTIONS}}}"
 BUCKETS = "split: {train: {buckets: 6}, eval: {buckets: 1}, test: {buckets: 2}}"
 
 
@@ -186,6 +187,40 @@ def test_buckets_of_records_are_those_of_tfx(tmp_path: Path) -> None:
         assert split == split_of(parsed.SerializeToString(deterministic=True))
 
 
+@pytest.mark.parametrize("options", ["format: raw_records", "", f"{OPTIONS}, format: csv"])
+@pytest.mark.parametrize(
+    "sources",
+    [
+        "{t: {path: 'd', @}}",
+        "{a: {path: 'd/k=1/*', @}, b: {path: 'd/k=2/*', @}, t: {union: [a, b]}}\nfrom: t",
+        "{a: {path: d/k=1, @}, b: {path: d/k=2, @}, t: {union: [a, b], origin: k}}\nfrom: t",
+    ],
+)
+def test_buckets_do_not_depend_on_where_rows_come_from(
+    tmp_path: Path, sources: str, options: str
+) -> None:
+    """Folders' keys, unions and their origin do not move rows between buckets."""
+    is_csv = "csv" in options
+    for part in (1, 2):
+        folder, numbers = tmp_path / "d" / f"k={part}", range(20 * part, 20 * part + 20)
+        folder.mkdir(parents=True)
+        if is_csv:
+            write(folder / "t.csv", "n\n" + "".join(f"{number}\n" for number in numbers))
+        else:
+            made = (tf.train.Example() for _ in numbers)
+            for example, number in zip(records := list(made), numbers, strict=True):
+                example.features.feature["n"].int64_list.value.append(number)
+            serialized = [one.SerializeToString() for one in records]
+            write_records(folder / "t.tfrecord", *serialized)
+    options = options or "format: tfrecord"
+    plain = rows_of(tmp_path, f"sources: {{t: {{path: 'd/*/t.*', {options}}}}}\n{BUCKETS}")
+    found = rows_of(tmp_path, f"sources: {sources.replace('@', options)}\n{BUCKETS}")
+    assert len({split for split, _ in plain}) > 1
+    assert any("k" in row for _, row in found) == ("'d/k=1/*'" not in sources)
+    for (split, row), (other, same) in zip(found, plain, strict=True):
+        assert (split, {**row, "k": 0}) == (other, {**same, "k": 0})
+
+
 @pytest.mark.parametrize("column", ["id", "city"])
 def test_buckets_by_a_feature_are_those_of_tfx(table: Path, column: str) -> None:
     """Buckets by a feature are those of TFX.
@@ -215,6 +250,11 @@ def test_buckets_by_a_feature_are_those_of_tfx(table: Path, column: str) -> None
         ("t.jsonl", BUCKETS.replace("}}", "}, by: b}"), "'b' is float64, expected"),
         ("t.jsonl", BUCKETS.replace("}}", "}, by: c}"), "'c', which is not there"),
         (
+            f"{{union: [u, v], missing: fill}}, u: {{path: t.csv, {OPTIONS}}}, v: {SHORT}",
+            f"from: t\n{BUCKETS}",
+            r"'v', 'columns'\).*found no column 'price', which other sources of the union have",
+        ),
+        (
             f"{{path: t.csv, {OPTIONS}}}",
             f"{BUCKETS}\nsequence: {{group_by: id}}",
             "buckets with 'group_by'",
@@ -228,6 +268,7 @@ def test_what_cannot_be_reproduced(table: Path, source: str, rest: str, message:
     """
     write(table / "zip.csv", "zip\n00501\n00502\n")
     write(table / "day.csv", "day\n2013-01-01\n")
+    write(table / "v.csv", "id\n1\n")
     write(table / "t.jsonl", '{"a": 1, "b": 0.5}\n')
     with pytest.raises(RecipeProblems, match=f"(?s){message}"):
         rows_of(table, f"sources: {{t: {source}}}\n{rest}")
