@@ -128,13 +128,6 @@ class FeatureView:
         """
         return self.present / self.rows if self.missing else 1.0
 
-    @property
-    def has_infinities(self) -> bool:
-        """Whether a number is infinite."""
-        return any(
-            value is not None and math.isinf(value) for value in (self.minimum, self.maximum)
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class DatasetView:
