@@ -12,6 +12,8 @@ HIDDEN = "a value that is not shown"
 _WHY = "the recipe has private columns"
 # A message has the value before the words on what is expected.
 _FOUND = re.compile(r"\bfound .*?(?=, expected|\Z)", re.DOTALL)
+# A remedy may repeat it.
+_QUOTED = re.compile(r"'[^']+'|\"[^\"]+\"")
 
 
 def hide_row(row: Rejected, private: Collection[str]) -> Rejected:
@@ -30,4 +32,8 @@ def hide_row(row: Rejected, private: Collection[str]) -> Rejected:
 
 def hide_found(message: str) -> str:
     """Returns an error's message without what was found."""
-    return _FOUND.sub(f"found {HIDDEN}", message)
+    quoted = {text for found in _FOUND.findall(message) for text in _QUOTED.findall(found)}
+    message = _FOUND.sub(f"found {HIDDEN}", message)
+    for text in quoted:
+        message = message.replace(text, HIDDEN)
+    return message

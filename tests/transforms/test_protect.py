@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.core.private import hide_found, hide_row
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.pipeline.planning.sources import plan_sources
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
 from beam_pipelines.recipe.protect import Protection
+from beam_pipelines.transforms import read
 from beam_pipelines.transforms.protect import (
     key_of,
     keyed_hash,
@@ -160,12 +162,49 @@ def test_hidden_values() -> None:
     """Errors keep what was expected; rows keep reasons of other columns."""
     found = hide_found("d.csv, line 2: found 'anna', expected int64. Mend it.")
     assert found == "d.csv, line 2: found a value that is not shown, expected int64. Mend it."
+    found = hide_found(
+        "x: found 'anna' and \"o'b\", expected int64. Add 'anna' or \"o'b\" to 'nulls'"
+    )
+    assert found == (
+        "x: found a value that is not shown, expected int64. "
+        "Add a value that is not shown or a value that is not shown to 'nulls'"
+    )
     assert hide_found("x: found 'a\nb'") == "x: found a value that is not shown"
     rows = [Rejected("d", "d.csv", "line 2", name, "found 'a'", "a,b") for name in ("", "a", "b")]
     hidden = [hide_row(row, ("a",)) for row in rows]
     assert [row.text for row in hidden] == ["", "", ""]
     assert [row.reason == "found 'a'" for row in hidden] == [False, False, True]
     assert [hide_row(row, ()) for row in rows] == rows
+
+
+@pytest.mark.parametrize(
+    ("options", "union", "lines", "rejected"),
+    [
+        (", types: {pin: int64}", "", ["1,2", "3,zq2"], 2),
+        (", derive: {m: 'pin::INT'}", "", ["1,2", "3,zq2"], 2),
+        ("", ", derive: {m: 'pin::INT'}", ["1,zq1", "2,zq2"], 4),
+        ("", ", derive: {m: '(n || pin)::INT'}", ["1,1", "zq1,zq2"], 2),
+        ("", "", ["1,ab", "2,ab", "3,zq,zq"], 2),
+    ],
+)
+@pytest.mark.parametrize("private", ["protect: {pin: {mask: 1}}", "pii: {allow: [pin]}"])
+def test_rejected_rows_of_unions(
+    tmp_path: Path, options: str, union: str, lines: list[str], rejected: int, private: str
+) -> None:
+    """Bad rows of a union show no value, whichever part of it finds them."""
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("n,pin\n" + "\n".join(lines) + "\n")
+    text = (
+        f"name: d\nsources:\n  a: {{path: a.csv{options}}}\n  b: {{path: b.csv{options}}}\n"
+        f"  u: {{union: [a, b]{union}}}\nfrom: u\n{private}\n"
+    )
+    found = plan_sources(parse_recipe(text, "r.yaml", str(tmp_path)), None, {})
+    with pytest.raises(DataError) as error:
+        read.read_table(found["u"], reject=False)
+    _, _, rows = read.read_table(found["u"], reject=True)
+    assert len(rows) == rejected
+    assert {Path(row.file).stem for row in rows} == {"a", "b"}
+    assert "zq" not in f"{rows} {hide_found(str(error.value))}"
 
 
 def test_other_recipes_keep_their_hash() -> None:

@@ -54,15 +54,16 @@ def _plan(source: Source, recipe: Recipe) -> SourcePlan:
 
     With private columns, what planning decided has no examples of values.
     """
+    private = _private_names(recipe)
+    source = dataclasses.replace(source, limits=recipe.limits, private=private)
     if source.union is not None:
         members = [
             with_derived(_plan(member, recipe), member.derive)
             for member in map(recipe.sources.__getitem__, source.union.union)
         ]
-        return plan_union(dataclasses.replace(source, limits=recipe.limits), members)
-    private = _private_names(recipe)
+        return plan_union(source, members)
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
-    source = dataclasses.replace(source, path=path, limits=recipe.limits, private=private)
+    source = dataclasses.replace(source, path=path)
     try:
         plan = plan_source(source, recipe.directory)
     except OutsideRootError as error:
