@@ -144,7 +144,7 @@ class Format(abc.ABC):
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        """Columns whose values are not in the rows of files, but say where they come from."""
+        """Columns that say where rows come from; files lack them."""
         return ()
 
     def sources_of(self, plan: SourcePlan) -> tuple[SourcePlan, ...]:

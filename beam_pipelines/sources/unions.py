@@ -40,7 +40,7 @@ class UnionFormat(Format):
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        """The column with the name of a row's source, and those that the sources add."""
+        """The origin of rows, and columns that the sources add."""
         own = () if self.origin is None else (self.origin,)
         return (*own, *(name for one in self.members for name in format_of(one).added_columns))
 
