@@ -37,6 +37,7 @@ from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
 from beam_pipelines.transforms.shuffle import pack_block, unpack_blocks
@@ -175,7 +176,7 @@ def print_sizes(path: pathlib.Path) -> None:
 
 def graph_bytes(path: pathlib.Path, count: int) -> int:
     """Returns the bytes of a job's graph with 64 ranges a file."""
-    plan = make_plan(bare_recipe(str(path)))
+    plan = make_plan(bare_recipe(str(path), FORMATS))
     parts = tuple(
         FileInfo(f"gs://bucket/some/folder/part-{number:05d}.csv", 64 * RANGE_BYTES)
         for number in range(-(-count // 64))

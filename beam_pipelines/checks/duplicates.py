@@ -1,6 +1,5 @@
 """``duplicates``: rows with the values of an earlier row."""
 
-# ruff: noqa: RUF009 (recipe_key returns dataclass fields)
 from __future__ import annotations
 
 import dataclasses

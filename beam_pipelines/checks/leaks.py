@@ -1,6 +1,5 @@
 """``leaks``: between splits, and from the label into features."""
 
-# ruff: noqa: RUF009 (recipe_key returns dataclass fields)
 from __future__ import annotations
 
 import dataclasses

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from beam_pipelines.core.errors import DataError
 
-# Formats by name; functions that plan sources which are no lists of files, by the format or
-# ``database``; encodings by kind; checks by their key in a recipe; descriptions of datasets;
-# commands; functions behind other names; functions that describe each column of sampled rows.
+# Formats by name; planners of sources which are no lists of files, by the format or ``database``;
+# encodings by kind; checks by their key in a recipe; descriptions of datasets; commands; functions
+# behind other names; functions that describe each column of sampled rows.
 FORMATS, PLANNERS, ENCODINGS, CHECKS = "formats", "planners", "encodings", "checks"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
 DESCRIPTIONS = "descriptions"
@@ -27,15 +27,22 @@ class Known(NamedTuple):
     """A name of beam-pipelines-plugins, which may not be installed.
 
     Attributes:
-      suffixes, options: of a format, as ``Format`` has them.
+      suffixes: of the files of a format or planner.
+      options: keys that its ``Options`` declare.
+      schemes: of the URLs of a planner.
+      place: option of a planner that takes the place of ``path``.
+      part: option that names a part of a file or URL, which may also follow it after ``#``.
     """
 
     suffixes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
+    place: str = ""
+    part: str = ""
 
 
-# Options of formats with texts (``sources/formatted.py``).
-_TEXTS = ("formats", "trim")
+# Options of formats with texts and lists (``sources/options.py``).
+_TEXTS = ("list_nulls", "formats", "trim")
 # Group -> name -> what is known of it.
 KNOWN: Mapping[str, Mapping[str, Known]] = {
     FORMATS: {
@@ -45,12 +52,26 @@ KNOWN: Mapping[str, Mapping[str, Known]] = {
         "iceberg": Known(),
         "numpy": Known(suffixes=(".npz", ".npy"), options=_TEXTS),
         "excel": Known(
-            suffixes=(".xlsx", ".xlsm", ".xls", ".ods"), options=("sheet", "skip_lines", *_TEXTS)
+            suffixes=(".xlsx", ".xlsm", ".xls", ".ods"),
+            options=("formats", "trim", "header", "skip_lines", "sheet"),
+            part="sheet",
         ),
-        "hdf5": Known(suffixes=(".h5", ".hdf5", ".hdf"), options=("group", *_TEXTS)),
+        "hdf5": Known(suffixes=(".h5", ".hdf5", ".hdf"), options=(*_TEXTS, "group"), part="group"),
         "webdataset": Known(suffixes=(".tar", ".tgz"), options=("image",)),
     },
-    PLANNERS: dict.fromkeys(("database", "delta", "iceberg"), Known()),
+    PLANNERS: {
+        "database": Known(
+            suffixes=(".sqlite", ".sqlite3", ".db", ".duckdb"),
+            options=("list_nulls", "url", "table", "query", "partition"),
+            schemes=("postgresql", "postgres", "mariadb", "mysql", "bigquery"),
+            place="url",
+            part="table",
+        ),
+        "delta": Known(options=("list_nulls", "as_of", "version")),
+        "iceberg": Known(
+            options=("list_nulls", "as_of", "table", "snapshot_id", "catalog"), place="catalog"
+        ),
+    },
     CHECKS: {"pii": Known()},
     PASSPORTS: dict.fromkeys(("croissant", "huggingface", "tfds"), Known()),
     COMMANDS: dict.fromkeys(("export", "index", "init", "passport"), Known()),

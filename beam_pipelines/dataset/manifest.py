@@ -34,6 +34,7 @@ from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.recipe.unions import unused_sources
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.partitions import Partitioned
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
@@ -288,11 +289,10 @@ def _found(plan: SourcePlan) -> dict[str, Any]:
     if not plan.decisions:
         return {}
     source = plan.source
-    options = ("delimiter", "quote", "header", "skip_lines", "encoding", "columns", "formats")
-    found = {name: getattr(source, name) for name in options}
+    shown = {"columns": source.columns, **format_of(plan).found_of(source)}
     return {
         "decisions": list(plan.decisions),
-        "found": {name: value for name, value in found.items() if value not in (None, {}, ())},
+        "found": {name: value for name, value in shown.items() if value not in (None, {}, ())},
     }
 
 

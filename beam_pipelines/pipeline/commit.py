@@ -42,6 +42,7 @@ from beam_pipelines.pipeline.validate import (
     has_errors,
     write_offenders,
 )
+from beam_pipelines.sources import format_of
 from beam_pipelines.storage import file_changes, file_checksums, files
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
@@ -275,7 +276,7 @@ def check_unchanged(plan: Plan) -> None:
     planned = [
         (file.archive or file.path, file)
         for source in plan.sources.values()
-        if source.source.url is None
+        if format_of(source).has_files
         for file in source.files
     ]
     dates = file_checksums.modified_secs(dict.fromkeys(path for path, _ in planned))

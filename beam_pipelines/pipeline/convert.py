@@ -60,13 +60,13 @@ from beam_pipelines.pipeline.resume import (
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
 from beam_pipelines.pipeline.write_spilled import WriteSpilled
-from beam_pipelines.recipe.databases import scheme_of
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.engine_state import describe_state
 from beam_pipelines.runners.options import check_options, is_engine
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
+from beam_pipelines.sources import format_of
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.preprocessing_fn import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
@@ -391,11 +391,8 @@ def _read_paths(plan: Plan) -> Iterator[str]:
     A file in an archive counts as its archive.
     """
     for source in plan.sources.values():
-        if source.source.url is not None:
-            yield from [source.source.url][: not scheme_of(source.source.url)]
-            continue
         yield from dict.fromkeys(file.archive or file.path for file in source.files)
-        yield from source.source.idx.labels or ()
+        yield from format_of(source).companions(source)
 
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
@@ -410,15 +407,11 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
         "DATASET": plan.transform_graph or "",
     }
     for name, source in plan.sources.items():
+        format_ = format_of(source)
         patterns = [files.resolve(path, plan.recipe.directory) for path in source.source.path]
-        if source.source.catalog is not None:
+        if not patterns and format_.has_files:
             patterns = [file.path for file in source.files[:1]]
-        paths[f"sources.{name}.path"] = next(
-            (path for path in patterns if files.is_local(path)), next(iter(patterns), "")
-        )
-        paths[f"sources.{name}.schema"] = source.source.schema or ""
-        labels = source.source.idx.labels or ()
-        paths[f"sources.{name}.idx.labels"] = next(
-            (path for path in labels if files.is_local(path)), ""
-        )
+        for key, given in {"path": patterns, **format_.paths_of(source.source)}.items():
+            local = next(filter(files.is_local, given), "")
+            paths[f"sources.{name}.{key}"] = local or next(iter(given), "")
     return {what: path for what, path in paths.items() if path}

@@ -19,7 +19,7 @@ from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
 from beam_pipelines.pipeline.resume import clear_temporary
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
-from beam_pipelines.recipe.databases import is_database, scheme_of, split_table
+from beam_pipelines.recipe.places import planner_of, scheme_of, split_part
 from beam_pipelines.storage import file_changes, files
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.
@@ -134,7 +134,7 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
     for given in paths if there else ():
         if scheme_of(given):
             continue
-        path = split_table(given)[0] if is_database(given) else given
+        path = given if planner_of(given) is None else split_part(given)[0]
         found = files.join(_real(os.path.dirname(files.absolute(path))), files.name_of(path))
         inner = files.relative(found, folder) if found.startswith(f"{folder.rstrip('/')}/") else ""
         part = inner.split("/")[0]

@@ -8,30 +8,9 @@ from beam_pipelines.core.shard_formats import TFRECORD, is_whole_name, suffix_of
 from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
-    from beam_pipelines.recipe.images import ImageOptions
-    from beam_pipelines.recipe.model import Recipe, Sequences, Source
+    from beam_pipelines.recipe.model import Recipe, Sequences
     from beam_pipelines.recipe.output import Output
     from beam_pipelines.recipe.values import Value
-
-
-def check_source(value: Value, source: Source) -> None:
-    """Notes a source without names of its columns."""
-    if source.header is False and not source.columns:
-        value.wrong(
-            "found 'header: false' without 'columns', expected the columns' names, in file order."
-        )
-
-
-def check_image(value: Value, image: ImageOptions) -> None:
-    """Notes a quality of PNG, and classes of the same name."""
-    if image.format == "png" and "quality" in value.keys:
-        value.wrong(
-            "found it with 'format: png', which loses nothing, expected it with JPEG only.",
-            "quality",
-        )
-    twice = sorted({name for name in image.classes if image.classes.count(name) > 1})
-    if twice:
-        value.wrong(f"found class '{twice[0]}' twice, expected every class once.", "classes")
 
 
 def check_sequence(value: Value, _: Sequences) -> None:
@@ -155,12 +134,6 @@ def _check_append(value: Value, recipe: Recipe) -> None:
         value.wrong(
             f"found it with 'key' of the source '{base.name}': that a key is unique is not known "
             "of files that are not read again. Leave one of them out.",
-            "append",
-        )
-    if base is not None and base.url is not None:
-        value.wrong(
-            f"found it with the database of '{base.name}', expected files: new rows of a table are "
-            "not known. Leave it out, and convert the table anew.",
             "append",
         )
     if recipe.split.stratify:

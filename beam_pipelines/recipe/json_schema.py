@@ -5,11 +5,13 @@ It follows from the keys that model.py declares.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 from beam_pipelines.core import plugins
-from beam_pipelines.recipe.keys import json_schema, keys_of, options_of_formats
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.keys import Formats, json_schema, keys_of
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.read_split import READ_BUCKETS, READ_PART
 from beam_pipelines.recipe.splits import Split, TimeSplit
@@ -17,7 +19,7 @@ from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import TEXT, read_texts
 
 
-def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any]:
+def recipe_schema(formats: Formats, kinds: Iterable[str]) -> dict[str, Any]:
     """Returns the JSON Schema (draft 2020-12) of a recipe.
 
     It is looser than the reader: it does not know which keys contradict each other.
@@ -27,8 +29,10 @@ def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any
       kinds: of encodings.
     """
     source = json_schema(Source, {"format": {"enum": list(formats)}})
-    for name, key in options_of_formats().items():
-        source["properties"][name] = key.read.schema
+    for key in formats.option_names:
+        source["properties"].setdefault(key, {})
+        with contextlib.suppress(DataError):  # the format is not installed
+            source["properties"] |= json_schema(formats.declaring(key))["properties"]
     kind = {"enum": list(kinds)}
     step = {"type": "object", "propertyNames": kind, "minProperties": 1, "maxProperties": 1}
     chain = {"anyOf": [kind, step, {"type": "array", "items": {"anyOf": [kind, step]}}]}

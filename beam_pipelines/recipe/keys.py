@@ -7,11 +7,11 @@ declarations.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
-from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import nearest, nearest_word
 from beam_pipelines.recipe.values import Reader, Value
 
@@ -19,6 +19,10 @@ T = TypeVar("T")
 
 # For keys that recipe/reader.py reads: it knows the formats, encodings and names of sources.
 ELSEWHERE: Reader[Any] = Reader(lambda _: None, {})
+
+
+# The default of a key whose value the files of a source show.
+FOUND = "found"
 
 
 class Key(NamedTuple):
@@ -89,13 +93,42 @@ def keys_of(kind: Any) -> dict[str, Key]:
     }
 
 
-def options_of_formats() -> dict[str, Key]:
-    """Returns the keys of a source that formats of other packages declare."""
-    found: dict[str, Key] = {}
-    for name in plugins.others(plugins.FORMATS):
-        options = plugins.load(plugins.FORMATS, name).Options
-        found |= {} if options is None else {each.name: each for each in keys_of(options).values()}
-    return found
+class Formats(Collection[str], Protocol):
+    """The known formats of sources, and the keys that they declare."""
+
+    @property
+    def option_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Key -> formats and planners that have it."""
+        ...
+
+    def declaring(self, key: str) -> Any:
+        """Returns ``Options`` with a key, or ``None``; imports the format."""
+        ...
+
+
+# Field -> type of a dataclass.
+hints_of: Callable[[Any], Mapping[str, Any]] = functools.cache(get_type_hints)
+
+
+def built(kind: Any, value: Any) -> Any:
+    """Returns JSON data as a value of an annotated type.
+
+    A value of a dataclass stays.
+    """
+    if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+        hints = hints_of(kind)
+        return kind(**{name: built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
+    arguments = get_args(kind)
+    if value is not None and type(None) in arguments:
+        return built(next(argument for argument in arguments if argument is not type(None)), value)
+    if isinstance(value, list):
+        kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
+        return tuple(
+            built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True)
+        )
+    if isinstance(value, dict) and len(arguments) == 2:
+        return {name: built(arguments[1], item) for name, item in value.items()}
+    return value
 
 
 def read_keys(

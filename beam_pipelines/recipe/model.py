@@ -5,24 +5,27 @@ and its meaning. ``recipe/reader.py`` reads them from YAML. Field names are the 
 where Python allows it.
 """
 
-# ruff: noqa: RUF009 (recipe_key and needed_key return dataclass fields)
 from __future__ import annotations
 
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
-from beam_pipelines.recipe.databases import read_url
-from beam_pipelines.recipe.images import IdxOptions, ImageOptions
-from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
-from beam_pipelines.recipe.lakehouses import Catalog, read_as_of, read_catalog
-from beam_pipelines.recipe.libsvm import Libsvm
+from beam_pipelines.recipe.keys import (
+    ELSEWHERE,
+    Key,
+    built,
+    declare,
+    hints_of,
+    needed_key,
+    recipe_key,
+    section,
+)
 from beam_pipelines.recipe.lines import Lines
-from beam_pipelines.recipe.list_nulls import read_list_nulls
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.sample import Sample, read_sample
@@ -33,27 +36,39 @@ from beam_pipelines.recipe.values import (
     read_any_texts,
     read_budget,
     read_bytes,
-    read_character,
     read_choice,
-    read_encoding,
     read_fanout,
     read_flag,
-    read_formats,
     read_integer,
     read_mapping,
     read_match,
     read_name,
     read_on,
     read_prefix,
-    read_quote,
-    read_sheet,
     read_text,
     read_texts,
     read_types,
 )
 
+T = TypeVar("T")
+
 JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
+
+
+class Planning(NamedTuple):
+    """What planning knows of a source beyond its keys.
+
+    Attributes:
+      limits: the recipe's.
+      keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
+        becomes of them.
+      may_lack: column -> type of columns that files may lack; such a column is null.
+    """
+
+    limits: Limits = Limits()
+    keeps_steps: bool = False
+    may_lack: Mapping[str, str] = {}
 
 
 @masked_repr
@@ -63,13 +78,8 @@ class Source:
 
     Attributes:
       name: the source's name in the recipe.
-      limits: the recipe's, which planning puts here.
-      union: the sources whose rows are those of this one, or ``None``.
-      options: key of ``Format.Options`` -> its value, of formats of other packages.
-      keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
-        becomes of them (not part of the hash).
-      private: columns of the recipe whose values no message shows, which planning puts here.
-      may_lack: column -> type of columns that files may lack; such a column is null.
+      options: key of the ``Options`` of a format or planner, or ``union`` -> its value.
+      planning: what the recipe does not say of the source (not part of the hash).
     """
 
     name: str
@@ -89,21 +99,6 @@ class Source:
     key: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns whose combined value must be unique in this source."
     )
-    delimiter: str | None = recipe_key(
-        read_character, None, "found", "One character between cells."
-    )
-    quote: str | None = recipe_key(
-        read_quote, None, "found", "One character around cells; an empty text turns quoting off."
-    )
-    header: bool | None = recipe_key(
-        read_flag, None, "found", "Whether the first line names the columns, exactly as written."
-    )
-    skip_lines: int | None = recipe_key(
-        read_integer(0, 10_000), None, "found", "Lines above the table of each CSV file."
-    )
-    encoding: str | None = recipe_key(
-        read_encoding, None, "found", "Encoding of text files, of Python's codecs."
-    )
     columns: tuple[str, ...] = recipe_key(
         read_texts,
         (),
@@ -119,15 +114,6 @@ class Source:
     types: Mapping[str, str] = recipe_key(
         read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
     )
-    formats: Mapping[str, str] = recipe_key(
-        read_formats, {}, "found", "How the numbers, dates or booleans of a column are written."
-    )
-    trim: bool | None = recipe_key(
-        read_flag, None, "no", "Whether white space around texts is taken off."
-    )
-    list_nulls: Mapping[str, tuple[str, ...]] = recipe_key(
-        read_list_nulls, {}, "an error", "What becomes of nulls inside the lists of a column."
-    )
     infer: Literal["sample", "full", "lenient"] = recipe_key(
         read_choice(("sample", "full", "lenient")),
         "sample",
@@ -141,81 +127,55 @@ class Source:
         "New column: SQL expression, before the joins; each sees those above it.",
         omitted=True,
     )
-    schema: str | None = recipe_key(
-        read_text, None, "that of the dataset, or inferred", "Path of a `tfrecord` source's schema."
-    )
-    libsvm: Libsvm = recipe_key(
-        section(Libsvm, "a mapping such as {base: 1, size: 1000}"),
-        Libsvm(),
-        "see below",
-        "Options of `libsvm`, `libfm` and `libffm` sources.",
-    )
-    image: ImageOptions = recipe_key(
-        section(
-            ImageOptions, "a mapping such as {resize: [224, 224], mode: rgb}", checks.check_image
-        ),
-        ImageOptions(),
-        "see below",
-        "Options of `images` and `webdataset` sources.",
-    )
-    idx: IdxOptions = recipe_key(
-        section(IdxOptions, "a mapping such as {as: floats, labels: train-labels-idx1-ubyte.gz}"),
-        IdxOptions(),
-        "see below",
-        "Options of `idx` sources.",
-    )
-    sheet: str | int | None = recipe_key(
-        read_sheet, None, "the only one", "Sheet of an `excel` source.", omitted=True
-    )
-    group: str | None = recipe_key(
-        read_text, None, "the only one with data", "Group of an `hdf5` source.", omitted=True
-    )
-    url: str | None = recipe_key(read_url, None, "none", "URL or file of a database.", omitted=True)
-    table: str | None = recipe_key(
-        read_text,
-        None,
-        "none",
-        "Table of a database, with `url`, or of an Iceberg catalog, with `catalog`.",
-        omitted=True,
-    )
-    query: str | None = recipe_key(
-        read_text, None, "none", "SELECT of a database, with `url`.", omitted=True
-    )
-    partition: str | None = recipe_key(
-        read_text,
-        None,
-        "none",
-        "Column that orders the rows and cuts them into parallel reads.",
-        omitted=True,
-    )
-    version: int | None = recipe_key(
-        read_integer(0), None, "the latest", "Version of a `delta` table.", omitted=True
-    )
-    snapshot_id: int | None = recipe_key(
-        read_integer(0), None, "the current one", "Snapshot of an `iceberg` table.", omitted=True
-    )
-    as_of: str | None = recipe_key(
-        read_as_of,
-        None,
-        "now",
-        "Time whose version or snapshot of a lakehouse's table is read.",
-        omitted=True,
-    )
-    catalog: Catalog | None = recipe_key(
-        read_catalog, None, "none", "Catalog of an `iceberg` table: name or URI.", omitted=True
-    )
-    # Read by recipe/reader.py: a union has other keys.
-    union: Union | None = dataclasses.field(default=None, metadata={"omitted": True})
-    limits: Limits = dataclasses.field(default=Limits(), compare=False)
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, metadata={"omitted": True})
-    keeps_steps: bool = dataclasses.field(default=False, compare=False)
-    private: tuple[str, ...] = dataclasses.field(default=(), compare=False)
-    may_lack: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    planning: Planning = dataclasses.field(default=Planning(), compare=False)
+
+    @classmethod
+    def made(cls, name: str, path: tuple[str, ...] = (), **keys: Any) -> Source:
+        """Returns the source of these keys, also those of its format."""
+        own = {field.name for field in dataclasses.fields(cls)}
+        planning = {key: keys.pop(key) for key in Planning._fields if key in keys}
+        options = {key: keys.pop(key) for key in [*keys] if key not in own}
+        return cls(name, path, **keys, options=options, planning=Planning(**planning))
 
     @property
     def reads_all(self) -> bool:
         """Whether types are inferred from every row."""
         return self.infer != "sample"
+
+    @property
+    def limits(self) -> Limits:
+        """What no input may exceed."""
+        return self.planning.limits
+
+    @property
+    def union(self) -> Union | None:
+        """The sources whose rows are those of this one, or ``None``."""
+        found: Union | None = built(Union, self.options.get("union"))
+        return found
+
+    def options_of(self, kind: type[T]) -> T:
+        """Returns what the source says of the keys that a format declares.
+
+        Args:
+          kind: ``Options`` of the format, or a base of it.
+        """
+        given = {key: self.options[key] for key in hints_of(kind) if key in self.options}
+        found: T = built(kind, given)
+        return found
+
+    def with_options(self, **options: Any) -> Source:
+        """Returns the source with other values of its format's keys.
+
+        ``None`` and an empty mapping stand for a key that is not there.
+        """
+        given = {**self.options, **options}
+        given = {key: value for key, value in given.items() if value is not None and value != {}}
+        return dataclasses.replace(self, options=given)
+
+    def with_planning(self, **planning: Any) -> Source:
+        """Returns the source as planning knows it."""
+        return dataclasses.replace(self, planning=self.planning._replace(**planning))
 
 
 @dataclasses.dataclass(frozen=True)

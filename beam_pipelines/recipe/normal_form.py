@@ -7,15 +7,25 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import mask
-from beam_pipelines.recipe.databases import without_user
-from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.keys import built
+from beam_pipelines.recipe.model import Recipe, Source
 
 # Fields that may have URLs.
 _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
+# Options of formats that every source of a normal form has, with their defaults, so that the hashes
+# of recipes stay. Other options are there if a recipe has them.
+_ALWAYS: Mapping[str, Any] = {
+    **dict.fromkeys(("delimiter", "quote", "header", "skip_lines", "encoding", "trim", "schema")),
+    "formats": {},
+    "list_nulls": {},
+    "libsvm": {"base": None, "size": None, "fields": None, "sort": False, "name": "features"},
+    "image": {"resize": [], "format": None, "mode": None, "quality": 90, "classes": []},
+    "idx": {"form": None, "labels": None, "classes": []},
+}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -29,12 +39,11 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Source):
+        options = {key: _masked(key, _plain(item)) for key, item in value.options.items()}
+        return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: _masked(field.name, _plain(getattr(value, field.name)))
-            for field in dataclasses.fields(value)
-            if field.compare and not _is_omitted(field, getattr(value, field.name))
-        }
+        return _fields(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -44,12 +53,28 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _fields(value: Any, *without: str) -> dict[str, Any]:
+    return {
+        field.name: _masked(field.name, _plain(getattr(value, field.name)))
+        for field in dataclasses.fields(value)
+        if field.compare
+        and field.name not in without
+        and not _is_omitted(field, getattr(value, field.name))
+    }
+
+
 def _masked(name: str, value: Any) -> Any:
     if name in ("url", "uri"):
-        return value and without_user(value)
+        return value and _without_user(value)
     if name not in _PATHS:
         return value
     return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
+
+
+def _without_user(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if separator else url
 
 
 def _is_omitted(field: dataclasses.Field[Any], value: Any) -> bool:
@@ -66,26 +91,20 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
     Raises:
       KeyError, TypeError, ValueError, AttributeError: the data are not a recipe's.
     """
-    recipe: Recipe = dataclasses.replace(_built(Recipe, data), directory=directory)
+    sources = {name: _source(source) for name, source in data["sources"].items()}
+    recipe: Recipe = built(Recipe, {**data, "sources": sources, "directory": directory})
     return recipe
 
 
-def _built(kind: Any, value: Any) -> Any:
-    """Returns plain data as a value of an annotated type."""
-    if dataclasses.is_dataclass(kind) and value is not None:
-        hints = get_type_hints(kind)
-        return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
-    arguments = get_args(kind)
-    if value is not None and type(None) in arguments:
-        return _built(next(argument for argument in arguments if argument is not type(None)), value)
-    if isinstance(value, list):
-        kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
-        return tuple(
-            _built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True)
-        )
-    if isinstance(value, dict) and len(arguments) == 2:
-        return {name: _built(arguments[1], item) for name, item in value.items()}
-    return value
+def _source(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a source's fields; options are built when needed."""
+    own = {field.name for field in dataclasses.fields(Source)}
+    options = {
+        key: value
+        for key, value in data.items()
+        if key not in own and (key not in _ALWAYS or value != _ALWAYS[key])
+    }
+    return {**{key: value for key, value in data.items() if key in own}, "options": options}
 
 
 def recipe_hash(recipe: Recipe) -> str:

@@ -1,6 +1,5 @@
 """The section ``output`` of a recipe."""
 
-# ruff: noqa: RUF009 (recipe_key returns dataclass fields)
 from __future__ import annotations
 
 import dataclasses

@@ -14,19 +14,20 @@ from typing import Any
 
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, Problem, RecipeError
-from beam_pipelines.recipe.checks import check_recipe, check_source
-from beam_pipelines.recipe.databases import (
-    check_place,
-    check_table,
-    is_database,
-    of_path,
-    split_table,
-)
-from beam_pipelines.recipe.keys import keys_of, options_of_formats, read_keys
-from beam_pipelines.recipe.lakehouses import check_lakehouse
+from beam_pipelines.recipe.checks import check_recipe
+from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
 from beam_pipelines.recipe.lines import Lines, Path, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.path_dates import without_date
+from beam_pipelines.recipe.places import (
+    PLACES,
+    keys_of_path,
+    planner_of,
+    scheme_of,
+    split_part,
+    tree_of_path,
+    with_parts,
+)
 from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.settings import Setting, apply_settings
 from beam_pipelines.recipe.unions import Union
@@ -41,7 +42,7 @@ _SHARD_NUMBER = re.compile(r"-([0-9?*]{5,}|\*)-of-([0-9?*]{5,}|\*)(?=\.|\Z)")
 def parse_recipe(
     text: str,
     origin: str,
-    formats: Collection[str],
+    formats: Formats,
     encodings: Mapping[str, Any],
     directory: str = "",
 ) -> Recipe:
@@ -62,7 +63,7 @@ def parse_recipe(
 def read_recipe(
     text: str,
     origin: str,
-    formats: Collection[str],
+    formats: Formats,
     encodings: Mapping[str, Any],
     directory: str = "",
     settings: Sequence[Setting] = (),
@@ -103,7 +104,7 @@ def read_recipe(
     return dataclasses.replace(recipe, lines=lines), problems
 
 
-def bare_recipe(path: str) -> Recipe:
+def bare_recipe(path: str, formats: Formats) -> Recipe:
     """Returns the recipe that converts one file or pattern as it is.
 
     It has all columns, one split ``train`` and the default output; feature lists of its records
@@ -112,10 +113,11 @@ def bare_recipe(path: str) -> Recipe:
     after the folder; of ``postgresql://host/shop#users`` after the table.
     """
     name = bare_name(path)
-    try:
-        source = Source(name, **of_path(path), keeps_steps=True)
-    except ValueError as error:
-        raise RecipeError(f"{path}: {error}") from None
+    problems: list[Problem] = []
+    source = _source(name, Value(Scalar(path, path), (), problems), formats)
+    if problems:
+        raise RecipeError(f"{path}: {problems[0].message}")
+    source = source.with_planning(keeps_steps=True)
     return Recipe(name=name, sources={name: source}, base=name, lines=bare_lines(name, path))
 
 
@@ -132,8 +134,8 @@ def bare_lines(name: str, path: str, options: Mapping[Path, str] | None = None) 
 
 def bare_name(path: str) -> str:
     """Returns the name of the dataset of one file or pattern."""
-    if is_database(path):
-        path = split_table(path)[1] or split_table(path)[0]
+    if planner_of(path) is not None:
+        path = split_part(path)[1] or split_part(path)[0]
     folder, file = os.path.split(path)
     file = _SHARD_NUMBER.sub("", file)
     words = (
@@ -146,7 +148,7 @@ def bare_name(path: str) -> str:
 def set_bare_recipe(
     path: str,
     settings: Sequence[Setting],
-    formats: Collection[str],
+    formats: Formats,
     encodings: Mapping[str, Any],
     found: Tree | None = None,
 ) -> tuple[Recipe, list[Problem]]:
@@ -165,15 +167,12 @@ def set_bare_recipe(
     recipe = _recipe(Value(tree, (), problems), "", formats, encodings)
     lines = bare_lines(name, path, {setting.path: setting.option for setting in settings})
     sources = {
-        name: dataclasses.replace(source, keeps_steps=True)
-        for name, source in recipe.sources.items()
+        name: source.with_planning(keeps_steps=True) for name, source in recipe.sources.items()
     }
     return dataclasses.replace(recipe, sources=sources, lines=lines), problems
 
 
-def _recipe(
-    value: Value, directory: str, formats: Collection[str], encodings: Mapping[str, Any]
-) -> Recipe:
+def _recipe(value: Value, directory: str, formats: Formats, encodings: Mapping[str, Any]) -> Recipe:
     sources: dict[str, Source] = {}
 
     def read_all_sources(item: Value) -> dict[str, Source]:
@@ -230,7 +229,7 @@ def _checks(given: Mapping[str, Value]) -> dict[str, Any]:
     return {"checks": checks, "hidden": tuple(hidden)}
 
 
-def _sources(value: Value, formats: Collection[str]) -> dict[str, Source] | None:
+def _sources(value: Value, formats: Formats) -> dict[str, Source] | None:
     if not isinstance(value.tree, dict) or not value.tree:
         value.expected("a mapping, one 'name: path' a line")
         return None
@@ -243,35 +242,47 @@ def _sources(value: Value, formats: Collection[str]) -> dict[str, Source] | None
     return {name: _source(name, item, formats) for name, item in value.items()}
 
 
-def _source(name: str, value: Value, formats: Collection[str]) -> Source:
+def _source(name: str, value: Value, formats: Formats) -> Source:
     if not isinstance(value.tree, dict):
         paths = read_texts(value) or ()
-        if len(paths) != 1:
+        keys = tree_of_path(paths[0]) if len(paths) == 1 else {}
+        if keys.keys() <= {"path"}:
             return Source(name, paths)
-        try:
-            return Source(name, **of_path(paths[0]))
-        except ValueError as error:
-            value.wrong(str(error))
-            return Source(name)
+        # Its keys have no places of their own.
+        problems: list[Problem] = []
+        source = _source(name, Value(keys, value.path, problems), formats)
+        for problem in problems:
+            value.wrong(problem.message)
+        return source
     if "union" in value.keys:
         union = Union(**{"union": (), **read_keys(Union, value, "a mapping")})
-        return Source(name, (), key=union.key, derive=union.derive, union=union)
-    check_place(value)
-    # Other distributions are asked for keys that a source has not itself.
+        return Source(name, key=union.key, derive=union.derive, options={"union": union})
+    value = value._replace(tree=with_parts(value.tree))
+    if not value.keys & {"path", *PLACES}:
+        shown = value.path[-1] if value.path else "data"
+        value.wrong(f"found no 'path', expected one, for example 'path: data/{shown}.csv'.")
     own = {declared.name for declared in keys_of(Source).values()}
-    options = {} if own >= value.keys else options_of_formats()
+    kinds: dict[str, Any] = dict.fromkeys(sorted(value.keys - own))
+    for key in kinds:
+        try:
+            kinds[key] = formats.declaring(key)
+        except DataError as error:
+            value.wrong(f"{error}.", key)
+    known = kinds if all(kinds.values()) else formats.option_names
     readers = {"format": lambda item: _known(item, formats)}
-    found = read_keys(Source, value, "a path or a mapping", readers, options)
-    found["options"] = {
-        key: options[key].read(item) for key, item in value.items() if key in options
+    found = read_keys(Source, value, "a path or a mapping", readers, known)
+    options = {
+        key: read
+        for key, item in value.items()
+        if kinds.get(key) and (read := keys_of(kinds[key])[key].read(item)) is not None
     }
-    source = Source(name, **found)
-    if source.url is not None:
-        url, table = split_table(source.url)
-        source = dataclasses.replace(source, url=url, table=table or source.table)
-    check_source(value, source)
-    check_table(value, source)
-    check_lakehouse(value, source)
+    source = Source(name, **found, options=options)
+    for path in filter(scheme_of, source.path):
+        place = keys_of_path(path)
+        value.wrong(
+            f"found a URL of {scheme_of(path)} in 'path', expected it in '{next(iter(place))}'.",
+            "path",
+        )
     return source
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.recipe.databases import is_database, of_path
 from beam_pipelines.recipe.lines import Path, show_path
+from beam_pipelines.recipe.places import tree_of_path
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
 
 # A name, a name in double quotes, or an index.
@@ -109,7 +109,7 @@ def _with_value(tree: Tree | None, setting: Setting, depth: int, problems: list[
         return setting.tree
     step = path[depth]
     if depth == 2 and path[0] == "sources" and isinstance(tree, Scalar | list):
-        tree = _place(tree)
+        tree = {"path": tree} if isinstance(tree, list) else tree_of_path(tree.text)
     if isinstance(step, int):
         items = list(tree) if isinstance(tree, list) else []
         if step > len(items) or not isinstance(tree, list | None):
@@ -125,21 +125,6 @@ def _with_value(tree: Tree | None, setting: Setting, depth: int, problems: list[
     mapping = {} if tree is None else tree
     inner = _with_value(mapping.get(step), setting, depth + 1, problems)
     return {**mapping, step: inner}
-
-
-def _place(tree: Scalar | list[Tree]) -> Tree:
-    """Returns the mapping of a source that is a path.
-
-    With the sheet or group after ``#``.
-    """
-    if isinstance(tree, list) or is_database(tree.text):
-        return {"path": tree}
-    try:
-        found = of_path(tree.text)
-    except ValueError:  # the path is read, and its error found, later
-        return {"path": tree}
-    texts = {key: value[0] if key == "path" else value for key, value in found.items()}
-    return {key: Scalar(value, str(value)) for key, value in texts.items()}
 
 
 def _complain(setting: Setting, depth: int, message: str, problems: list[Problem]) -> None:

@@ -442,16 +442,6 @@ def read_formats(value: Value) -> dict[str, str] | None:
     return formats
 
 
-@reader(type=["string", "integer"])
-def read_sheet(value: Value) -> str | int | None:
-    """A sheet's name, or its number from 1."""
-    found = value.tree.value if isinstance(value.tree, Scalar) else None
-    if isinstance(found, bool) or (isinstance(found, int) and found < 1):
-        value.expected("the name of a sheet, or its number from 1")
-        return None
-    return found if isinstance(found, int) else read_text(value)
-
-
 @reader(type="string")
 def read_encoding(value: Value) -> str | None:
     """The name of a codec of Python between bytes and text."""

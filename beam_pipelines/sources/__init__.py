@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
 
 from beam_pipelines.core import plugins
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.arrow import Arrow
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv.format import Csv
@@ -78,12 +80,48 @@ class _Formats(MutableMapping[str, Format]):
         """Whether this distribution has a format, or a program has registered it."""
         return name in self._found
 
+    def says_names(self, source: Source) -> bool:
+        """Whether ``columns`` of a source would name columns, and not select."""
+        return not all(format_.has_own_names(source) for format_ in self._found.values())
+
+    def is_planned(self, name: str | None) -> bool:
+        """Whether a planner of another distribution plans sources of a format."""
+        return name is not None and not self.is_own(name) and plugins.has(plugins.PLANNERS, name)
+
     def of_suffix(self, path: str) -> str | None:
         """Returns the format of a path; asks other distributions last."""
         for name, known in self.known().items():
             if path.endswith(known.suffixes):
                 return name
         return next((name for name in self._others() if path.endswith(self[name].suffixes)), None)
+
+    @property
+    def option_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Key of a source -> the formats and planners that declare it."""
+        found: dict[str, list[str]] = {}
+        others = {name: self[name] for name in self._others()}
+        for known in ({**self.known(), **others}, plugins.KNOWN[plugins.PLANNERS]):
+            for name, one in known.items():
+                for option in one.options:
+                    found.setdefault(option, []).append(name)
+        return {option: tuple(names) for option, names in found.items()}
+
+    def declaring(self, key: str) -> Any:
+        """Returns the ``Options`` that have a key of a source, or ``None``.
+
+        Raises:
+          DataError: they are in a distribution that is not installed.
+        """
+        for format_ in self._found.values():
+            if key in format_.options:
+                return format_.Options
+        for group in (plugins.PLANNERS, plugins.FORMATS):
+            for name, known in plugins.KNOWN[group].items():
+                if key in known.options:
+                    return plugins.load(group, name).Options
+        return next(
+            (self[name].Options for name in self._others() if key in self[name].options), None
+        )
 
     def _others(self) -> list[str]:
         return [name for name in plugins.others(plugins.FORMATS) if name not in self._found]

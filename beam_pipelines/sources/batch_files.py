@@ -18,13 +18,13 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
-    TEXT_OPTIONS,
     Contents,
     Format,
     QuoteStates,
     Rows,
     empty_batch,
 )
+from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
@@ -52,7 +52,7 @@ class BatchFiles(Format):
     """
 
     title: str
-    options: tuple[str, ...] = TEXT_OPTIONS
+    Options = TableOptions
     has_arrays = True
 
     @abc.abstractmethod
@@ -65,7 +65,7 @@ class BatchFiles(Format):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*tables.check_text_options(source, self.title), *no_compression(source, self.title)]
+        return no_compression(source, self.title)
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""

@@ -114,7 +114,7 @@ def reject_rows(
     found: list[Rejected] = []
     for place, (column, error) in zip(places, errors, strict=True):
         row = Rejected(plan.source.name, place.file, place.place, column, error, place.text)
-        bad_rows.reject_or_raise(hide_row(row, plan.source.private), found, reject)
+        bad_rows.reject_or_raise(hide_row(row, plan.private), found, reject)
     return found
 
 
@@ -137,7 +137,7 @@ def _derived(
             errors = _errors(batch, expression)
             reason = f"in '{expression.sql}', expected a value. {_CURE}"
             # An expression of any column may see private values.
-            name = "" if plan.source.private else expression.name
+            name = "" if plan.private else expression.name
             bad |= {
                 int(numbers[row]): (name, f"found {error} {reason}")
                 for row, error in errors.items()

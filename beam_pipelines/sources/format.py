@@ -15,7 +15,9 @@ from beam_pipelines.core.columns import concat_batches
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.recipe.keys import FOUND, keys_of
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.options import NoOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 MAX_CHUNK_ROWS = 131_072
 # Bytes that a format decodes at once, if it can choose.
 CHUNK_BYTES = 16 * MIB
-
-# Options of formats with texts that people wrote (``formatted.py``).
-TEXT_OPTIONS = ("formats", "trim")
 
 # Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.
 QuoteStates = Mapping[str, bytes]
@@ -107,7 +106,6 @@ class Format(abc.ABC):
     Attributes:
       suffixes: file name suffixes in lower case, with the dot, without a compression's; may be
         empty.
-      options: options of a source that only this format and its relatives have.
       infers_types: whether types are inferred from values, because files do not have them.
       reads_nulls: whether the texts of ``nulls`` mean null where no recipe has them.
       has_lines: whether rows are lines, so that a file's first bytes are its first rows.
@@ -118,16 +116,16 @@ class Format(abc.ABC):
         row, and a range is a run of files.
       checks_images: whether images are decoded when they are read.
       reads_archives: whether the format itself lists the files in an archive.
-      Options: dataclass of ``recipe_key`` fields, keys of a source that only this format has; the
-        values are in ``Source.options``. For formats of other packages.
       rounds_sparse: whether values of sparse tensors are texts, read as the nearest float32.
       tfx_rows: what TFX hashes of a row for its buckets: of ``csv`` the tf.Example of its cells, of
         ``records`` its record, of ``values`` its only value; empty: not known.
+      has_files: whether rows are in the files of ``SourcePlan.files``, and not in a server.
+      Options: dataclass of ``recipe_key`` fields, keys of a source that only this format and its
+        relatives have; ``Source.options_of`` returns one. A field has the name of its key.
       is_kept: whether rows are read before the job, and kept in files (``keep``).
     """
 
     suffixes: tuple[str, ...]
-    options: tuple[str, ...] = ()
     infers_types = False
     has_lines = False
     reads_nulls = False
@@ -140,7 +138,13 @@ class Format(abc.ABC):
     is_kept = False
     rounds_sparse = False
     tfx_rows: Literal["", "csv", "records", "values"] = ""
-    Options: ClassVar[type | None] = None
+    has_files = True
+    Options: ClassVar[Any] = NoOptions
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Keys of a source that only this format and its relatives have."""
+        return tuple(keys_of(self.Options))
 
     @property
     def added_columns(self) -> tuple[str, ...]:
@@ -154,6 +158,39 @@ class Format(abc.ABC):
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return []
+
+    def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
+        """Returns key -> paths of other files that the options name."""
+        return {}
+
+    def placed(self, source: Source, place: Callable[[str], str]) -> Source:
+        """Returns the source with other paths in its options.
+
+        Args:
+          source: of the recipe.
+          place: makes a path absolute.
+        """
+        return source
+
+    def with_files(
+        self, source: Source, listed: Sequence[FileInfo], chosen: Sequence[FileInfo]
+    ) -> Source:
+        """Returns the source with the options of some of its files."""
+        return source
+
+    def has_own_names(self, source: Source) -> bool:
+        """Whether files name their columns, so that ``columns`` selects some."""
+        return True
+
+    def member_of(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[SourcePlan, ByteRange]:
+        """Returns the source that a range is of, and the range there."""
+        return plan, byte_range
+
+    def found_of(self, source: Source) -> dict[str, Any]:
+        """Returns the options whose values files show."""
+        shown = [field for field, key in keys_of(self.Options).items() if key.default == FOUND]
+        options = source.options_of(self.Options)
+        return {field: getattr(options, field) for field in shown}
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -297,6 +334,33 @@ class Format(abc.ABC):
         The number counts in the file, from 0 or 1 as messages do.
         """
         return "row", 1
+
+
+class Planner(abc.ABC):
+    """Plans sources whose rows are no list of files, such as tables.
+
+    Attributes:
+      Options: see ``Format``.
+    """
+
+    Options: ClassVar[Any] = NoOptions
+
+    @abc.abstractmethod
+    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
+        """Plans a source; its ranges may be left to be cut.
+
+        Args:
+          source: of the recipe.
+          directory: where relative paths start.
+
+        Raises:
+          RecipeProblems: the recipe does not fit the table.
+          DataError: the table cannot be read.
+        """
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the keys of the source that do not fit."""
+        return []
 
 
 def row_numbers(rejected: Sequence[Rejected]) -> Positions:

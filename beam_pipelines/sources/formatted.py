@@ -25,6 +25,7 @@ from beam_pipelines.sources.csv.bad_cells import Flags, bad_cells
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, type_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, problem
+from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.wrapped import Wrapped
 
@@ -47,7 +48,8 @@ class Formatted(Wrapped):
         """Finds columns and types, and what the texts look like; see ``Format``."""
         if self.format.judges_cells:
             return self.format.infer(source, files)
-        own = {name: type_ for name, type_ in source.types.items() if name not in source.formats}
+        formats = source.options_of(TextsOptions).formats
+        own = {name: type_ for name, type_ in source.types.items() if name not in formats}
         contents = self.format.infer(dataclasses.replace(source, types=own), files)
         texts = _texts(contents, source)
         if problems := [
@@ -57,7 +59,7 @@ class Formatted(Wrapped):
                 f"column '{name}': found no texts in the files, expected some, as 'formats' say "
                 "how texts are written. Leave the column out of 'formats'.",
             )
-            for name in source.formats
+            for name in formats
             if name in contents.read_schema.names and name not in texts
         ]:
             raise RecipeProblems(problems)
@@ -69,7 +71,7 @@ class Formatted(Wrapped):
             name: columns.parse_type(source.types[name])
             if name in source.types
             else type_of(parse_format(text), evidence[name])
-            for name, text in source.formats.items()
+            for name, text in formats.items()
             if name in texts
         }
         schema = pa.schema(
@@ -137,6 +139,7 @@ class Formatted(Wrapped):
         """Returns the good rows, and number -> column and error of others."""
         arrays = list(batch.columns)
         bad: dict[int, tuple[str, str]] = {}
+        formats = plan.source.options_of(TextsOptions).formats
         for place, field in enumerate(plan.read_schema):
             if field.name not in self.names:
                 continue
@@ -144,7 +147,7 @@ class Formatted(Wrapped):
             arrays[place], wrong = self._values(plan.source, field, texts)
             for row in np.flatnonzero(wrong).tolist():
                 if row not in bad:
-                    reason = cures.wrong_text(texts[row].as_py(), field, plan.source.formats)
+                    reason = cures.wrong_text(texts[row].as_py(), field, formats)
                     bad[row] = field.name, reason
         converted = pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
         if bad:
@@ -155,8 +158,9 @@ class Formatted(Wrapped):
 
     def _values(self, source: Source, field: pa.Field, texts: pa.Array) -> tuple[pa.Array, Flags]:
         """Returns the values of a column, and which texts are none."""
-        format_ = source.formats.get(field.name)
-        if source.trim or format_ is not None:
+        options = source.options_of(TextsOptions)
+        format_ = options.formats.get(field.name)
+        if options.trim or format_ is not None:
             texts = pc.utf8_trim(texts, characters=WHITE_SPACE)
         nulls = pa.array(_nulls(self.format, source), pa.string())
         texts = pc.if_else(pc.is_in(texts, value_set=nulls), None, texts)
@@ -233,24 +237,26 @@ class Formatted(Wrapped):
 def formatted(format_: Format, contents: Contents, source: Source) -> Format:
     """Returns the format that reads texts as the recipe says."""
     source = contents.source or source
-    changes_all = source.trim or (not format_.reads_nulls and bool(_nulls(format_, source)))
+    options = source.options_of(TextsOptions)
+    changes_all = options.trim or (not format_.reads_nulls and bool(_nulls(format_, source)))
     names = []
-    for name in _texts(contents, source) if source.formats or changes_all else ():
+    for name in _texts(contents, source) if options.formats or changes_all else ():
         type_ = contents.read_schema.field(name).type
-        is_plain = pa.types.is_string(type_) or (name in source.types and source.trim)
-        if name in source.formats or (changes_all and is_plain and not pa.types.is_binary(type_)):
+        is_plain = pa.types.is_string(type_) or (name in source.types and options.trim)
+        if name in options.formats or (changes_all and is_plain and not pa.types.is_binary(type_)):
             names.append(name)
     return Formatted(format_, tuple(names)) if names else format_
 
 
 def _texts(contents: Contents, source: Source) -> list[str]:
     """Returns the columns to read that are texts in the files."""
+    declared = {*source.types, *source.options_of(TextsOptions).formats}
     types = {field.name: field.type for field in nested.flatten_fields(contents.file_schema)}
     return [
         field.name
         for field in contents.read_schema
         if pa.types.is_string(columns.column_type(types.get(field.name, pa.null())) or pa.null())
-        and (pa.types.is_string(field.type) or field.name in {*source.types, *source.formats})
+        and (pa.types.is_string(field.type) or field.name in declared)
     ]
 
 

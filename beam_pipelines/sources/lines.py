@@ -29,7 +29,7 @@ class PlainLines(TextFormat):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*payloads.check(source, "Lines", "file of lines"), *super().check(source)]
+        return [*payloads.check(source, "file of lines"), *super().check(source)]
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""

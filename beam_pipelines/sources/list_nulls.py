@@ -18,6 +18,7 @@ from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.list_nulls import DROP, FILL
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Contents, problem
+from beam_pipelines.sources.options import ListOptions
 
 # Kind of values -> one of them, for the remedy.
 _EXAMPLES = (
@@ -108,7 +109,7 @@ def problems(source: Source, contents: Contents) -> Iterator[Problem]:
       source: of the recipe.
       contents: its columns, which include those of ``list_nulls``.
     """
-    for name, choice in source.list_nulls.items():
+    for name, choice in source.options_of(ListOptions).list_nulls.items():
         field = contents.read_schema.field(name)
         if not pa.types.is_list(field.type):
             shown = source.types.get(name, columns.type_name(field.type))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import DataError, Problem, nearest
-from beam_pipelines.recipe.databases import is_database
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.sources.archives import zip as zip_module
 from beam_pipelines.sources.archives.archives import is_archive
 from beam_pipelines.sources.compression import check_readable
@@ -212,7 +212,7 @@ class _Lister:
         if not of_format:
             if unknown:
                 check_readable(unknown[0].path)
-                if is_database(name := files.name_of(unknown[0].path)):
+                if planner_of(name := files.name_of(unknown[0].path)) is not None:
                     is_zip = zip_members.is_zip(folder)
                     raise ValueError(
                         f"found the database {name} in {folder}, expected files of data. "

@@ -98,14 +98,14 @@ class Partitioned(Wrapped):
         found = self._types(source, files)
         fields = [pa.field(name, type_) for name, type_ in found.items()]
         read = {field.name: field for field in [*contents.read_schema, *fields]}
-        selects = bool(source.columns) and source.header is not False
+        selects = bool(source.columns) and self.has_own_names(source)
         wanted = [name for name in source.columns if name in read] if selects else list(read)
         if set(wanted) <= set(self.names):
             message = "found columns of folder names only, expected one of the files, too."
             raise RecipeProblems([problem(source, "columns", message)])
         inner = contents.source or source
         own = inner.columns
-        if own and inner.header is not False and not selects:
+        if own and self.has_own_names(inner) and not selects:
             own = (*own, *self.names)
         kept = dataclasses.replace(
             inner, columns=source.columns if selects else own, types=dict(source.types)
@@ -230,10 +230,10 @@ def with_nulls(format_: Format, contents: Contents, source: Source) -> tuple[For
     inner = contents.source or source
     lacking = {
         name: columns.parse_type(type_)
-        for name, type_ in inner.may_lack.items()
+        for name, type_ in inner.planning.may_lack.items()
         if name not in contents.names
     }
-    if not lacking or inner.header is False:
+    if not lacking or not format_.has_own_names(inner):
         return format_, contents
     fields = [pa.field(name, type_) for name, type_ in lacking.items()]
     return WithNulls(format_, (), tuple(lacking)), contents._replace(

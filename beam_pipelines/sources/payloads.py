@@ -6,22 +6,20 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import tables
 from beam_pipelines.sources.format import Contents, problem
 from beam_pipelines.sources.plan import SourcePlan
 
 _TYPES = ("text", "bytes")
 
 
-def check(source: Source, name: str, files: str) -> list[Problem]:
+def check(source: Source, files: str) -> list[Problem]:
     """Returns the options of a source that a one-column format cannot honour.
 
     Args:
       source: of the recipe.
-      name: of the format, for messages.
       files: the word for its files in messages.
     """
-    problems = tables.check_text_options(source, name)
+    problems = []
     if source.nulls != Source.nulls:
         problems.append(
             problem(

@@ -111,6 +111,7 @@ class SourcePlan(PickledOnce):
       images: columns of images that are decoded to check them.
       steps: columns that are feature lists in the records.
       snapshot: of a database whose rows are kept, or of a lakehouse's table; else ``None``.
+      private: columns of the recipe whose values no message shows.
       left_out: rows that a database's server left out, as the recipe's filter would.
       derive: columns that are made of those that are read (``derived.with_derived``).
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
@@ -133,6 +134,7 @@ class SourcePlan(PickledOnce):
     snapshot: Snapshot | None = None
     left_out: int = 0
     derive: tuple[Expression, ...] = ()
+    private: tuple[str, ...] = ()
     reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property

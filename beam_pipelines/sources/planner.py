@@ -15,10 +15,11 @@ from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION, check_readable, check_suffix
-from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, Format, check_columns, problem
+from beam_pipelines.sources.format import Contents, Format, Planner, check_columns, problem
 from beam_pipelines.sources.formatted import Formatted, formatted
 from beam_pipelines.sources.images.columns import image_columns
 from beam_pipelines.sources.listing import list_files
+from beam_pipelines.sources.options import ListOptions, TextsOptions
 from beam_pipelines.sources.partitions import WithNulls, partitioned, with_nulls
 from beam_pipelines.sources.plan import (
     ByteRange,
@@ -53,13 +54,11 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
 
 def _owner_of(source: Source, directory: str) -> str | None:
     """Returns the planner of a source without files, or ``None``."""
-    if source.url is not None:
-        return "database"
     if source.format is not None:
-        is_owned = not FORMATS.is_own(source.format) and plugins.has(
-            plugins.PLANNERS, source.format
-        )
-        return source.format if is_owned else None
+        return source.format if FORMATS.is_planned(source.format) else None
+    for name, known in plugins.KNOWN[plugins.PLANNERS].items():
+        if known.place in source.options:
+            return name
     folder = files.resolve(source.path[0], directory) if len(source.path) == 1 else ""
     claims = plugins.CLAIMS if folder and files.is_local(folder) else {}
     return next((claims[one] for one in claims if os.path.isdir(os.path.join(folder, one))), None)
@@ -94,24 +93,21 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
         problems.extend(_check_tensors(source, name))
-        problems.extend(_check_family(source, name))
+        problems.extend(_check_family(source, name, FORMATS[name].options))
     problems.extend(_check_options(source))
     if problems or name is None:
         raise RecipeProblems(problems)
     path = tuple(files.resolve(pattern, directory) for pattern in source.path)
-    source = dataclasses.replace(
-        source, path=path, schema=source.schema and files.resolve(source.schema, directory)
+    source = FORMATS[name].placed(
+        dataclasses.replace(source, path=path), lambda path: files.resolve(path, directory)
     )
-    if source.idx.labels:
-        labels = tuple(files.resolve(path, directory) for path in source.idx.labels)
-        source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
     for file in found:
         if file.size_bytes == 0 and not is_file_a_row:
             raise DataError(
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
                 "wrote it."
             )
-    has_texts = set(TEXT_OPTIONS) <= set(FORMATS[name].options)
+    has_texts = issubclass(FORMATS[name].Options, TextsOptions)
     inner = Formatted(FORMATS[name]) if has_texts else FORMATS[name]
     format_ = partitioned(inner, folders, found)
     contents = format_.infer(source, found)
@@ -149,14 +145,15 @@ def _plan_files(source: Source, directory: str) -> SourcePlan:
 
 def _plan_owned(source: Source, directory: str, owner: str) -> SourcePlan:
     """Plans a source without files, such as a table."""
-    problems = _check_options(source)
-    if source.url is None:
-        source = dataclasses.replace(source, format=owner)
-        problems = [*FORMATS[owner].check(source), *problems]
+    planner: Planner = plugins.load(plugins.PLANNERS, owner)()
+    problems = [
+        *planner.check(source),
+        *_check_family(source, owner, tuple(keys_of(planner.Options))),
+        *_check_options(source),
+    ]
     if problems:
         raise RecipeProblems(problems)
-    made: tuple[SourcePlan, Contents] = plugins.load(plugins.PLANNERS, owner)(source, directory)
-    plan, contents = made
+    plan, contents = planner.plan(source, directory)
     check_columns(source, plan.files[0].path, len(contents.names))
     _check_names(source, contents)
     if plan.ranges:
@@ -187,29 +184,19 @@ def with_images(
     return dataclasses.replace(plan, images=tuple(dict.fromkeys([*plan.images, *images])))
 
 
-def _check_family(source: Source, name: str) -> list[Problem]:
+def _check_family(source: Source, name: str, own: Sequence[str]) -> list[Problem]:
     """Returns a problem for each option that only other formats have."""
-    families: dict[str, list[str]] = {}
-    for other, known in FORMATS.known().items():
-        for option in known.options:
-            families.setdefault(option, []).append(other)
-    declared = keys_of(FORMATS[name].Options) if FORMATS[name].Options else {}
-    own = {key.name for key in declared.values()}
+    if source.options.keys() <= set(own):
+        return []
+    families = FORMATS.option_names
     return [
-        *(
-            problem(source, option, f"found it with format '{name}', which has no such option.")
-            for option in source.options
-            if option not in own
-        ),
-        *(
-            problem(
-                source,
-                option,
-                f"found it with format '{name}', expected it with {', '.join(family)} only.",
-            )
-            for option, family in families.items()
-            if name not in family and getattr(source, option) != getattr(Source(""), option)
-        ),
+        problem(
+            source,
+            option,
+            f"found it with format '{name}', expected it with {', '.join(families[option])} only.",
+        )
+        for option in source.options
+        if option not in own
     ]
 
 
@@ -267,8 +254,8 @@ def _check_names(source: Source, contents: Contents) -> None:
     for key, names in (
         ("columns", source.columns),
         ("types", tuple(source.types)),
-        ("formats", tuple(source.formats)),
-        ("list_nulls", tuple(source.list_nulls)),
+        ("formats", tuple(source.options_of(TextsOptions).formats)),
+        ("list_nulls", tuple(source.options_of(ListOptions).list_nulls)),
         ("key", tuple(name for name in source.key if name not in source.derive)),
     ):
         for name in names:
@@ -299,15 +286,7 @@ def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = Fa
       chosen: at least one of its files, in their order.
       together: reads them together, however few they are.
     """
-    source = plan.source
-    if source.idx.labels:
-        own = set(chosen)
-        labels = tuple(
-            labels
-            for labels, file in zip(source.idx.labels, plan.files, strict=True)
-            if file in own
-        )
-        source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
+    source = format_of(plan).with_files(plan.source, plan.files, chosen)
     files_ = tuple(chosen)
     ranges = gather_ranges(files_) if together else _ranges(source, plan.format, files_)
     return dataclasses.replace(plan, source=source, files=files_, ranges=ranges)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import is_list
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
@@ -38,6 +38,7 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
+from beam_pipelines.sources.options import ListOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 
@@ -52,21 +53,6 @@ def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
         message = exceeded(source.limits, "nesting_depth", f"columns nested {depth:,} levels deep")
         raise DataError(f"{path}: {message}")
     check_columns(source, path, len(schema))
-
-
-def check_text_options(source: Source, name: str) -> list[Problem]:
-    """Returns a problem for each option that only text formats have."""
-    problems = []
-    if source.header is False:
-        problems.append(
-            problem(source, "header", f"a {name} file has no header. Leave the option out.")
-        )
-    for key, value in (("delimiter", source.delimiter), ("quote", source.quote)):
-        if value is not None:
-            problems.append(
-                problem(source, key, f"a {name} file has no {key}. Leave the option out.")
-            )
-    return problems
 
 
 def contents_of(
@@ -329,9 +315,10 @@ def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
     The error of a row is that of its first bad column. Most columns are good.
     """
     errors: dict[int, ColumnError] = {}
+    choices = plan.source.options_of(ListOptions).list_nulls
     flat = sparse_structs.with_indices(nested.flat_arrays(batch), plan.sparse)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
-        declared, nulls = _declared(plan.source, field.name)
+        declared, nulls = plan.source.types.get(field.name), choices.get(field.name, ())
         attempt = functools.partial(
             _convert_some, flat[field.name], declared, column, field.type, nulls
         )
@@ -356,11 +343,6 @@ def _convert_some(
     return _convert(array.slice(start, end - start), declared, column, type_, nulls)
 
 
-def _declared(source: Source, name: str) -> tuple[str | None, Sequence[str]]:
-    """Returns the recipe's type and choice for nulls of a column."""
-    return source.types.get(name), source.list_nulls.get(name, ())
-
-
 def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
     """Flattens, selects, casts and normalises the columns of a batch.
 
@@ -368,10 +350,10 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
       ColumnError: a value that does not fit.
     """
     flat = sparse_structs.with_indices(nested.flat_arrays(batch), plan.sparse)
-    arrays = []
+    arrays, choices = [], plan.source.options_of(ListOptions).list_nulls
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
-            declared, nulls = _declared(plan.source, field.name)
+            declared, nulls = plan.source.types.get(field.name), choices.get(field.name, ())
             array = _convert(flat[field.name], declared, column, field.type, nulls)
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error

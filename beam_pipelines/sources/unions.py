@@ -53,8 +53,8 @@ class UnionFormat(Format):
         """Number of the first range of each source."""
         return [0, *itertools.accumulate(len(member.ranges) for member in self.members[:-1])]
 
-    def member_of(self, byte_range: ByteRange) -> tuple[SourcePlan, ByteRange]:
-        """Returns the source of a range, and its own range."""
+    def member_of(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[SourcePlan, ByteRange]:
+        """Returns the source of a range, and its own range; see ``Format``."""
         starts = self.starts
         place = bisect.bisect_right(starts, byte_range.number) - 1
         own = dataclasses.replace(byte_range, number=byte_range.number - starts[place])
@@ -72,7 +72,7 @@ class UnionFormat(Format):
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        member, own = self.member_of(byte_range)
+        member, own = self.member_of(plan, byte_range)
         if SPLIT_KEY in plan.schema.names:  # the key of a record, which its format makes
             schema = member.schema.append(plan.schema.field(SPLIT_KEY))
             member = dataclasses.replace(member, schema=schema)
@@ -88,12 +88,12 @@ class UnionFormat(Format):
         rows: Sequence[int],
     ) -> list[Position]:
         """Finds rows of a range in their file; see ``Format``."""
-        member, own = self.member_of(byte_range)
+        member, own = self.member_of(plan, byte_range)
         return format_of(member).positions(member.as_read, own, quote_states, rejected, rows)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns the word for a row, and a range's first row number."""
-        member, own = self.member_of(byte_range)
+        member, own = self.member_of(plan, byte_range)
         return format_of(member).numbering(member, own)
 
     def _with_columns(

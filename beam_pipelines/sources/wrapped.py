@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Format, Position, QuoteStates
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
 # Attributes of the format of the files that this format has, too.
 _TRAITS = (
-    *("suffixes", "options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
+    *("suffixes", "Options", "infers_types", "has_arrays", "is_compressed", "has_lines"),
     *("checks_images", "rounds_sparse", "tfx_rows"),
 )
 
@@ -37,6 +37,20 @@ class Wrapped(Format):
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return self.format.check(self._own(source))
+
+    def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
+        """Returns key -> paths of other files that the options name."""
+        return self.format.paths_of(source)
+
+    def with_files(
+        self, source: Source, listed: Sequence[FileInfo], chosen: Sequence[FileInfo]
+    ) -> Source:
+        """Returns the source with the options of some of its files."""
+        return self.format.with_files(source, listed, chosen)
+
+    def has_own_names(self, source: Source) -> bool:
+        """Whether files name their columns; see ``Format``."""
+        return self.format.has_own_names(source)
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""

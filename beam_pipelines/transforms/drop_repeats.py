@@ -144,7 +144,7 @@ class RowDropper:
             place = places[number]
             text = (
                 ""
-                if self.base.source.private
+                if self.base.private
                 else place.text or (shown_row(_shown(batch.slice(row, 1))) if place.place else "")
             )
             yield Rejected(

@@ -128,7 +128,7 @@ def with_feature_lists(recipe: Recipe, base: SourcePlan, encode: EncodePlan) -> 
       encode: plan of its encodings.
     """
     is_of_features = recipe.output.record is None and recipe.preprocessing_fn is None
-    if not base.source.keeps_steps or recipe.sequence is not None or not is_of_features:
+    if not base.source.planning.keeps_steps or recipe.sequence is not None or not is_of_features:
         return recipe
     written = encode.features()
     names = [recipe.rename.get(name, name) for name in base.steps]

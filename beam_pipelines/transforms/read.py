@@ -31,7 +31,6 @@ from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.sources.unions import UnionFormat
 from beam_pipelines.transforms.row_counts import fingerprints
 from beam_pipelines.transforms.take import Take, take_chunks
 
@@ -68,7 +67,7 @@ def read_range(
             if waiting is not None:
                 yield waiting
             part = 0 if waiting is None else waiting.part + 1
-            waiting = _chunk(byte_range, part, rows, plan.source.private)
+            waiting = _chunk(byte_range, part, rows, plan.private)
     waiting = waiting or _chunk(byte_range, 0, Rows(empty_batch(plan.schema)), ())
     yield waiting._replace(crc32c=crc32c)
 
@@ -283,29 +282,24 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
 
     These are the ranges of files with more than one.
     """
-    if isinstance(plan.reader, UnionFormat):
-        members = zip(plan.reader.members, plan.reader.starts, strict=True)
-        return tuple(
-            dataclasses.replace(byte_range, number=start + byte_range.number)
-            for member, start in members
-            for byte_range in ranges_to_scan(member)
-        )
-    if format_of(plan).quoting(plan.source) is None:
-        return ()
+    found = []
+    for byte_range in plan.ranges:
+        member, own = format_of(plan).member_of(plan, byte_range)
+        if format_of(member).quoting(member.source) is not None:
+            found.append((byte_range, own))
     cut = {
-        byte_range.file.path
-        for byte_range in plan.ranges
-        if byte_range.number_in_file > 0
+        own.file.path
+        for _, own in found
+        if own.number_in_file > 0
         # The first range of a file whose others are not read.
-        or (byte_range.members == (0, 0) and byte_range.end < byte_range.file.size_bytes)
+        or (own.members == (0, 0) and own.end < own.file.size_bytes)
     }
-    return tuple(byte_range for byte_range in plan.ranges if byte_range.file.path in cut)
+    return tuple(byte_range for byte_range, own in found if own.file.path in cut)
 
 
 def has_quotes(plan: SourcePlan, byte_range: ByteRange) -> bool:
     """Whether a range is read after a scan for quotes."""
-    if isinstance(plan.reader, UnionFormat):
-        plan, _ = plan.reader.member_of(byte_range)
+    plan, _ = format_of(plan).member_of(plan, byte_range)
     format_, path = format_of(plan), byte_range.file.path
     return format_.quoting(plan.source) is not None and format_.splittable(plan.source, path)
 
@@ -315,8 +309,7 @@ def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
 
     Reads the range. See ``csv_ranges``.
     """
-    if isinstance(plan.reader, UnionFormat):
-        plan, byte_range = plan.reader.member_of(byte_range)
+    plan, byte_range = format_of(plan).member_of(plan, byte_range)
     dialect = format_of(plan).quoting(plan.source)
     if dialect is None:
         raise ValueError(f"{plan.format} needs no scan")

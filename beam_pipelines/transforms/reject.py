@@ -206,7 +206,7 @@ class _SelectOrReject(beam.DoFn):
                 )
                 for place, (row, error) in zip(places, bad.items(), strict=True)
             )
-            if private := self._base.source.private:
+            if private := self._base.private:
                 # An expression of any column may see private values.
                 rows = (hide_row(row._replace(column=""), private) for row in rows)
             selected = selected._replace(rejected=(*selected.rejected, *rows))

@@ -45,7 +45,7 @@ class RowPositions:
           rows: ascending row numbers, from 0, among the readable rows of the range.
         """
         found = self._find(range_number, rows)
-        if self._plan.source.private:
+        if self._plan.private:
             return [place._replace(text="") for place in found]
         return found
 

@@ -164,7 +164,7 @@ def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> It
             "only an empty cell has no value."
         )
         yield Problem((*place, "nulls"), message)
-    if not is_part and source.columns and source.header is not False:
+    if not is_part and source.columns and format_of(base).has_own_names(source):
         message = "found 'columns' with a split by buckets, expected all: TFX hashes them all."
         yield Problem((*place, "columns"), message)
     for name in names:

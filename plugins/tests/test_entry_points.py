@@ -12,10 +12,11 @@ import pytest
 from beam_pipelines.checks.check import Facts, Sample
 from beam_pipelines.checks.leaks import FindLeaks, Leaks
 from beam_pipelines.core import plugins
-from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.errors import DataError, PipelineError, RecipeError
 from beam_pipelines.pipeline.planning.plan_recipe import plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
+from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.sources import FORMATS, format_of_path
 
 ASKS_NOTHING = """
@@ -38,6 +39,14 @@ def test_table_says_what_the_class_says(name):
     known, format_ = plugins.KNOWN[plugins.FORMATS][name], FORMATS[name]
     assert (known.suffixes, known.options) == (format_.suffixes, format_.options)
     assert all(format_of_path(f"x{suffix}") == name for suffix in known.suffixes)
+
+
+@pytest.mark.parametrize("name", plugins.KNOWN[plugins.PLANNERS])
+def test_table_says_what_planners_say(name):
+    """The table has the options of planners, and their places among them."""
+    known = plugins.KNOWN[plugins.PLANNERS][name]
+    assert known.options == tuple(keys_of(plugins.load(plugins.PLANNERS, name).Options))
+    assert {known.place, known.part} - {""} <= {*known.options}
 
 
 @pytest.mark.parametrize("group", plugins.KNOWN)
@@ -100,5 +109,5 @@ def test_error_names_what_to_install(source, tmp_path, monkeypatch):
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
     for name in ("rows.avro", "rows.npz", "rows.xlsx", "rows.db"):
         (tmp_path / name).write_bytes(b"rows")
-    with pytest.raises(DataError, match=r"in a clone: pip install \./plugins$"):
+    with pytest.raises(PipelineError, match=r"in a clone: pip install \./plugins\.?$"):
         plan(source)

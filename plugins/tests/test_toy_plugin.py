@@ -77,7 +77,7 @@ def test_a_recipe_knows_the_keys(folder: Path) -> None:
     recipe = plan_of(folder).recipe
     assert from_normalised(normalised(recipe), "").sources["d"].options == {"mark": ":"}
     (folder / "d.csv").write_text("id,n\n1,2\n")
-    with pytest.raises(RecipeProblems, match=r"mark.*'csv', which has no such option"):
+    with pytest.raises(RecipeProblems, match=r"mark.*'csv', expected it with pairs only"):
         plan_of(folder, RECIPE.replace("d.pairs", "d.csv"))
     with pytest.raises(RecipeError, match=r"unknown key 'marc'.*'mark'"):
         plan_of(folder, RECIPE.replace("mark", "marc"))

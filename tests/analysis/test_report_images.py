@@ -10,6 +10,7 @@ from beam_pipelines.analysis.report import choose_images, render_report
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.sources import FORMATS
 from tests.support.report_examples import png, report
 
 JPEG = b"\xff\xd8\xff\xe0 not looked at any further"
@@ -115,7 +116,7 @@ def test_images_of_a_parquet_file_reach_the_report(tmp_path) -> None:
     images = [png() + bytes([number]) for number in range(5)]
     table = pa.Table.from_batches([batch(images, label=["cat", "dog", "cat", "dog", "<ship>"])])
     pq.write_table(table, tmp_path / "images.parquet")
-    plan = make_plan(bare_recipe(str(tmp_path / "images.parquet")))
+    plan = make_plan(bare_recipe(str(tmp_path / "images.parquet"), FORMATS))
     convert(plan, str(tmp_path / "out"), quiet=True)
     text = (tmp_path / "out" / "report.html").read_text()
     assert text.count('src="data:image/png;base64,') == 5

@@ -147,7 +147,7 @@ def reader_of(case: Case, path: str) -> Callable[[], Any]:
         return lambda: manifest.read_manifest(os.path.dirname(path))
     if case.options is None:
         return lambda: recipes.load(path)
-    source = Source("s", (path,), **case.options)
+    source = Source.made("s", (path,), **case.options)
     return lambda: read.read_table(planner.plan_source(source, ""), reject=True)
 
 

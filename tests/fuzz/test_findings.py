@@ -21,8 +21,8 @@ from beam_pipelines.core.errors import DataError, PipelineError, RecipeProblems
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.sources.images import safe_pickle
+from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder

@@ -24,12 +24,10 @@ from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.pipeline.planning import recipes
 from beam_pipelines.recipe import lines, reader
-from beam_pipelines.recipe.images import IdxOptions, ImageOptions
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import (
     Fit,
     Join,
-    Libsvm,
     OnError,
     Recipe,
     Sequences,
@@ -44,6 +42,9 @@ from beam_pipelines.recipe.unions import Union
 from beam_pipelines.recipe.values import Value
 from beam_pipelines.recipe.yaml import parse_yaml, plain
 from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources.images.idx import IdxOptions
+from beam_pipelines.sources.images.options import ImageOptions
+from beam_pipelines.sources.libsvm.format import Libsvm
 from beam_pipelines_plugins.personal.check import Pii
 
 
@@ -174,12 +175,12 @@ def test_smallest_recipe_has_defaults() -> None:
         ("[b.csv, c.csv]", Source("a", ("b.csv", "c.csv"))),
         (
             r'{path: b, format: csv, delimiter: "\t", quote: ""}',
-            Source("a", ("b",), "csv", delimiter="\t", quote=""),
+            Source.made("a", ("b",), format="csv", delimiter="\t", quote=""),
         ),
-        ('{path: b, quote: "\'"}', Source("a", ("b",), quote="'")),
+        ('{path: b, quote: "\'"}', Source.made("a", ("b",), quote="'")),
         (
             "{path: b, header: false, columns: [no, on, 1]}",
-            Source("a", ("b",), header=False, columns=("no", "on", "1")),
+            Source.made("a", ("b",), header=False, columns=("no", "on", "1")),
         ),
         ("{path: b, nulls: []}", Source("a", ("b",), nulls=())),
         ('{path: b, nulls: ""}', Source("a", ("b",), nulls=("",))),
@@ -190,7 +191,7 @@ def test_smallest_recipe_has_defaults() -> None:
         ("{path: b, key: [x, y], infer: full}", Source("a", ("b",), key=("x", "y"), infer="full")),
         (
             "{path: b, compression: zstd, schema: s.pbtxt}",
-            Source("a", ("b",), compression="zstd", schema="s.pbtxt"),
+            Source.made("a", ("b",), compression="zstd", schema="s.pbtxt"),
         ),
     ],
 )
@@ -532,7 +533,6 @@ def test_all_problems_at_once() -> None:
         (with_source("{path: []}"), "3: sources.a.path", "at least one"),
         (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
         (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
-        (with_source("{path: b, header: false}"), "3: sources.a", "without 'columns'"),
         (
             with_source("{path: b, types: {x: integer}}"),
             "3: sources.a.types.x",
@@ -621,7 +621,7 @@ def test_hostile_yaml(text: str) -> None:
 def test_encodings_of_text(name: str) -> None:
     """Codecs of text are encodings, also those that begin with a mark."""
     recipe = parse(f"name: a\nsources: {{a: {{path: a.csv, encoding: {name}}}}}\nfrom: a\n")
-    assert recipe.sources["a"].encoding == name
+    assert recipe.sources["a"].options == {"encoding": name}
 
 
 def test_later_problems_find_their_lines() -> None:
@@ -670,7 +670,7 @@ def test_bare_recipe(path: str, name: str) -> None:
 
     The recipe keeps every row in one split.
     """
-    bare = reader.bare_recipe(path)
+    bare = reader.bare_recipe(path, FORMATS)
     assert bare == Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
     assert bare.split.fractions == {"train": 1.0}
 
@@ -743,6 +743,8 @@ def test_documented(place: str) -> None:
     ]
     documented = {row[0].strip("`"): row[2] for row in rows}
     declared = {key.name: key.default for key in keys_of(SECTIONS[place]).values()}
+    for option in FORMATS.option_names if place == "Sources" else ():
+        declared[option] = keys_of(FORMATS.declaring(option))[option].default
     if place == "Top level":
         declared |= dict.fromkeys(plugins.known(plugins.CHECKS), "not looked for")
         declared["expect"] = "none"

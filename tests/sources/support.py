@@ -42,7 +42,7 @@ def write(path: Path, content: bytes | str) -> str:
 
 def source(*paths: str | Path, **options: Any) -> Source:
     """Returns a source named ``s``."""
-    return Source("s", tuple(map(str, paths)), **options)
+    return Source.made("s", tuple(map(str, paths)), **options)
 
 
 def plan_of(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> plan.SourcePlan:

@@ -164,7 +164,9 @@ def read_cut(
     """Reads text from a file that is cut at the given bytes."""
     path = factory.getbasetemp() / "cut.csv"
     path.write_bytes(text.encode())
-    source = Source("s", (str(path),), delimiter=delimiter, header=False, columns=names, nulls=())
+    source = Source.made(
+        "s", (str(path),), delimiter=delimiter, header=False, columns=names, nulls=()
+    )
     schema = support.text_schema(names)
     files = (FileInfo(str(path), path.stat().st_size),)
     plan = SourcePlan(

@@ -69,7 +69,7 @@ def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of(*paths: Path, **options: Any) -> SourcePlan:
-    source = Source("a", tuple(map(str, paths)), **{"derive": DERIVE, **options})
+    source = Source.made("a", tuple(map(str, paths)), **{"derive": DERIVE, **options})
     return with_derived(plan_source(source, ""), source.derive)
 
 
@@ -120,7 +120,7 @@ def test_unions(tmp_path: Path) -> None:
         dataclasses.replace(plan_of(tmp_path / "b.jsonl", derive={"low": "upper(k)"})),
     ]
     own = {"size": "length(low)"}
-    source = Source("u", union=Union(("a", "b")), key=("size",), derive=own)
+    source = Source.made("u", union=Union(("a", "b")), key=("size",), derive=own)
     rows = rows_of(with_derived(plan_union(source, members), own))
     assert [row["low"] for row in rows] == [
         *(k.lower() for k, _ in ROWS),
@@ -199,7 +199,8 @@ def test_bad_rows(tmp_path: Path, name: str, content: bytes, sql: str, places: l
 def test_private_values_are_hidden(tmp_path: Path) -> None:
     """A message of a private source shows no value of an expression."""
     (tmp_path / "a.csv").write_bytes(b"k,n\nsecret,1\n")
-    plan = plan_of(tmp_path / "a.csv", derive={"i": "k::INT"}, private=("k",))
+    plan = plan_of(tmp_path / "a.csv", derive={"i": "k::INT"})
+    plan = dataclasses.replace(plan, private=("k",))
     with pytest.raises(DataError) as caught:
         rows_of(plan)
     [bad] = read.read_table(plan, reject=True)[2]

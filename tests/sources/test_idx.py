@@ -20,8 +20,8 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.sources import planner
+from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support.image_sets import IDX_TYPES, digits, idx, write_mnist
@@ -380,5 +380,5 @@ def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
         for picture, label in zip(pictures[60:], labels[60:], strict=True)
     )
     assert manifest["labels"] == (
-        {LABEL: list(recipe.sources["clothes"].idx.classes)} if name == "fashion" else {}
+        {LABEL: list(recipe.sources["clothes"].options["idx"].classes)} if name == "fashion" else {}
     )

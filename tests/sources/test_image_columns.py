@@ -164,7 +164,7 @@ def test_a_row_with_a_damaged_image(tmp_path: Path, is_list: bool, bad: bytes) -
 def test_the_limit_of_pixels_holds(tmp_path: Path) -> None:
     """An image of more pixels than ``limits`` allow is not whole."""
     plan = planned(table(tmp_path, {"image/encoded": [PNG]}))
-    source = dataclasses.replace(plan.source, limits=Limits(image_pixels=100))
+    source = plan.source.with_planning(limits=Limits(image_pixels=100))
     plan = dataclasses.replace(plan, source=source)
     with pytest.raises(DataError, match="image_pixels"):
         list(read.read_range(plan, plan.ranges[0], {}, reject=False))

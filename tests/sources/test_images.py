@@ -30,10 +30,10 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
-from beam_pipelines.recipe.images import ImageOptions
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.images import pictures
+from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.sources.plan import FileInfo, gather_ranges
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_table
@@ -60,7 +60,7 @@ def as_tensorflow(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def source_of(path: str | Path, **options: Any) -> Source:
-    return Source("photos", (str(path),), format="images", **options)
+    return Source.made("photos", (str(path),), format="images", **options)
 
 
 def rows_of(

@@ -24,7 +24,7 @@ from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.libsvm import Libsvm
+from beam_pipelines.sources.libsvm.format import Libsvm
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
 

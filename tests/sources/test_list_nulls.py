@@ -79,7 +79,7 @@ def choices_of(message: str) -> list[dict[str, tuple[str, ...]]]:
     found = []
     for text in re.findall(r"""['"](list_nulls: \{.*?\}+)['"]""", message):
         recipe = parse_recipe(f"name: a\nsources: {{s: {{path: a.csv, {text}}}}}", "r.yaml")
-        found.append(dict(recipe.sources["s"].list_nulls))
+        found.append(dict(recipe.sources["s"].options["list_nulls"]))
     return found
 
 

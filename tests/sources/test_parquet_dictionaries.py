@@ -138,7 +138,7 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
         for _ in range(4):
             writer.write_table(pa.table({name: text}))
     plan = planner.plan_source(
-        Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
+        Source.made("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
     )
     with pytest.raises(
         DataError, match=rf"row group 1, column '{name}': found .* bytes decompressed"

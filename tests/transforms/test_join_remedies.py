@@ -220,7 +220,7 @@ def test_keys_of_a_database_are_cast(
     with sqlite3.connect(tmp_path / "d.db") as connection:
         connection.execute(f"CREATE TABLE t (k {type_}, b INTEGER)")
         connection.executemany("INSERT INTO t VALUES (?, 2)", [(key,) for key in right])
-    source = Source("b", url=str(tmp_path / "d.db"), table="t")
+    source = Source.made("b", url=str(tmp_path / "d.db"), table="t")
     plans = {
         "a": plan_source(put(tmp_path, "a", pa.array(left)), ""),
         "b": plan_source(source, ""),

@@ -16,13 +16,13 @@ from beam_pipelines.core.dataset_layout import (
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.manifest_reader import DatasetManifest, DescriptionManifest, parse_manifest
 from beam_pipelines.core.statistics_file import parse_statistics
-from beam_pipelines.recipe.databases import is_database
+from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.storage import files, http_files, input_files
 
 
 def is_stored(path: str) -> bool:
     """Whether a path has statistics, rather than a recipe or data."""
-    return path.endswith(".pb") or (not is_database(path) and bool(_folder(path)))
+    return path.endswith(".pb") or (planner_of(path) is None and bool(_folder(path)))
 
 
 def read_statistics(path: str) -> dict[str, Statistics]:

@@ -18,6 +18,7 @@ from beam_pipelines.integrations.beam.batches import (
     to_chunk,
 )
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.places import place_in
 from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -60,7 +61,7 @@ def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
       RecipeError: an option is wrong, or does not match the files.
     """
     recipe = read_sections(stage, sources={name: dict(options)}, **{"from": name})
-    if recipe.sources[name].url is not None:
+    if place_in(recipe.sources[name].options) is not None:
         raise RecipeError(
             f"{stage}: found 'url', expected files: a pipeline of its own reads a database at no "
             "one snapshot. Convert the table with a recipe."

@@ -36,7 +36,7 @@ from beam_pipelines.pipeline.planning.plan import Plan, Validation
 from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.pipeline.write_spilled import WriteSpilled
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.reader import bare_recipe
+from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
@@ -96,7 +96,7 @@ class WriteShards(beam.PTransform):
     ) -> None:
         super().__init__()
         self._folder, self._overwrite = output, overwrite
-        own = name or bare_recipe(files.name_of(output.rstrip("/"))).name
+        own = name or bare_name(files.name_of(output.rstrip("/")))
         self._recipe = read_sections("WriteShards", name=own, label=label, output=options or None)
         if not self._recipe.output.shuffle or self._recipe.output.record is not None:
             raise RecipeError(

@@ -47,7 +47,7 @@ def fingerprint_of(plan: Plan) -> str:
     if plan.select.checks:
         digest.update(hashlib.sha256(repr(plan.select.checks).encode()).digest())
     for name in sorted(plan.sources):
-        if plan.sources[name].source.url is not None:
+        if not format_of(plan.sources[name]).has_files:
             # A database may have other rows each time.
             digest.update(os.urandom(32))
             continue
@@ -69,5 +69,5 @@ def _paths(plan: SourcePlan) -> Iterator[str]:
     for file in plan.files:
         yield file.archive or file.path
     yield from format_of(plan).companions(plan)
-    if plan.source.schema is not None:
-        yield plan.source.schema
+    for paths in format_of(plan).paths_of(plan.source).values():
+        yield from paths

@@ -104,7 +104,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
             "all rows to append to. Convert again with --overwrite."
         )
     sequence = manifest["recipe"]["sequence"]
-    if recipe.sources[recipe.base].keeps_steps and recipe.sequence is None and sequence:
+    if recipe.sources[recipe.base].planning.keeps_steps and recipe.sequence is None and sequence:
         recipe = dataclasses.replace(recipe, sequence=Sequences(tuple(sequence["features"])))
     with only_below(input_roots):
         recipe_contract = read_contract(recipe.schema, recipe.directory)

@@ -250,7 +250,8 @@ def _describe(plan: Plan) -> list[str]:
     added = f", generation {plan.generation}: new files only" if plan.append else ""
     lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
     for name, source in plan.sources.items():
-        number = "about" if source.source.url else f"{show_count(len(source.files), 'file')},"
+        count = f"{show_count(len(source.files), 'file')},"
+        number = count if format_of(source).has_files else "about"
         lines.append(
             f"  {name}: {source.format}, {number} {show_bytes(source.size_bytes)}, "
             f"{show_count(len(source.ranges), 'range')}, "

@@ -27,6 +27,7 @@ from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
+from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import cloud_access
 
@@ -258,19 +259,20 @@ class _Rest:
 
     def _without_source(self, name: str, inner: tuple[str | int, ...]) -> bool:
         known = {key.name: field for field, key in keys_of(Source).items()}
-        key = str(inner[0]) if inner else ""
-        meant = key if key in known else nearest_word(key, known)
-        names_columns = key == "columns" and self.recipe.sources[name].header is False
+        key, source = str(inner[0]) if inner else "", self.recipe.sources[name]
+        names = [*known, *FORMATS.option_names]
+        meant = key if key in names else nearest_word(key, names)
+        names_columns = key == "columns" and FORMATS.says_names(source)
         if meant == "derive":
             prefixes = ("", *(join.prefix for join in self.recipe.join if join.source == name))
-            derived = self.recipe.sources[name].derive
-            self.names |= {prefix + column for prefix in prefixes for column in derived}
+            self.names |= {prefix + column for prefix in prefixes for column in source.derive}
         if key and not names_columns and (meant in (None, "derive", *_HARMLESS["source"])):
             self.names |= {str(step) for step in inner[1:]}
             self.paths.add(("sources", name, *inner))
-            if key in known:
-                source = self.recipe.sources[name]
-                changed = dataclasses.replace(source, **{key: _default(Source, known[key])})
+            if key in names:
+                options = {own: value for own, value in source.options.items() if own != key}
+                default = {key: _default(Source, known[key])} if key in known else {}
+                changed = dataclasses.replace(source, options=options, **default)
                 sources = {**self.recipe.sources, name: changed}
                 self.recipe = dataclasses.replace(self.recipe, sources=sources)
             return True

@@ -56,7 +56,7 @@ def read(path: str, settings: Sequence[Setting] = ()) -> tuple[Recipe, list[Prob
         found = of_images(path)
         if settings or found:
             return reader.set_bare_recipe(path, settings, FORMATS, ENCODING_FOR_KIND, found)
-        return reader.bare_recipe(path), []
+        return reader.bare_recipe(path, FORMATS), []
     # Imports Beam, which reading a recipe from text does not need.
     from beam_pipelines.storage import files
 

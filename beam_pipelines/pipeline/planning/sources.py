@@ -8,6 +8,7 @@ import datetime
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source, with_images
@@ -55,23 +56,29 @@ def _plan(source: Source, recipe: Recipe) -> SourcePlan:
     With private columns, what planning decided has no examples of values.
     """
     private = _private_names(recipe)
-    source = dataclasses.replace(source, limits=recipe.limits, private=private)
+    source = source.with_planning(limits=recipe.limits)
     if source.union is not None:
         members = [
             with_derived(_plan(member, recipe), member.derive)
             for member in map(recipe.sources.__getitem__, source.union.union)
         ]
-        return plan_union(source, members)
+        return dataclasses.replace(plan_union(source, members), private=private)
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
     source = dataclasses.replace(source, path=path)
     try:
         plan = plan_source(source, recipe.directory)
     except OutsideRootError as error:
         raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
+    if recipe.append and source.name == recipe.base and not format_of(plan).has_files:
+        message = (
+            f"found it with the database of '{source.name}', expected files: new rows of a table "
+            "are not known. Leave it out, and convert the table anew."
+        )
+        raise RecipeProblems([Problem(("append",), message)])
     if not private:
         return plan
     decisions = tuple(decision.partition("  # ")[0] for decision in plan.decisions)
-    return dataclasses.replace(plan, decisions=decisions)
+    return dataclasses.replace(plan, decisions=decisions, private=private)
 
 
 def _private_names(recipe: Recipe) -> tuple[str, ...]:

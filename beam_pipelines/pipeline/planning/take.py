@@ -6,6 +6,7 @@ import dataclasses
 
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.read import read_leading_ranges
 from beam_pipelines.transforms.take import Take
@@ -34,7 +35,7 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
         )
     take = Take(limit, share)
     # A database gives its first rows only (kept_tables.py).
-    if limit is None or plan.base.source.url is not None:
+    if limit is None or not format_of(plan.base).has_files:
         return dataclasses.replace(plan, run=plan.run._replace(take=take))
     number, rows = _last_range(plan, limit)
     base = _up_to(plan.base, number)

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from beam_pipelines.core.dataset_layout import (
     TRANSFORM_GRAPH,
 )
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, nearest
+from beam_pipelines.core.plugins import KNOWN, PLANNERS
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.checked_files import check_files
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -32,13 +32,12 @@ from beam_pipelines.pipeline.planning.lacking import (
 from beam_pipelines.pipeline.planning.plan import Plan, RunPlan
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import path_dates
-from beam_pipelines.recipe.databases import of_path
 from beam_pipelines.recipe.keys import keys_of
-from beam_pipelines.recipe.lakehouses import LAKEHOUSES
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised
-from beam_pipelines.recipe.reader import set_bare_recipe
+from beam_pipelines.recipe.places import place_in
+from beam_pipelines.recipe.reader import bare_recipe, set_bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import FORMATS
@@ -48,7 +47,6 @@ from beam_pipelines.transforms.rename import rename_schema
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.
 # Keys of a source that say which table it is.
-_OF_TABLES = ("url", "table", "query", "partition", "version", "snapshot_id", "as_of", "catalog")
 _SETTABLE = ("output", "on_error", "limits")
 _OF_FEATURES = ("record", "floats")
 
@@ -115,7 +113,7 @@ def plan_transform(
     }
     for name in paths:
         lists = manifest["sources"].get(name, {}).get("columns", {})
-        changed[name] = dataclasses.replace(changed[name], may_lack=lists)
+        changed[name] = changed[name].with_planning(may_lack=lists)
     one_split = Split(fractions={split: 1.0})
     changed_recipe = dataclasses.replace(
         recipe,
@@ -268,17 +266,20 @@ def _check_has_date(base: Source) -> None:
 
 def _with_place(source: Source, path: tuple[str, ...]) -> Source:
     """Returns the source with new data: files, or a table."""
-    none: dict[str, Any] = dict.fromkeys(_OF_TABLES)
-    if source.format in LAKEHOUSES:
-        none["format"] = None
-    found: dict[str, Any] = {"path": path}
+    # Files have no keys of tables alone.
+    names, tables = FORMATS.option_names, KNOWN[PLANNERS].keys()
+    options = {
+        key: value for key, value in source.options.items() if not {*names.get(key, ())} <= tables
+    }
     if len(path) == 1:
-        try:
-            found = of_path(path[0])
-        except ValueError as error:
-            raise RecipeError(f"{path[0]}: {error}") from None
-    found["path"] = tuple(files.absolute(item) for item in found["path"])
-    return dataclasses.replace(source, **{**none, **found})
+        (new,) = bare_recipe(path[0], FORMATS).sources.values()
+        path, options = new.path, {**options, **new.options}
+    return dataclasses.replace(
+        source,
+        path=tuple(files.absolute(item) for item in path),
+        format=None if FORMATS.is_planned(source.format) else source.format,
+        options=options,
+    )
 
 
 def as_in_dataset(
@@ -303,20 +304,22 @@ def as_in_dataset(
         source = dataclasses.replace(
             source, path=tuple(path_dates.fill_date(item, date) for item in source.path)
         )
-    is_lake = path is None and entry is not None and entry["format"] in LAKEHOUSES
-    if source.url is None and entry is not None and "snapshot" in entry and not is_lake:
+    is_table = place_in(source.options) is not None or (
+        path is None and entry is not None and FORMATS.is_planned(entry["format"])
+    )
+    if entry is not None and "snapshot" in entry and not is_table:
         # Files in place of a table, whose types they have not.
         return dataclasses.replace(source, types={**entry["columns"], **source.types})
     # Planning reports a format that is not known.
     if entry is None or entry["format"] not in FORMATS:
         return source
-    found: dict[str, Any] = {
-        option: tuple(value) if isinstance(value, list) else value
-        for option, value in entry.get("found", {}).items()
-        if not getattr(source, option) and getattr(source, option) is not False
-    }
+    found = {**entry.get("found", {})}
+    columns = found.pop("columns", ())
     types = {name: entry["columns"][name] for name in entry.get("partitions", ())}
-    source = dataclasses.replace(source, **found, types={**types, **source.types})
+    options = {**found, **source.options}
+    types = {**types, **source.types}
+    columns = source.columns or tuple(columns)
+    source = dataclasses.replace(source, columns=columns, types=types, options=options)
     return FORMATS[entry["format"]].pin(source, entry["columns"], entry["labels"])
 
 

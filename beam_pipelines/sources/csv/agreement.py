@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.resolve import resolve
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import encodings
@@ -48,18 +49,19 @@ def _differences(
     asked: Source, source: Source, other: Source, head: bytes, default: str
 ) -> Iterator[tuple[str, str, str]]:
     """Yields what differs: found, expected, and the key that says it."""
-    known, found = (one.encoding or encodings.UTF_8 for one in (source, other))
+    said, own, their = (one.options_of(CsvOptions) for one in (asked, source, other))
+    known, found = own.encoding or encodings.UTF_8, their.encoding or encodings.UTF_8
     may_be_both = head.isascii() and known in _LIKE_ASCII
     may_be_both |= (known, found) == ("cp1252", "latin-1")  # it has no letter of the former alone
-    if asked.encoding is None and known != found and not may_be_both:
+    if said.encoding is None and known != found and not may_be_both:
         yield found, known, "encoding"
-    lines, own = source.skip_lines or 0, other.skip_lines or 0
-    if asked.skip_lines is None and lines != own:
-        yield f"{own} line{'' if own == 1 else 's'} above the table", str(lines), "skip_lines"
-    mark, own_mark = source.delimiter or default, other.delimiter or default
+    lines, number = own.skip_lines or 0, their.skip_lines or 0
+    if said.skip_lines is None and lines != number:
+        yield f"{number} line{'' if number == 1 else 's'} above the table", str(lines), "skip_lines"
+    mark, own_mark = own.delimiter or default, their.delimiter or default
     first = re.split(rb"[\r\n]", head.lstrip(b"\xef\xbb\xbf"), maxsplit=1)[0]
-    is_certain = other.delimiter is not None or (
+    is_certain = their.delimiter is not None or (
         own_mark.encode() in first and mark.encode() not in first
     )
-    if asked.delimiter is None and mark != own_mark and is_certain:
+    if said.delimiter is None and mark != own_mark and is_certain:
         yield f"{own_mark!r} between cells", repr(mark), "delimiter"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from beam_pipelines.sources.csv.evidence import (
     type_of,
 )
 from beam_pipelines.sources.csv.nearly import Misfit
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.remarks import around, remark
 from beam_pipelines.sources.format import problem
 
@@ -65,7 +65,8 @@ def choose(
       RecipeProblems: a column has two readings, or a few values that do not fit the others.
     """
     types = {name: schema.field(name).type for name in wanted}
-    formats = {name: parse_format(text) for name, text in source.formats.items() if name in wanted}
+    given = source.options_of(CsvOptions).formats
+    formats = {name: parse_format(text) for name, text in given.items() if name in wanted}
     open_ = [name for name in wanted if name not in formats]
     verdicts, decimal = _judge_all(source, types, evidence, open_, default)
     problems, decisions = [], []
@@ -96,7 +97,7 @@ def choose(
     inferred = set(formats) - set(source.types)
     types |= {name: type_of(formats[name], evidence[name]) for name in inferred}
     shown = {name: str(format_) for name, format_ in formats.items()}
-    return dataclasses.replace(source, formats={**source.formats, **shown}), types, decisions
+    return source.with_options(formats={**given, **shown}), types, decisions
 
 
 def _judge_all(
@@ -114,7 +115,7 @@ def _judge_all(
     # Cells that do not fit a declared type are bad rows.
     verdicts = {n: v for n, v in verdicts.items() if not v.misfits or n not in source.types}
     # Spreadsheets whose decimal mark is a comma write semicolons, and dots between days and months.
-    may_be_comma = (source.delimiter or default) == ";" or any(
+    may_be_comma = (source.options_of(CsvOptions).delimiter or default) == ";" or any(
         str(reading).startswith("%d.")
         for verdict in verdicts.values()
         for reading in verdict.readings

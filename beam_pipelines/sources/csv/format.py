@@ -19,9 +19,10 @@ from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.header import check_same_columns, cut_header, first_record, names_of
 from beam_pipelines.sources.csv.infer import infer
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
-from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, combine, problem
+from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
@@ -49,17 +50,17 @@ class Csv(TextFormat):
 
     suffixes: tuple[str, ...]
     delimiter: str
-    options = (*TextFormat.options, *TEXT_OPTIONS, "skip_lines")
+    Options = CsvOptions
     reads_nulls = True
     judges_cells = True
     tfx_rows = "csv"
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = super().check(source)
+        problems, options = super().check(source), source.options_of(CsvOptions)
         for key, value, empty_allowed in (
-            ("delimiter", source.delimiter, False),
-            ("quote", source.quote, True),
+            ("delimiter", options.delimiter, False),
+            ("quote", options.quote, True),
         ):
             if value is None or (value == "" and empty_allowed):
                 continue
@@ -80,7 +81,7 @@ class Csv(TextFormat):
             problems.append(
                 problem(source, "quote", "the quote is the delimiter, too. Change one of them.")
             )
-        if source.header is False and not source.columns:
+        if not self.has_own_names(source) and not source.columns:
             problems.append(
                 problem(
                     source,
@@ -98,6 +99,10 @@ class Csv(TextFormat):
                 problems.append(problem(source, "types", message))
         return problems
 
+    def has_own_names(self, source: Source) -> bool:
+        """Whether a header names the columns; see ``Format``."""
+        return source.options_of(CsvOptions).header is not False
+
     def dialect(self, source: Source) -> Dialect:
         """Returns delimiter and quote of a source."""
         return dialect_of(source, self.delimiter)
@@ -113,7 +118,7 @@ class Csv(TextFormat):
         """Reads whole records, after the header of a file; see ``TextFormat``."""
         parser = self._parser(plan)
         body = cut_preamble(body, plan.source)
-        if plan.source.header is not False and body.begins_file:
+        if self.has_own_names(plan.source) and body.begins_file:
             body, header = cut_header(body, self.dialect(plan.source), file.path, plan.source)
             check_same_columns(plan.files[0].path, parser.names, file.path, header)
         return _read_body(parser, plan, file, body, reject)
@@ -124,7 +129,7 @@ class Csv(TextFormat):
         """Returns the body after the header, and its records; see ``TextFormat``."""
         dialect = self.dialect(plan.source)
         body = cut_preamble(body, plan.source)
-        if plan.source.header is not False and body.begins_file:
+        if self.has_own_names(plan.source) and body.begins_file:
             body, _ = cut_header(body, dialect, file.path, plan.source)
         toggles = toggling_quotes(body.data, OUTSIDE, NEWLINE, dialect)
         return body, *record_spans(body.data, toggles)
@@ -141,13 +146,14 @@ class Csv(TextFormat):
         dialect = self.dialect(plan.source)
         parser = self._parser(plan)
         header, bodies, checksums = b"", [], []
+        options = plan.source.options_of(CsvOptions)
         for file in some:
-            if blocks.is_stream(plan.source, file.path) or plan.source.skip_lines:
+            if blocks.is_stream(plan.source, file.path) or options.skip_lines:
                 return None
             with files.open_read(file.path) as opened:
                 data = opened.read()
             checksums.append(google_crc32c.value(data))
-            if plan.source.header is not False and not header:
+            if options.header is not False and not header:
                 header = data[: first_record(data, dialect)[1]]
                 cells = names_of(tuple(split_cells(header.rstrip(b"\r\n"), dialect)), plan.source)
                 if not header.endswith(b"\n") or cells != parser.names:
@@ -225,7 +231,7 @@ def _check_content(source: Source, file: FileInfo) -> None:
     """
     head = read_head(file.path, compression_of(source, file.path), HEAD_BYTES, source.limits)
     check_is_text(source, file.path, head)
-    if source.format is not None or source.header is False:
+    if source.format is not None or source.options_of(CsvOptions).header is False:
         return
     check_is_no_json(source, file.path, head)
     found, line = sparse_format(head)

@@ -10,6 +10,7 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import split_cells
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.text import blocks
@@ -34,7 +35,7 @@ def names_of(cells: tuple[str, ...], source: Source) -> tuple[str, ...]:
     With ``header: true`` they are the cells. Else blanks around names are left out, and columns
     without a name have a number: ``column3``; a first one is ``index``.
     """
-    if source.header is not None:
+    if source.options_of(CsvOptions).header is not None:
         return cells
     names = [cell.strip() for cell in cells]
     for place in nameless(cells) if len(cells) > 1 else ():
@@ -76,12 +77,12 @@ def cut_header(
     known: dict[str, int] = {}
     for number, name in enumerate(names, start=1):
         if known.setdefault(name, number) != number:
+            skipped = source.options_of(CsvOptions).skip_lines or 0
             raise DataError(
                 f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file; or name all columns in "
-                f"the recipe (header: false, skip_lines: {(source.skip_lines or 0) + 1}, columns: "
-                "[…])."
+                f"the recipe (header: false, skip_lines: {skipped + 1}, columns: […])."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
 
@@ -107,7 +108,7 @@ def check_one_header(
     is_header = len(places) > 1 and set(first) <= {"", "text"}
     if not is_header or any(names[place] in source.types for place in places):
         return
-    skipped = (source.skip_lines or 0) + 2
+    skipped = (source.options_of(CsvOptions).skip_lines or 0) + 2
     found = " and ".join(repr(shorten(rows[0][place], 40)) for place in places[:2])
     message = (
         f"{path}, line {skipped}: found {found} above "

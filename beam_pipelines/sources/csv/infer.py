@@ -38,6 +38,7 @@ from beam_pipelines.sources.csv.header import (
     first_record,
 )
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.csv.resolve import resolve
@@ -82,7 +83,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
     check_agreement(asked, source, inference.sample_files(files), default)
     dialect = dialect_of(source, default)
     names, header = source.columns, b""
-    if source.header is not False:
+    if source.options_of(CsvOptions).header is not False:
         names = cut_header(blocks.Body(0, head), dialect, files[0].path, source)[1]
         header = head[slice(*first_record(head, dialect))].rstrip(b"\r\n")
     wanted = inference.selected(source, names)
@@ -106,7 +107,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
             f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the "
             "source."
         )
-    if found.counts_rows and not source.columns and source.header is None:
+    if found.counts_rows and not source.columns and source.options_of(CsvOptions).header is None:
         source = dataclasses.replace(source, columns=names[1:])
         wanted = names[1:]
         index = f"column 1 has no name: {INDEX}"
@@ -149,9 +150,10 @@ def _bodies(
     column may have its name as a value.
     """
     line = re.compile(rb"(?m)^" + re.escape(header) + rb"(?=\r?$)")
+    has_header = source.options_of(CsvOptions).header is not False
     for file, body in blocks.sample_bodies(source, sampled, dialect):
         records = cut_preamble(body, source)
-        if source.header is not False and body.begins_file:
+        if has_header and body.begins_file:
             records, own = cut_header(records, dialect, file.path, source)
             check_same_columns(first.path, names, file.path, own)
         blocks.check_lines(
@@ -209,24 +211,24 @@ def _add_body(
         field.name: pa.string() if pa.types.is_binary(field.type) else field.type
         for field in table.schema
     }
-    shapes = {name: table.column(name) for name in wanted}
+    shapes, options = {name: table.column(name) for name in wanted}, source.options_of(CsvOptions)
     texts = parse(body.data, tuple(numbers), dict.fromkeys(numbers, pa.string())) if numbers else {}
     for name in numbers:
         column = texts[name]
-        if name not in source.formats:
+        if name not in options.formats:
             types[name] = _checked_number(file, name, types[name], column)
         is_float = types[name] == pa.float64()
         lost = lost_digits(name, column, table[name]) if is_float else ""
         found.evidence[name].lost = found.evidence[name].lost or lost
         is_grouped = is_float and may_be_grouped(column)
-        if name in source.formats or pa.types.is_string(types[name]) or is_grouped:
+        if name in options.formats or pa.types.is_string(types[name]) or is_grouped:
             shapes[name] = column
     for name in [one.name for one in undeclared if one.type in _NANOSECONDS]:
         micros = pa.timestamp("us", types[name].tz)
         with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
             parse(body.data, (name,), {name: micros})
             types[name] = micros
-    if source.trim:
+    if options.trim:
         shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
@@ -340,7 +342,7 @@ def _longer_rows(source: Source, names: tuple[str, ...], rows: Sequence[Sequence
     return (
         f"found {number} cells in each row, expected {len(names)}, one for each name. Name all "
         f"columns in the recipe, perhaps so: header: false, skip_lines: "
-        f"{(source.skip_lines or 0) + 1}, columns: {yaml_list(known)}"
+        f"{(source.options_of(CsvOptions).skip_lines or 0) + 1}, columns: {yaml_list(known)}"
     )
 
 

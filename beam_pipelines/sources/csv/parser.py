@@ -29,6 +29,7 @@ from beam_pipelines.sources.csv.bad_cells import (
 )
 from beam_pipelines.sources.csv.codes import leads_with_zero
 from beam_pipelines.sources.csv.cures import code_cure, cure, float_cure
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.exact_cast import INFINITY
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
@@ -372,8 +373,9 @@ def _with_odd_integers(
 
 def dialect_of(source: Source, delimiter: str) -> Dialect:
     """Returns the dialect of a source; ``delimiter`` is the format's default."""
-    quote = '"' if source.quote is None else source.quote
-    return Dialect(ord(source.delimiter or delimiter), ord(quote) if quote else None)
+    options = source.options_of(CsvOptions)
+    quote = '"' if options.quote is None else options.quote
+    return Dialect(ord(options.delimiter or delimiter), ord(quote) if quote else None)
 
 
 def read_table(

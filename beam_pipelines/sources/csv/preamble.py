@@ -11,6 +11,7 @@ import numpy as np
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.cells import are_years, kind, split_text, whole_records
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
 
@@ -135,7 +136,8 @@ def line_offset(text: bytes, number: int) -> int:
 
 def cut_preamble(body: blocks.Body, source: Source) -> blocks.Body:
     """Returns a body without the lines above its file's table."""
-    if not source.skip_lines or not body.begins_file:
+    skipped = source.options_of(CsvOptions).skip_lines
+    if not skipped or not body.begins_file:
         return body
-    offset = line_offset(body.data, source.skip_lines)
+    offset = line_offset(body.data, skipped)
     return body._replace(offset=body.offset + offset, data=body.data[offset:])

@@ -33,6 +33,7 @@ from beam_pipelines.sources.csv.evidence import (
     number_formats,
 )
 from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sql.database import identifier
 
 # Cells that make a remark, and the share of them that it must fit.
@@ -92,10 +93,11 @@ def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
       source: with the types that the recipe declares.
       evidence: of the columns of texts.
     """
+    formats = source.options_of(TextsOptions).formats
     found = {
         name: _as_values(name, one) or remark(source, name, one, "")
         for name, one in evidence.items()
-        if name not in source.types and name not in source.formats
+        if name not in source.types and name not in formats
     }
     said = [name for name, lines in found.items() if lines]
     return [*itertools.chain(*found.values()), *around(source, evidence, (), said)]
@@ -118,7 +120,7 @@ def around(
     found = []
     evidence = {name: one for name, one in evidence.items() if name not in source.types}
     blank = {name: one.blank for name, one in evidence.items() if one.blank[0]}
-    if blank and source.trim is None:
+    if blank and source.options_of(TextsOptions).trim is None:
         name, (number, example) = next(iter(blank.items()))
         values = f"{number:,} value{'' if number == 1 else 's'} of '{name}'{_and_others(blank)}"
         words = f"{values} with white space around, such as {shorten(example, 40)!r}"

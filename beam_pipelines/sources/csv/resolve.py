@@ -13,6 +13,7 @@ from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.cells import split_text, whole_records
 from beam_pipelines.sources.csv.header import nameless, names_of
 from beam_pipelines.sources.csv.odd_delimiters import check_delimiter
+from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.preamble import find_preamble, line_offset
 from beam_pipelines.sources.csv.sniffer import FileDialect, candidates, sniff
 from beam_pipelines.sources.inference import SAMPLE_BYTES
@@ -42,48 +43,50 @@ def resolve(source: Source, file: FileInfo, default: str) -> tuple[Source, tuple
     """
     head = read_head(file.path, compression_of(source, file.path), SAMPLE_BYTES, source.limits)
     decisions = []
-    if source.encoding is None and "bytes" not in source.types.values():
+    if source.options_of(CsvOptions).encoding is None and "bytes" not in source.types.values():
         found = encodings.find_encoding(head)
         if found.name != encodings.UTF_8:
             if not found.is_certain:
                 raise _unknown_encoding(file.path, found)
-            source = dataclasses.replace(source, encoding=found.name)
+            source = source.with_options(encoding=found.name)
             note = f"a guess: check {found.example!r}" if found.example else "by its first bytes"
             decisions.append(f"encoding: {found.name}  # {note}")
     text = encodings.start_of_text(head, source)
     text = blocks.without_mark(0, text, file.path)[1]
     source, above = _preamble(source, text, default)
     decisions += above
-    text = text[line_offset(text, source.skip_lines or 0) :]
+    options = source.options_of(CsvOptions)
+    skipped = options.skip_lines or 0
+    text = text[line_offset(text, skipped) :]
     dialect = sniff(
         text,
         file.path,
-        delimiter=source.delimiter,
-        quote=source.quote,
-        header=source.header,
+        delimiter=options.delimiter,
+        quote=options.quote,
+        header=options.header,
         columns=source.columns,
         default=default,
     )
-    _check_backslashes(text, dialect, file.path, source.skip_lines or 0)
+    _check_backslashes(text, dialect, file.path, skipped)
     _check_blanks(text, dialect, file.path)
     is_one_column = len(dialect.cells) == 1
-    if source.delimiter is None and (is_one_column or dialect.delimiter == "|"):
+    if options.delimiter is None and (is_one_column or dialect.delimiter == "|"):
         check_delimiter(whole_records(text), file.path, is_one_column)
     if "delimiter" in dialect.reasons:
-        source = dataclasses.replace(source, delimiter=dialect.delimiter)
+        source = source.with_options(delimiter=dialect.delimiter)
         shown = json.dumps(dialect.delimiter)
         decisions.append(f"delimiter: {shown}  # {dialect.reasons['delimiter']}")
     if "quote" in dialect.reasons:
-        source = dataclasses.replace(source, quote=dialect.quote)
+        source = source.with_options(quote=dialect.quote)
         decisions.append(f"quote: {json.dumps(dialect.quote)}  # {dialect.reasons['quote']}")
     if "header" in dialect.reasons:
         names = source.columns or tuple(
             f"column{number}" for number in range(1, len(dialect.cells) + 1)
         )
-        source = dataclasses.replace(source, header=False, columns=names)
+        source = dataclasses.replace(source.with_options(header=False), columns=names)
         listed = f"columns: [{', '.join(names[:3])}{', …' if len(names) > 3 else ''}]"
         decisions.append(f"header: false, {listed}  # {dialect.reasons['header']}")
-    elif source.header is None:
+    elif options.header is None:
         decisions += _names(dialect.cells, source)
     return source, tuple(decisions), text
 
@@ -125,18 +128,19 @@ def _check_blanks(text: bytes, dialect: FileDialect, path: str) -> None:
 
 def _preamble(source: Source, text: bytes, default: str) -> tuple[Source, list[str]]:
     """Returns the source without the lines above its table, and decisions."""
-    if source.skip_lines is not None:
+    options = source.options_of(CsvOptions)
+    if options.skip_lines is not None:
         return source, []
     # With 'header' the recipe says what the first line is; 'sep=' is neither names nor a row.
-    says = source.header is not None
-    dialects = [] if says else candidates(text, source.delimiter, source.quote, default)
+    says = options.header is not None
+    dialects = [] if says else candidates(text, options.delimiter, options.quote, default)
     lines, delimiter, why = find_preamble(text, dialects)
     if not lines:
         return source, []
     decisions = [f"skip_lines: {lines}  # {why}"]
-    source = dataclasses.replace(source, skip_lines=lines)
-    if delimiter is not None and source.delimiter is None:
-        source = dataclasses.replace(source, delimiter=delimiter)
+    source = source.with_options(skip_lines=lines)
+    if delimiter is not None and options.delimiter is None:
+        source = source.with_options(delimiter=delimiter)
         decisions.append(f"delimiter: {json.dumps(delimiter)}  # {why}")
     return source, decisions
 

@@ -21,9 +21,8 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import Limits, exceeded
-from beam_pipelines.recipe.images import ImageOptions
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import inference
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -35,6 +34,7 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
+from beam_pipelines.sources.images.options import ImageOptions, ImagesOptions, image_options
 from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -75,13 +75,13 @@ class Images(Format):
     """Image files, many to a range."""
 
     suffixes = SUFFIXES
-    options = ("image",)
+    Options = ImagesOptions
     is_file_a_row = True
     checks_images = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [*tables.check_text_options(source, "image"), *no_compression(source, "Image")]
+        problems = no_compression(source, "Image")
         if source.types:
             problems.append(
                 problem(
@@ -132,7 +132,7 @@ class Images(Format):
             data = _read(file, plan.source.limits)
             crc = google_crc32c.extend(crc, data)
             try:
-                data, look = look_at(data, plan.source.image, plan.source.limits)
+                data, look = look_at(data, image_options(plan.source), plan.source.limits)
             except PictureError as error:
                 bad = Rejected(plan.source.name, file.path, "", "", str(error), "")
                 if not reject:
@@ -155,8 +155,8 @@ class Images(Format):
     ) -> Source:
         """Returns the source with the classes that a dataset has; see ``Format``."""
         (classes,) = labels.values() or [()]
-        image = dataclasses.replace(source.image, classes=tuple(classes))
-        return dataclasses.replace(source, image=image)
+        image = dataclasses.replace(image_options(source), classes=tuple(classes))
+        return source.with_options(image=image)
 
     def positions(
         self,
@@ -241,7 +241,7 @@ def _changes(source: Source, images: Sequence[FileInfo]) -> Iterator[str]:
     for trait, found in counts.items():
         if trait in pictures.FINDINGS:
             kept, changed = pictures.FINDINGS[trait]
-            words = changed if source.image.changes else kept
+            words = changed if image_options(source).changes else kept
             if words:
                 yield f"{found} of {counts['all']} pictures looked at {words}"
 
@@ -304,7 +304,7 @@ def _classes(
     first_of: dict[str, str] = {}
     for file in images:
         first_of.setdefault(_class_of(files.relative(file.path, root)), file.path)
-    if set(first_of) == {""} and not source.image.classes:
+    if set(first_of) == {""} and not image_options(source).classes:
         return ()
     deep = next(
         (file.path for file in images for folder in folders if _depth(file.path, folder) > 2), ""
@@ -318,7 +318,7 @@ def _classes(
     ]
     if problems:
         raise RecipeProblems(problems)
-    return source.image.classes or tuple(sorted(first_of))
+    return image_options(source).classes or tuple(sorted(first_of))
 
 
 def _depth(path: str, folder: str) -> int:
@@ -359,7 +359,7 @@ def _folder_problems(
 
 
 def _unknown_classes(source: Source, first_of: Mapping[str, str]) -> Iterator[Problem]:
-    known = source.image.classes
+    known = image_options(source).classes
     for name in sorted(set(first_of) - {"", *known}) if known else ():
         message = (
             f"found {first_of[name]}, whose folder is none of the {len(known)} "

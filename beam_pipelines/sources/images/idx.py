@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import google_crc32c
 import numpy as np
@@ -13,7 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.values import read_any_texts, read_choice, read_texts
 from beam_pipelines.sources.compression import (
     COMPRESSION_FOR_SUFFIX,
     compression_of,
@@ -39,6 +42,42 @@ from beam_pipelines.storage import input_files
 _COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "values": "values"}
 
 
+@dataclasses.dataclass(frozen=True)
+class IdxOptions:
+    """Form and labels of the numbers of an ``idx`` source."""
+
+    form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
+        read_choice(("png", "bytes", "floats", "values")),
+        None,
+        "`png` for pictures of unsigned bytes, else `values`",
+        "What the numbers become.",
+        name="as",
+    )
+    labels: tuple[str, ...] | None = recipe_key(
+        read_any_texts,
+        None,
+        "found by name",
+        "Files with the labels, one for each file of the source, in order; []: none.",
+    )
+    classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
+
+
+@dataclasses.dataclass(frozen=True)
+class IdxSourceOptions:
+    """The key of IDX sources."""
+
+    idx: IdxOptions = recipe_key(
+        section(IdxOptions, "a mapping such as {as: floats, labels: train-labels-idx1-ubyte.gz}"),
+        IdxOptions(),
+        "see below",
+        "Options of `idx` sources.",
+    )
+
+
+def _options(source: Source) -> IdxOptions:
+    return source.options_of(IdxSourceOptions).idx
+
+
 class Idx(Format):
     """Items of arrays.
 
@@ -54,12 +93,31 @@ class Idx(Format):
         ),
     )
 
-    options = ("idx",)
+    Options = IdxSourceOptions
     checks_images = True  # it makes them of pixels
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return [*pixel_rows.check(source, "IDX"), *no_zlib(source)]
+
+    def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
+        """Returns the files of labels that the options name; see ``Format``."""
+        return {"idx.labels": _options(source).labels or ()}
+
+    def placed(self, source: Source, place: Callable[[str], str]) -> Source:
+        """Returns the source with other paths of labels; see ``Format``."""
+        labels = _options(source).labels
+        return _with_labels(source, map(place, labels)) if labels else source
+
+    def with_files(
+        self, source: Source, listed: Sequence[FileInfo], chosen: Sequence[FileInfo]
+    ) -> Source:
+        """Returns the source with the labels of some of its files."""
+        labels, own = _options(source).labels, set(chosen)
+        if not labels:
+            return source
+        pairs = zip(labels, listed, strict=True)
+        return _with_labels(source, (path for path, file in pairs if file in own))
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -70,7 +128,7 @@ class Idx(Format):
         # Files of labels that the path also matches are not read as rows.
         label_paths = (
             {_label_path_by_name(file.path) for file in files}
-            if source.idx.labels is None
+            if _options(source).labels is None
             else set()
         )
         arrays = tuple(file for file in files if file.path not in label_paths)
@@ -158,6 +216,11 @@ def _items_of(byte_range: ByteRange, header: IdxHeader) -> tuple[int, int]:
     return first, end
 
 
+def _with_labels(source: Source, labels: Iterable[str]) -> Source:
+    idx = _options(source)
+    return source.with_options(idx=dataclasses.replace(idx, labels=tuple(labels)))
+
+
 def _is_picture(header: IdxHeader) -> bool:
     """Whether items are [height, width], or [height, width, channels of a colour]."""
     return len(header.dims) == 3 or (
@@ -167,7 +230,7 @@ def _is_picture(header: IdxHeader) -> bool:
 
 def _form(source: Source, header: IdxHeader) -> str:
     """Returns the recipe's ``as``; by default PNG for pictures, else numbers."""
-    return source.idx.form or (
+    return _options(source).form or (
         "png" if _is_picture(header) and header.dtype == np.uint8 else "values"
     )
 
@@ -261,7 +324,7 @@ def _converted(numbers: npt.NDArray[Any], header: IdxHeader, form: str) -> pa.Ar
 
 def _classes(source: Source, header: IdxHeader) -> Classes:
     prefix = _prefix(header)
-    return Classes(f"{prefix}class/label", f"{prefix}class/text", source.idx.classes)
+    return Classes(f"{prefix}class/label", f"{prefix}class/text", _options(source).classes)
 
 
 def _label_path_by_name(path: str) -> str:
@@ -283,13 +346,12 @@ def _label_path_by_name(path: str) -> str:
 
 def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
     """Returns the path of an array's labels; empty if it has none."""
-    if source.idx.labels is None:
+    labels = _options(source).labels
+    if labels is None:
         return _label_path_by_name(path)
-    return (
-        dict(zip((file.path for file in arrays), source.idx.labels, strict=True)).get(path, "")
-        if source.idx.labels
-        else ""
-    )
+    if not labels:
+        return ""
+    return dict(zip((file.path for file in arrays), labels, strict=True)).get(path, "")
 
 
 def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[IdxHeader]) -> bool:
@@ -302,7 +364,7 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Id
         labels.
       DataError: a file of labels does not exist, is none, or has another number of labels.
     """
-    named = source.idx.labels
+    named = _options(source).labels
     if named and len(named) != len(arrays):
         message = (
             f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', "
@@ -311,7 +373,7 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Id
         raise RecipeProblems([problem(source, "idx", message)])
     paths = [_label_path(source, arrays, file.path) for file in arrays]
     if not all(paths):
-        if any(paths) or source.idx.classes:
+        if any(paths) or _options(source).classes:
             message = (
                 f"found no file with labels for {arrays[paths.index('')].path}, expected "
                 "one. Name the files in 'labels', in the order of the arrays."

@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from beam_pipelines.core.limits import IMAGE_FORMATS, Limits, exceeded
-from beam_pipelines.recipe.images import ImageOptions
 from beam_pipelines.sources.images import bmp, wholeness
+from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.images.png import encode_pngs
 

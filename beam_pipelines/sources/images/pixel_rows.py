@@ -15,7 +15,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import inference
 from beam_pipelines.sources.bad_rows import expected
 from beam_pipelines.sources.format import Contents, Rows, problem
 from beam_pipelines.sources.images.png import encode_pngs
@@ -52,16 +52,10 @@ class Classes(NamedTuple):
 
 def check(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option without meaning where types are fixed."""
-    problems = tables.check_text_options(source, name)
-    if source.types:
-        problems.append(
-            problem(source, "types", f"{name} files have types of their own. Leave the option out.")
-        )
-    if source.schema is not None:
-        problems.append(
-            problem(source, "schema", f"{name} files need no schema. Leave the option out.")
-        )
-    return problems
+    if not source.types:
+        return []
+    message = f"{name} files have types of their own. Leave the option out."
+    return [problem(source, "types", message)]
 
 
 def contents_of(

@@ -25,6 +25,7 @@ from beam_pipelines.sources import bad_rows, nested, shapes, whole_numbers
 from beam_pipelines.sources.bad_values import declare_arrays, null_cure
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.json.parser_errors import plain
+from beam_pipelines.sources.options import ListOptions
 from beam_pipelines.sources.plan import SourcePlan
 
 # Lines whose errors Python's values do not show: escapes (of half a character), numbers beyond
@@ -227,7 +228,7 @@ class BadLines:
             return self._refused[name, _kind(found)]
         if name in self._unparsed and column.values.lack(found):
             return ValueError(self._unparsed[name] + _as_written(found))
-        has_choice = name in self._plan.source.list_nulls
+        has_choice = name in self._plan.source.options_of(ListOptions).list_nulls
         if column.values.are_lists and not has_choice and isinstance(found, list) and None in found:
             others = [item for item in found if item is not None]
             return ValueError(NULL_INSIDE) if column.values.take(others) else None

@@ -15,7 +15,7 @@ import pyarrow.json as pa_json
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import Shape, is_list, only_chunk
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
@@ -23,7 +23,7 @@ from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
-from beam_pipelines.sources.format import TEXT_OPTIONS, Contents, combine
+from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.nearly import Tallies, mixed_columns
 from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
@@ -32,6 +32,7 @@ from beam_pipelines.sources.json.parser_types import parsed_schema
 from beam_pipelines.sources.json.rounded import rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.json.sift import sift
+from beam_pipelines.sources.options import EncodedOptions, TableOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.documents import DOCUMENTS, is_document
@@ -60,6 +61,11 @@ _HEAD_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
+class JsonOptions(TableOptions, EncodedOptions):
+    """The keys of JSON sources."""
+
+
+@dataclasses.dataclass(frozen=True)
 class JsonLines(TextFormat):
     """Text with one JSON object a line, or documents of objects.
 
@@ -68,12 +74,8 @@ class JsonLines(TextFormat):
     """
 
     suffixes: tuple[str, ...]
-    options = (*TextFormat.options, *TEXT_OPTIONS)
+    Options = JsonOptions
     has_arrays = True
-
-    def check(self, source: Source) -> list[Problem]:
-        """Returns the options of the source that the format cannot honour."""
-        return [*tables.check_text_options(source, "JSON Lines"), *super().check(source)]
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""

@@ -13,8 +13,10 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference, tables
+from beam_pipelines.recipe.values import read_flag, read_integer, read_name
+from beam_pipelines.sources import bad_rows, inference
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv.bad_cells import Flags
 from beam_pipelines.sources.format import Contents, combine, problem
@@ -29,10 +31,44 @@ from beam_pipelines.sources.libsvm.lines import (
     parse_lines,
     tokenise,
 )
+from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.quotes import Positions
+
+
+@dataclasses.dataclass(frozen=True)
+class Libsvm:
+    """Options of ``libsvm``, ``libfm`` and ``libffm`` sources."""
+
+    base: int | None = recipe_key(
+        read_integer(0, 1), None, "1 of `libsvm`, else 0", "The first index in the files."
+    )
+    size: int | None = recipe_key(
+        read_integer(1, 1 << 62), None, "from the data", "Number of indices; a larger one is bad."
+    )
+    fields: int | None = recipe_key(
+        read_integer(1, 1 << 62), None, "from the data", "Number of fields of libffm; the same."
+    )
+    sort: bool = recipe_key(
+        read_flag, False, "false", "Sorts the indices of each line; else they must ascend."
+    )
+    name: str = recipe_key(
+        read_name, "features", "`features`", "Name of the sparse feature; prefix of its columns."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseOptions(EncodedOptions):
+    """The keys of sources of sparse lines."""
+
+    libsvm: Libsvm = recipe_key(
+        section(Libsvm, "a mapping such as {base: 1, size: 1000}"),
+        Libsvm(),
+        "see below",
+        "Options of `libsvm`, `libfm` and `libffm` sources.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +84,13 @@ class SparseLines(TextFormat):
     suffixes: tuple[str, ...]
     base: int
     has_fields: bool = False
-    options = ("libsvm", "encoding")
+    Options = SparseOptions
     rounds_sparse = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [*tables.check_text_options(source, "libsvm"), *super().check(source)]
-        if source.libsvm.fields is not None and not self.has_fields:
+        problems = super().check(source)
+        if source.options_of(SparseOptions).libsvm.fields is not None and not self.has_fields:
             problems.append(
                 problem(source, "libsvm", "found 'fields', expected it with 'format: libffm' only.")
             )
@@ -106,7 +142,7 @@ class SparseLines(TextFormat):
         read_schema = pa.schema(
             [layout.schema.field(name) for name in inference.selected(source, names)]
         )
-        option = source.libsvm
+        option = source.options_of(SparseOptions).libsvm
         sizes = (*([option.fields] if self.has_fields else []), option.size)
         sparse = SparseColumns(option.name, layout.keys, layout.value, sizes)
         return Contents(names, layout.schema, read_schema, sparse=(sparse,))
@@ -149,7 +185,7 @@ class SparseLines(TextFormat):
         return body, tokens.row_starts, tokens.row_ends
 
     def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> LibsvmLayout:
-        option = source.libsvm
+        option = source.options_of(SparseOptions).libsvm
         base = self.base if option.base is None else option.base
         return LibsvmLayout(
             option.name,

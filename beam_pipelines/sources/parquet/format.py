@@ -20,7 +20,6 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
-    TEXT_OPTIONS,
     Contents,
     Format,
     QuoteStates,
@@ -28,6 +27,7 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
+from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.parquet.dictionaries import (
     decode,
     dictionary_columns,
@@ -54,13 +54,13 @@ class Parquet(Format):
     """Files of row groups; a range has those that begin in it."""
 
     suffixes = (".parquet", ".pq")
-    options = TEXT_OPTIONS
+    Options = TableOptions
     has_arrays = True
     is_compressed = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*tables.check_text_options(source, "Parquet"), *no_compression(source, "Parquet")]
+        return no_compression(source, "Parquet")
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""

@@ -60,14 +60,16 @@ def is_stream(source: Source, path: str) -> bool:
     """Whether a file cannot be cut: its text is compressed or encoded."""
     if member_path(path):
         return True
-    is_changed = encodings.is_transcoded(source) or source.format == documents.DOCUMENTS
+    is_encoded = encodings.transcoded_from(source) is not None
+    is_changed = is_encoded or source.format == documents.DOCUMENTS
     return is_changed or compression_of(source, path) != "none"
 
 
 def as_utf8(source: Source, path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Returns a file's text as UTF-8, JSON documents as lines."""
-    if source.encoding is not None and encodings.is_transcoded(source):
-        blocks = encodings.transcoded(blocks, path, source.encoding)
+    encoding = encodings.transcoded_from(source)
+    if encoding is not None:
+        blocks = encodings.transcoded(blocks, path, encoding)
     return documents.as_lines(blocks) if source.format == documents.DOCUMENTS else blocks
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.options import EncodedOptions
 
 UTF_8 = "utf-8"
 # Bytes at the beginning -> the encoding.
@@ -55,12 +56,13 @@ class Encoding(NamedTuple):
     is_certain: bool = True
 
 
-def is_transcoded(source: Source) -> bool:
-    """Whether the text of a source is turned into UTF-8.
+def transcoded_from(source: Source) -> str | None:
+    """Returns the encoding of text that is turned into UTF-8, or ``None``.
 
     Its files are then read as streams.
     """
-    return source.encoding is not None and not _is_utf8(source.encoding)
+    encoding = source.options_of(EncodedOptions).encoding
+    return None if encoding is None or _is_utf8(encoding) else encoding
 
 
 def _is_utf8(name: str) -> bool:
@@ -171,7 +173,8 @@ def transcoded(blocks: Iterable[bytes], path: str, encoding: str) -> Iterator[by
 
 def start_of_text(head: bytes, source: Source) -> bytes:
     """Returns the beginning of a text as UTF-8, in whole characters."""
-    if source.encoding is None or not is_transcoded(source):
+    encoding = transcoded_from(source)
+    if encoding is None:
         return head
-    decoder = codecs.getincrementaldecoder(source.encoding)("replace")
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
     return decoder.decode(head).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from beam_pipelines.sources.format import (
     cut_rows,
     row_numbers,
 )
+from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions
@@ -43,7 +45,7 @@ class TextFormat(Format):
     records are not the lines that are not blank.
     """
 
-    options: tuple[str, ...] = ("encoding",)
+    Options: ClassVar[Any] = EncodedOptions
     infers_types = True
     has_lines = True
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.tfrecord.schema import TFRecordOptions
 
 # Key of an inferred schema in the metadata of a plan's file schema.
 INFERRED = b"beam_pipelines.inferred_schema"
@@ -30,7 +31,7 @@ def reason(plan: SourcePlan, column: str, message: str) -> str:
     if INFERRED not in (plan.file_schema.metadata or {}):
         return (
             f"found an example that does not fit the schema ({message}). Mend the "
-            f"record, or {plan.source.schema}."
+            f"record, or {plan.source.options_of(TFRecordOptions).schema}."
         )
     cures = [*_cures(plan, column, message), "mend the record"]
     cures.append("leave such records out with 'on_error: {reject: …}'")

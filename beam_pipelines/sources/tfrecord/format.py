@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,7 @@ from beam_pipelines.sources.tfrecord.files import (
 )
 from beam_pipelines.sources.tfrecord.infer import infer_schema
 from beam_pipelines.sources.tfrecord.schema import (
+    TFRecordOptions,
     column_types,
     may_be_shards,
     most_values_a_step,
@@ -75,10 +76,21 @@ class TFRecord(Format):
     has_arrays = True
     is_compressed = True
     tfx_rows = "records"
+    Options = TFRecordOptions
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*tables.check_text_options(source, "TFRecord"), *check_compression(source)]
+        return check_compression(source)
+
+    def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
+        """Returns the path of a schema that the options name; see ``Format``."""
+        schema = source.options_of(TFRecordOptions).schema
+        return {} if schema is None else {"schema": (schema,)}
+
+    def placed(self, source: Source, place: Callable[[str], str]) -> Source:
+        """Returns the source with another path of a schema; see ``Format``."""
+        schema = source.options_of(TFRecordOptions).schema
+        return source if schema is None else source.with_options(schema=place(schema))
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -99,7 +111,7 @@ class TFRecord(Format):
         single, seen = _seen_in_steps(source, schema, sample)
         found = column_types(schema, single)
         typed = source
-        if source.keeps_steps:
+        if source.planning.keeps_steps:
             lists = {one.name for one in feature_lists_of(schema)}
             several = [one.name for one in found if has_lists_as_steps(one.type)]
             typed = _with_steps(source, found, [name for name in several if name in lists])
@@ -117,7 +129,7 @@ class TFRecord(Format):
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
     ) -> Source:
         """Returns the source with the dataset's types, unless a schema has them."""
-        if source.schema is not None or may_be_shards(source):
+        if source.options_of(TFRecordOptions).schema is not None or may_be_shards(source):
             return source
         return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
 
@@ -146,7 +158,7 @@ def _infer(source: Source, files: tuple[FileInfo, ...]) -> Contents:
     """
     schema, seen, nulls = infer_schema(source, files)
     found = column_types(schema).with_metadata({INFERRED: schema.SerializeToString()})
-    steps = [name for name, shape in seen.items() if source.keeps_steps or not shape]
+    steps = [name for name, shape in seen.items() if source.planning.keeps_steps or not shape]
     typed = _with_steps(source, found, steps)
     contents = tables.contents_of(typed, [(files[0], found)], seen)
     read = contents.read_schema.names

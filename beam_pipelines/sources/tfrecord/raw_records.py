@@ -20,7 +20,6 @@ from beam_pipelines.sources.format import (
     Rows,
     combine,
     cut_rows,
-    problem,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.tfrecord.files import (
@@ -46,17 +45,7 @@ class RawRecords(Format):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [
-            *payloads.check(source, "TFRecord", "TFRecord file"),
-            *check_compression(source),
-        ]
-        if source.schema is not None:
-            message = (
-                "raw records are not parsed. Leave the option out, or set 'format: "
-                "tfrecord' for tf.Examples."
-            )
-            problems.append(problem(source, "schema", message))
-        return problems
+        return [*payloads.check(source, "TFRecord file"), *check_compression(source)]
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""

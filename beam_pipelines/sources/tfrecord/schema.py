@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -13,13 +14,24 @@ from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
+from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.storage import files, input_files
 
 _SPLITS = "/" + split_folder(EXAMPLES, "")
 _TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")
+
+
+@dataclasses.dataclass(frozen=True)
+class TFRecordOptions:
+    """The key of sources of serialized examples."""
+
+    schema: str | None = recipe_key(
+        read_text, None, "that of the dataset, or inferred", "Path of a `tfrecord` source's schema."
+    )
 
 
 def schema_path(source: Source, found: Sequence[FileInfo]) -> str | None:
@@ -31,8 +43,9 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str | None:
     Raises:
       RecipeProblems: the files are shards of raw records.
     """
-    if source.schema is not None:
-        return source.schema
+    given = source.options_of(TFRecordOptions).schema
+    if given is not None:
+        return given
     folders = {file.path.rpartition(_SPLITS)[0] for file in found}
     folder = folders.pop()
     manifest_path = files.join(folder, MANIFEST)

@@ -16,7 +16,7 @@ from beam_pipelines.core import columns
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Join
 from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources import nested
+from beam_pipelines.sources import format_of, nested
 from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -45,8 +45,8 @@ class Key(NamedTuple):
     @property
     def is_tried(self) -> bool:
         """Whether types can be declared: not of tables, unions and derived columns."""
-        source = self.plan.source
-        return source.url is None and source.union is None and self.column not in source.derive
+        source, has_files = self.plan.source, format_of(self.plan).has_files
+        return has_files and source.union is None and self.column not in source.derive
 
 
 class Keys(NamedTuple):
@@ -227,7 +227,7 @@ def _zones(key: Key) -> list[str]:
 def _is_tried_for_misses(key: Key) -> bool:
     """Whether a source is cheap to look into."""
     reader = key.plan.reader
-    return key.plan.source.url is None and reader is not None and not reader.is_file_a_row
+    return reader is not None and reader.has_files and not reader.is_file_a_row
 
 
 def _types_of_both(keys: Keys, forms: Forms) -> str:

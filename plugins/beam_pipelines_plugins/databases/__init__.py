@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_pipelines.recipe.databases import scheme_of
+from beam_pipelines.recipe.places import scheme_of
 from beam_pipelines_plugins.databases.bigquery import BigQuery
 from beam_pipelines_plugins.databases.database import Database
 from beam_pipelines_plugins.databases.duckdb_file import DuckDbFile
@@ -28,7 +28,7 @@ def database_of(url: str) -> Database:
     A file with the suffix ``.db`` may be of SQLite or of DuckDB.
 
     Raises:
-      ValueError: there is none; ``recipe.databases.is_database`` tells.
+      ValueError: there is none; ``recipe.places.planner_of`` tells.
     """
     path = f"{url}.duckdb" if url.lower().endswith(".db") and _is_duckdb(url) else url
     for database in DATABASES:

@@ -21,6 +21,7 @@ from beam_pipelines.core.errors import HIDDEN, DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sql.database import quote
 from beam_pipelines_plugins.databases.names import name_parts
+from beam_pipelines_plugins.databases.options import DatabaseOptions
 
 # user "shop", role "shop", user 'shop'@'host', 'shop'@'%' in what servers answer.
 _QUOTED = r"(?:\"[^\"]*\"|'[^']*')"
@@ -332,12 +333,13 @@ def request_of(source: Source, url: str) -> Request:
       source: with ``url``.
       url: the same, with an absolute path of a file.
     """
+    options = source.options_of(DatabaseOptions)
     return Request(
         source.name,
         url,
-        source.table,
-        source.query,
-        source.partition,
+        options.table,
+        options.query,
+        options.partition,
         source.columns,
         dict(source.types),
     )

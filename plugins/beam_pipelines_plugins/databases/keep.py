@@ -27,6 +27,7 @@ from beam_pipelines_plugins.databases.database import (
     Session,
     failure,
 )
+from beam_pipelines_plugins.databases.options import DatabaseOptions
 from beam_pipelines_plugins.databases.planner import ranges_of
 from beam_pipelines_plugins.databases.tables import KeptFile, Table, readable, value_bytes
 
@@ -74,7 +75,8 @@ def keep_tables(
     """
     by_url: dict[str, dict[str, SourcePlan]] = {}
     for name, plan in plans.items():
-        by_url.setdefault(plan.source.url or "", {})[name] = plan
+        url = plan.source.options_of(DatabaseOptions).url or ""
+        by_url.setdefault(url, {})[name] = plan
     kept: dict[str, SourcePlan] = {}
     for url, own in by_url.items():
         tables = {name: _limited(plan, limits.get(name)) for name, plan in own.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 
@@ -10,10 +9,11 @@ import pyarrow as pa
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
-from beam_pipelines.recipe.databases import FILE_SUFFIXES, scheme_of
+from beam_pipelines.core.plugins import KNOWN, PLANNERS
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.places import scheme_of
 from beam_pipelines.recipe.yaml_text import yaml_text
-from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import RANGE_BYTES, ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.databases import database_of
@@ -27,6 +27,7 @@ from beam_pipelines_plugins.databases.database import (
     failure,
     request_of,
 )
+from beam_pipelines_plugins.databases.options import DatabaseOptions, problems
 from beam_pipelines_plugins.databases.tables import Table
 
 # A plan lists each range; the rest of a table is estimated.
@@ -47,11 +48,12 @@ def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
       DataError: the server refuses.
     """
     database, source = _database(source, directory)
-    url = source.url or ""
+    url = source.options_of(DatabaseOptions).url or ""
     try:
         session = database.connect(url)
         try:
-            source = source if source.query else _with_table(source, session)
+            if source.options_of(DatabaseOptions).query is None:
+                source = _with_table(source, session)
             request = request_of(source, url)
             described = _described(database, session, request)
             chosen = choose_columns(database, request, described)
@@ -92,6 +94,20 @@ def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
         reader=table,
     )
     return plan, contents
+
+
+class Databases(Planner):
+    """Plans sources in databases."""
+
+    Options = DatabaseOptions
+
+    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
+        """Plans a table or query; see ``plan_table``."""
+        return plan_table(source, directory)
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the keys of the source that do not fit."""
+        return list(problems(source))
 
 
 def choose_columns(
@@ -170,7 +186,7 @@ def ranges_of(file: FileInfo, rows: int, range_rows: int) -> tuple[ByteRange, ..
 
 def _database(source: Source, directory: str) -> tuple[Database, Source]:
     """Returns a source's database, and the source with an absolute path."""
-    url = source.url or ""
+    url = source.options_of(DatabaseOptions).url or ""
     where = ("sources", source.name, "url")
     if not scheme_of(url):
         url = files.resolve(url, directory)
@@ -187,23 +203,24 @@ def _database(source: Source, directory: str) -> tuple[Database, Source]:
         message = f"found {url}, expected a file on this machine. Copy the database."
         raise RecipeProblems([Problem(where, message)])
     if not scheme_of(url) and not files.exists(url):
-        suffixes = ", ".join(FILE_SUFFIXES)
+        suffixes = ", ".join(KNOWN[PLANNERS]["database"].suffixes)
         message = f"there is no file {url}. Check the path of the database ({suffixes})."
         raise RecipeProblems([Problem(where, message)])
-    return database_of(url), dataclasses.replace(source, url=url)
+    return database_of(url), source.with_options(url=url)
 
 
 def _with_table(source: Source, session: Session) -> Source:
     """Returns the source with its database's only table, if it names none."""
-    if source.table is not None:
+    options = source.options_of(DatabaseOptions)
+    if options.table is not None:
         return source
     tables = session.tables()
     if len(tables) == 1:
-        return dataclasses.replace(source, table=tables[0])
+        return source.with_options(table=tables[0])
     found = f"{len(tables)} tables: {', '.join(tables[:20])}" if tables else "no tables"
     message = (
         f"found {found}, expected one to be named. Name it with 'table', or after the URL: "
-        f"'{source.url}#{tables[0] if tables else 'table'}'."
+        f"'{options.url}#{tables[0] if tables else 'table'}'."
     )
     raise RecipeProblems([Problem(("sources", source.name, "url"), message)])
 

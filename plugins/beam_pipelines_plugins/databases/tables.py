@@ -86,6 +86,7 @@ class Table(Format):
     suffixes = ()
     has_arrays = True
     is_kept = True
+    has_files = False
 
     def push_down(
         self, plan: SourcePlan, condition: Expression | None, names: Mapping[str, str]

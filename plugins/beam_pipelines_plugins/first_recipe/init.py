@@ -20,6 +20,7 @@ from beam_pipelines.pipeline.planning import plan_recipe, recipes
 from beam_pipelines.pipeline.planning.private import values_hidden
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree
 from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
@@ -193,8 +194,8 @@ def _tables(
     named = _named(sources, name)
     found = with_base_first(_with_matching_types([_plan(source, questions) for source in named]))
     base = found.plans[0]
-    if not base.source.keeps_steps:
-        again = _plan(dataclasses.replace(base.source, keeps_steps=True), {})
+    if not base.source.planning.keeps_steps:
+        again = _plan(base.source.with_planning(keeps_steps=True), {})
         again = dataclasses.replace(again, decisions=base.decisions)
         found = found._replace(plans=(again, *found.plans[1:]))
     return found._replace(left_out=(*found.left_out, *left_out))
@@ -283,7 +284,7 @@ def _named(tables: Sequence[str | tuple[str, ...]], name: Names) -> list[Source]
         own = name([*alone, paths[0]])[-1]
         alone.append(paths[0])
         sources.append(dataclasses.replace(own, path=paths))
-    return [dataclasses.replace(source, keeps_steps=len(sources) == 1) for source in sources]
+    return [source.with_planning(keeps_steps=len(sources) == 1) for source in sources]
 
 
 def name_sources(data: Sequence[str], settings: Sequence[Setting] = ()) -> list[Source]:
@@ -302,16 +303,16 @@ def name_sources(data: Sequence[str], settings: Sequence[Setting] = ()) -> list[
         sets.setdefault(f"{number} {path}" if pattern == path else pattern, []).append(path)
     sources: list[Source] = []
     for paths in sets.values():
-        (source,) = reader.bare_recipe(paths[0]).sources.values()
+        (source,) = reader.bare_recipe(paths[0], FORMATS).sources.values()
         taken = {other.name for other in sources}
         numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
         name = next(name for name in numbered if name not in taken)
         own = (_pattern_of_set(paths[0]),) if _is_whole(paths) else tuple(paths)
-        if source.url is not None or source.path != (paths[0],):  # a table, or part of a file
-            sources.append(dataclasses.replace(source, name=name, keeps_steps=not sources))
-            continue
+        if source.path == (paths[0],):  # no table, nor a part of a file
+            source = Source(name, own)
         # The rows of the first source become records, those of others are joined.
-        sources.append(Source(name, own, keeps_steps=not sources))
+        source = dataclasses.replace(source, name=name).with_planning(keeps_steps=not sources)
+        sources.append(source)
     return [_with_settings(source, settings) for source in sources]
 
 
@@ -320,20 +321,20 @@ def _with_settings(source: Source, settings: Sequence[Setting]) -> Source:
     own = [setting for setting in settings if setting.path[1] == source.name]
     if not own:
         return source
-    place: dict[str, Any] = {
-        "path": list(source.path) or None,
-        "url": source.url,
-        "table": source.table,
-    }
-    place |= {"sheet": source.sheet, "group": source.group}
-    tree = {key: _tree(value) for key, value in place.items() if value is not None}
+    tree = {key: _tree(value) for key, value in source.options.items()}
+    tree |= {"path": _tree(list(source.path))} if source.path else {}
     found: Tree = {"name": _tree(source.name), "sources": {source.name: tree}}
-    shown = source.url or source.path[0]
-    recipe, problems = reader.set_bare_recipe(shown, own, FORMATS, ENCODING_FOR_KIND, found)
+    place = _place(source)
+    recipe, problems = reader.set_bare_recipe(place, own, FORMATS, ENCODING_FOR_KIND, found)
     with recipe.lines.explained():
         if problems:
             raise RecipeProblems(problems)
-    return dataclasses.replace(recipe.sources[source.name], keeps_steps=source.keeps_steps)
+    return dataclasses.replace(recipe.sources[source.name], planning=source.planning)
+
+
+def _place(source: Source) -> str:
+    """Returns where a source is, for messages."""
+    return place_in(source.options) or source.path[0]
 
 
 def _tree(value: Any) -> Tree:
@@ -359,7 +360,7 @@ def _plan(source: Source, questions: dict[str, list[str]]) -> SourcePlan:
 
     It adds the questions.
     """
-    with reader.bare_lines(source.name, source.url or source.path[0]).explained():
+    with reader.bare_lines(source.name, _place(source)).explained():
         try:
             return plan_source(source, "")
         except RecipeProblems as error:

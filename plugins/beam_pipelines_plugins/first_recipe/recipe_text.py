@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -9,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.recipe.databases import scheme_of
+from beam_pipelines.core.plugins import FORMATS, KNOWN, PLANNERS
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.places import PLACES, scheme_of
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import identifier
 from beam_pipelines.storage import files
@@ -26,10 +29,8 @@ _WIDTH = 58
 # A key of the recipe, and the one of encodings.
 _KEY = re.compile(r"[^\s#{}\[\]-]")
 _ENCODE = re.compile(r"""(["']?)encode\1\s*:""")
-_SET_KEYS = (
-    *("skip_lines", "header", "delimiter", "quote", "encoding", "compression", "nulls", "formats"),
-    "list_nulls",
-)
+# Options of a source that say where it is.
+_PARTS = {known.part for group in (FORMATS, PLANNERS) for known in KNOWN[group].values()}
 # Names that a line lists.
 _NAMED = 10
 _LABELS = 5
@@ -112,7 +113,7 @@ def _source_lines(
     yield from _place_lines(source, folder)
     yield from _key_lines(source, plan.decisions)
     number = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'},"
-    if source.url is not None:
+    if not format_of(plan).has_files:
         number = "about"
     found = f"{plan.format}, {number} {plan.size_bytes:,} bytes"
     yield f"    # {found}. To change a type: 'types: {{column: text}}'."
@@ -141,30 +142,27 @@ def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
         )
         yield f"    types: {{{types}}}"
     plain = Source("")
-    for key in _SET_KEYS:
-        value, is_found = getattr(source, key), any(f"{key}:" in line for line in found)
-        if value != getattr(plain, key) and not is_found:
-            yield f"    {key}: {json.dumps(value, ensure_ascii=False, default=str)}"
+    given = {key: getattr(source, key) for key in ("compression", "nulls")}
+    given = {key: value for key, value in given.items() if value != getattr(plain, key)}
+    for key, value in {**source.options, **given}.items():
+        is_found = any(f"{key}:" in line for line in found)
+        if not is_found and key not in (*PLACES, *_PARTS) and not dataclasses.is_dataclass(value):
+            yield f"    {key}: {json.dumps(value, ensure_ascii=False)}"
 
 
 def _place_lines(source: Source, folder: str) -> Iterator[str]:
     """Yields where a source is: its paths, or its table."""
-    if source.url is not None:
-        url = source.url if scheme_of(source.url) else _relative(source.url, folder)
-        yield f"    url: {quoted(url)}"
-        yield f"    table: {quoted(source.table or '')}"
-        return
     paths = [quoted(_relative(path, folder)) for path in source.path]
     if len(paths) == 1:
         yield f"    path: {paths[0]}"
-    else:
+    elif paths:
         yield "    path:"
         yield from (f"      - {path}" for path in paths)
-    if source.sheet is not None:
-        sheet = source.sheet
-        yield f"    sheet: {sheet if isinstance(sheet, int) else quoted(sheet)}"
-    if source.group is not None:
-        yield f"    group: {quoted(source.group)}"
+    for key, value in source.options.items():
+        if key in PLACES and not scheme_of(value):
+            yield f"    {key}: {quoted(_relative(value, folder))}"
+        elif key in (*PLACES, *_PARTS):
+            yield f"    {key}: {value if isinstance(value, int) else quoted(value)}"
 
 
 def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:

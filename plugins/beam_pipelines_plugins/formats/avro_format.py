@@ -25,13 +25,13 @@ from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import parts_of
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.format import (
-    TEXT_OPTIONS,
     Contents,
     Format,
     QuoteStates,
     Rows,
     empty_batch,
 )
+from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression, top_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats.avro_blocks import (
@@ -69,13 +69,13 @@ class Avro(Format):
     """Object container files; a range has the blocks that begin in it."""
 
     suffixes = (".avro",)
-    options = TEXT_OPTIONS
+    Options = TableOptions
     has_arrays = True
     is_compressed = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*tables.check_text_options(source, "Avro"), *no_compression(source, "Avro")]
+        return no_compression(source, "Avro")
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""

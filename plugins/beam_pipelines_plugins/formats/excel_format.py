@@ -18,7 +18,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, tables
 from beam_pipelines.sources.csv.choice import without_index
 from beam_pipelines.sources.format import (
-    TEXT_OPTIONS,
     Contents,
     Format,
     Position,
@@ -31,6 +30,7 @@ from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines_plugins.formats import excel_columns as columns
 from beam_pipelines_plugins.formats.excel_columns import NearlyError
+from beam_pipelines_plugins.formats.excel_options import ExcelOptions
 from beam_pipelines_plugins.formats.excel_workbook import Table, read_table
 
 # Rows that are converted at a time, from Python's objects.
@@ -42,15 +42,18 @@ class Excel(Format):
     """Workbooks; one range a file."""
 
     suffixes = (".xlsx", ".xlsm", ".xls", ".ods")
-    options = ("sheet", "skip_lines", *TEXT_OPTIONS)
+    Options = ExcelOptions
     reads_nulls = True
     is_compressed = True
     infers_types = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [*tables.check_text_options(source, "Excel"), *no_compression(source, "Excel")]
-        return [one for one in problems if one.path[-1] != "header"]
+        return no_compression(source, "Excel")
+
+    def has_own_names(self, source: Source) -> bool:
+        """Whether a header names the columns; see ``Format``."""
+        return source.options_of(ExcelOptions).header is not False
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -63,8 +66,8 @@ class Excel(Format):
                 table = read_table(source, file.path)
                 rows += len(table.rows)
                 decisions += _decisions(table)
-                if table.skipped and source.skip_lines is None:
-                    source = dataclasses.replace(source, skip_lines=table.skipped)
+                if table.skipped and source.options_of(ExcelOptions).skip_lines is None:
+                    source = source.with_options(skip_lines=table.skipped)
                 counts_rows = counts_rows and table.counts_rows
                 types = []
                 for place in range(len(table.names)):
@@ -83,7 +86,8 @@ class Excel(Format):
         if problems:
             raise RecipeProblems(problems)
         names = tuple(schemas[0][1].names)
-        if len(names) == 1 or not counts_rows or source.columns or source.header is not None:
+        says = source.columns or source.options_of(ExcelOptions).header is not None
+        if len(names) == 1 or not counts_rows or says:
             contents = tables.contents_of(source, _merged(schemas))
             return contents._replace(source=source, decisions=tuple(decisions))
         source = dataclasses.replace(source, columns=names[1:])

@@ -15,6 +15,7 @@ from beam_pipelines.sources.format import check_columns, problem
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.formats import excel_faults as faults
 from beam_pipelines_plugins.formats.excel_faults import Faults, column_letters
+from beam_pipelines_plugins.formats.excel_options import ExcelOptions
 
 # Files are read whole.
 MOST_FILE_BYTES = 256 << 20
@@ -103,7 +104,7 @@ def _chosen(source: Source, path: str, workbook: Any) -> faults.Sheet:
         for number, one in enumerate(workbook.sheets_metadata)
         if "WorkSheet" in str(one.typ)  # others are charts and macros
     ]
-    wanted = source.sheet
+    wanted = source.options_of(ExcelOptions).sheet
     known = [name for name, _ in names]
     if wanted is None and len(names) == 1:
         return faults.Sheet(*names[0])
@@ -132,7 +133,8 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     if sheet.start is None:
         raise DataError(f"{where}: found an empty sheet, expected a table. Set 'sheet'.")
     first = sheet.start[1]
-    skipped = source.skip_lines or 0
+    options = source.options_of(ExcelOptions)
+    skipped = options.skip_lines or 0
     rows_with_faults = {row for row, _ in found}
     filled: list[tuple[int, list[Any]]] = [
         (number, cells)
@@ -157,7 +159,7 @@ def _table(source: Source, path: str, sheet: Any, found: Faults, data: bytes) ->
     is_nameless = header[used[0]] == "" and (top, numbers[0]) not in found
     index = [cells[used[0]] for _, cells in filled[1:]] if is_nameless else []
     names = _names(source, where, filled, used, numbers, _are_whole(index))
-    rows = filled if source.header is False else filled[1:]
+    rows = filled if options.header is False else filled[1:]
     if len(used) < len(filled[0][1]):
         rows = [(number, [cells[place] for place in used]) for number, cells in rows]
     counts_rows = index != [] and index == list(range(len(index)))
@@ -170,7 +172,8 @@ def _above(source: Source, filled: list[tuple[int, list[Any]]]) -> int:
 
     They have few cells; the names are texts, and as many as the cells of the rows below.
     """
-    if source.skip_lines is not None or source.header is not None:
+    options = source.options_of(ExcelOptions)
+    if options.skip_lines is not None or options.header is not None:
         return 0
     numbers = [sum(cell != "" for cell in cells) for _, cells in filled[: _TITLE_ROWS + 1]]
     usual = max(numbers)
@@ -207,7 +210,8 @@ def _names(
     has_index: bool,
 ) -> tuple[str, ...]:
     """Returns the names of the columns, that of an index included."""
-    if source.header is False:
+    header = source.options_of(ExcelOptions).header
+    if header is False:
         if source.columns and len(source.columns) != len(used):
             message = f"found {len(used)} columns in {where}, expected {len(source.columns)}."
             raise RecipeProblems([problem(source, "columns", message)])
@@ -224,7 +228,7 @@ def _names(
                 f"{where}!{column_letters(number)}{row + 1}: found {found}, expected the name of "
                 f"the column. {_remedy(filled, used)}"
             )
-        names.append(name if source.header else name.strip())
+        names.append(name if header else name.strip())
     return tuple(names)
 
 

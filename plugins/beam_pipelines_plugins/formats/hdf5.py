@@ -7,6 +7,7 @@ virtual datasets are refused.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -19,7 +20,9 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.limits import MIB, exceeded, exceeds_ratio, ratio_exceeded
+from beam_pipelines.recipe.keys import recipe_key
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.values import read_text
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.archives.whole import open_whole
 from beam_pipelines.sources.batch_files import BatchFiles, Opened
@@ -32,6 +35,7 @@ from beam_pipelines.sources.format import (
     empty_batch,
     problem,
 )
+from beam_pipelines.sources.options import TableOptions
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines_plugins.formats.numpy_files import to_arrow
 
@@ -46,12 +50,21 @@ _VARYING_BYTES = 256
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 
 
+@dataclasses.dataclass(frozen=True)
+class Hdf5Options(TableOptions):
+    """The keys of HDF5 sources."""
+
+    group: str | None = recipe_key(
+        read_text, None, "the only one with data", "Group of an `hdf5` source."
+    )
+
+
 class Hdf5(BatchFiles):
     """HDF5 files; a range has whole chunks of rows."""
 
     title = "HDF5"
     suffixes = (".h5", ".hdf5", ".hdf")
-    options = ("group", *BatchFiles.options)
+    Options = Hdf5Options
     is_compressed = True
 
     def splittable(self, source: Source, path: str) -> bool:
@@ -139,11 +152,12 @@ def _group(source: Source, path: str, opened: Any) -> Any:
     import h5py
 
     found = list(_groups_with_data(opened, source.limits.nesting_depth))
-    if source.group is not None:
-        wanted = source.group.strip("/")
+    group = source.options_of(Hdf5Options).group
+    if group is not None:
+        wanted = group.strip("/")
         if wanted in found:
             return opened[wanted] if wanted else opened
-        message = f"there is no group '{source.group}' with datasets in {path}. It has: {found}."
+        message = f"there is no group '{group}' with datasets in {path}. It has: {found}."
         raise RecipeProblems([problem(source, "group", message)])
     if len(found) == 1:
         return opened[found[0]] if found[0] else opened

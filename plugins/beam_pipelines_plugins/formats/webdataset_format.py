@@ -28,6 +28,7 @@ from beam_pipelines.sources.format import (
     problem,
     row_numbers,
 )
+from beam_pipelines.sources.images.options import ImagesOptions, image_options
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.json.format import JsonLines, JsonTypes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -53,14 +54,14 @@ class WebDataset(Format):
     """Tar archives; a range has the rows that begin in it."""
 
     suffixes = (".tar", ".tgz")
-    options = ("image",)
+    Options = ImagesOptions
     has_arrays = True
     checks_images = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [*tables.check_text_options(source, "WebDataset"), *no_zlib(source)]
-        if source.image.classes:
+        problems = no_zlib(source)
+        if image_options(source).classes:
             message = "a WebDataset has numbers of classes. Leave 'classes' out."
             problems.append(problem(source, "image", message))
         return problems

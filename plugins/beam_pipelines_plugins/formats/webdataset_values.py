@@ -12,6 +12,7 @@ import pyarrow as pa
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.images.folder import look_at
+from beam_pipelines.sources.images.options import image_options
 from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines_plugins.formats.webdataset_layout import (
     KEY,
@@ -143,7 +144,7 @@ class Values:
     def _image(self, slot: str, member: Member) -> dict[str, Any]:
         names = [name for name, _ in image_columns(slot)]
         try:
-            data, look = look_at(member.data, self._source.image, self._source.limits)
+            data, look = look_at(member.data, image_options(self._source), self._source.limits)
         except PictureError as error:
             raise MemberError(member, names[0], str(error)) from error
         return dict(zip(names, (data, *look), strict=True))

@@ -23,6 +23,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.lakehouses import delta_places
 from beam_pipelines_plugins.lakehouses.delta_vectors import read_vectors
+from beam_pipelines_plugins.lakehouses.options import DeltaOptions
 from beam_pipelines_plugins.lakehouses.projection import plain_schema
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
@@ -96,10 +97,10 @@ def added_files(source: Source, snapshot: TableSnapshot, since: str) -> list[Dat
 def _opened(source: Source) -> DeltaTable:
     """Opens a table; names the key of the recipe that is wrong."""
     try:
-        return _version(source, source.version)
+        return _version(source, source.options_of(DeltaOptions).version)
     except DataError as error:
         for key in ("version", "as_of"):
-            if getattr(source, key) is not None:
+            if key in source.options:
                 where = ("sources", source.name, key)
                 raise RecipeProblems([Problem(where, str(error))]) from error
         raise
@@ -119,12 +120,12 @@ def _version(source: Source, version: int | None) -> DeltaTable:
                 f"source '{source.name}'."
             )
         delta_places.check_log(path, files.join(path, LOG))
-        if version is None and source.as_of is None:
+        if version is None and source.options_of(DeltaOptions).as_of is None:
             return deltalake.DeltaTable(path)
         latest = deltalake.DeltaTable(path, without_files=True)
         newest = latest.version()
         if version is None:
-            version = _version_at(latest, path, source.as_of or "")
+            version = _version_at(latest, path, source.options_of(DeltaOptions).as_of or "")
         if version > newest:
             raise DataError(f"{path}: found no version {version}, expected one up to {newest}.")
         return deltalake.DeltaTable(path, version=version)

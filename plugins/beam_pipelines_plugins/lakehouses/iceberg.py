@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.recipe.model import Source
 from beam_pipelines_plugins.lakehouses import iceberg_deletes
+from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import plain_schema
 from beam_pipelines_plugins.lakehouses.snapshots import (
     NOTHING,
@@ -105,9 +106,10 @@ def _steps(table: Table, title: str, last: int, first: int) -> list[Snapshot]:
 
 
 def _title(source: Source) -> str:
-    if source.catalog is None:
+    options = source.options_of(IcebergOptions)
+    if options.catalog is None:
         return f"Iceberg table {mask(source.path[0])}"
-    return f"Iceberg table {source.table} of catalog {source.catalog.shown}"
+    return f"Iceberg table {options.table} of catalog {options.catalog.shown}"
 
 
 def _table(source: Source) -> Table:
@@ -121,9 +123,10 @@ def _table(source: Source) -> Table:
     except ImportError as error:
         raise missing_package("pyiceberg", error) from error
     with _explained(_title(source)):
-        if source.catalog is None:
+        catalog = source.options_of(IcebergOptions).catalog
+        if catalog is None:
             return iceberg_catalogs.table_at(source.path[0])
-        return iceberg_catalogs.table_of(source.catalog, source)
+        return iceberg_catalogs.table_of(catalog, source)
 
 
 @contextlib.contextmanager
@@ -147,11 +150,12 @@ def _chosen(source: Source, table: Table) -> Snapshot:
     Raises:
       RecipeProblems: there is none.
     """
-    key, found = "table" if source.catalog is not None else "path", None
-    if source.snapshot_id is not None:
-        key, found = "snapshot_id", table.snapshot_by_id(source.snapshot_id)
-    elif source.as_of is not None:
-        moment = datetime.datetime.fromisoformat(source.as_of)
+    options = source.options_of(IcebergOptions)
+    key, found = "table" if options.catalog is not None else "path", None
+    if options.snapshot_id is not None:
+        key, found = "snapshot_id", table.snapshot_by_id(options.snapshot_id)
+    elif options.as_of is not None:
+        moment = datetime.datetime.fromisoformat(options.as_of)
         key, found = "as_of", table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
     else:
         found = table.current_snapshot()
@@ -200,7 +204,8 @@ def _snapshot(source: Source, table: Table, chosen: Snapshot) -> TableSnapshot:
 
 def _schema(source: Source, table: Table, chosen: Snapshot) -> Schema:
     """Returns the columns of now, or of a snapshot that is named."""
-    if source.snapshot_id is None and source.as_of is None:
+    options = source.options_of(IcebergOptions)
+    if options.snapshot_id is None and options.as_of is None:
         return table.schema()
     return table.schemas().get(chosen.schema_id or 0, table.schema())
 

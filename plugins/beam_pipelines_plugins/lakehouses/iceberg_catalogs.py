@@ -26,11 +26,11 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.utils.config import merge_config
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
-from beam_pipelines.recipe.lakehouses import Catalog, sqlite_path
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.formats import avro_blocks as avro
 from beam_pipelines_plugins.lakehouses.iceberg_deletes import local_path
+from beam_pipelines_plugins.lakehouses.options import Catalog, IcebergOptions, sqlite_path
 
 # What a table's metadata may say, and what a catalog's server may say of itself.
 _OF_TABLES = ("schema.name-mapping.default",)
@@ -131,9 +131,9 @@ def table_of(catalog: Catalog, source: Source) -> Table:
       RecipeProblems: there is no such catalog or table.
     """
     where = ("sources", source.name)
-    opened = _opened(catalog, where)
+    opened, name = _opened(catalog, where), source.options_of(IcebergOptions).table or ""
     try:
-        table = opened.load_table(source.table or "")
+        table = opened.load_table(name)
     except NoSuchTableError as error:
         namespaces = opened.list_namespaces()
         known = [".".join(each) for space in namespaces for each in opened.list_tables(space)]
@@ -145,8 +145,8 @@ def table_of(catalog: Catalog, source: Source) -> Table:
                 f"'{catalog.name}': 'catalog: {{name: …, uri: …}}' names another."
             )
         )
-        hint = nearest(source.table or "", known)
-        message = f"there is no table '{source.table}' in the catalog.{shown}{hint}"
+        hint = nearest(name, known)
+        message = f"there is no table '{name}' in the catalog.{shown}{hint}"
         raise RecipeProblems([Problem((*where, "table"), message)]) from error
     input_roots.check(local_path(table.metadata_location))
     return _own(table.name(), table.metadata_location, table.metadata)

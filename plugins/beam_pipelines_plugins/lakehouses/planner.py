@@ -9,19 +9,23 @@ from typing import Any
 import pyarrow as pa
 
 from beam_pipelines.core import columns
-from beam_pipelines.core.errors import DataError
-from beam_pipelines.recipe.lakehouses import (
-    DELTA,
-    sqlite_path,
-    with_sqlite_path,
-)
+from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested
-from beam_pipelines.sources.format import Contents
+from beam_pipelines.sources.format import Contents, Planner
 from beam_pipelines.sources.plan import FileInfo, Snapshot, SourcePlan
 from beam_pipelines.storage import file_checksums, files, input_roots
 from beam_pipelines_plugins.lakehouses import delta, iceberg
 from beam_pipelines_plugins.lakehouses.deletes import keep_deletes
+from beam_pipelines_plugins.lakehouses.options import (
+    DELTA,
+    ICEBERG,
+    DeltaOptions,
+    IcebergOptions,
+    problems,
+    sqlite_path,
+    with_sqlite_path,
+)
 from beam_pipelines_plugins.lakehouses.snapshots import (
     ChangedRowsError,
     DataFile,
@@ -68,16 +72,47 @@ def plan_lake(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
     return plan, contents
 
 
+class _Lake(Planner):
+    """Plans tables of one kind.
+
+    Attributes:
+      format: of the tables.
+    """
+
+    format: str
+
+    def plan(self, source: Source, directory: str) -> tuple[SourcePlan, Contents]:
+        """Plans a table; see ``plan_lake``."""
+        return plan_lake(dataclasses.replace(source, format=self.format), directory)
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the keys of the source that do not fit."""
+        return list(problems(dataclasses.replace(source, format=self.format)))
+
+
+class Delta(_Lake):
+    """Plans tables of Delta Lake."""
+
+    format, Options = DELTA, DeltaOptions
+
+
+class Iceberg(_Lake):
+    """Plans tables of Iceberg."""
+
+    format, Options = ICEBERG, IcebergOptions
+
+
 def _placed(source: Source, directory: str) -> Source:
     """Returns the source with absolute places."""
     path = tuple(files.resolve(each, directory) for each in source.path)
     for each in path:
         input_roots.check(each)
-    catalog = source.catalog
+    catalog = source.options_of(IcebergOptions).catalog
     if catalog is not None and catalog.uri and (database := sqlite_path(catalog.uri)):
         uri = with_sqlite_path(catalog.uri, files.resolve(database, directory))
         catalog = dataclasses.replace(catalog, uri=uri)
-    return dataclasses.replace(source, path=path, catalog=catalog)
+    placed = dataclasses.replace(source, path=path)
+    return placed if catalog is None else placed.with_options(catalog=catalog)
 
 
 def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:

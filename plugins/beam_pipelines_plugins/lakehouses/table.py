@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import Shape
-from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import shapes, tables
 from beam_pipelines.sources.bad_values import ColumnError
@@ -42,6 +42,7 @@ from beam_pipelines.sources.parquet.pieces import Piece, pieces_of
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.sparse_structs import read_as_sparse
 from beam_pipelines_plugins.lakehouses.deletes import Deletes
+from beam_pipelines_plugins.lakehouses.options import IcebergOptions
 from beam_pipelines_plugins.lakehouses.projection import Projection, project
 from beam_pipelines_plugins.lakehouses.snapshots import By, Positions, note_of
 
@@ -81,10 +82,6 @@ class LakeTable(Format):
     has_arrays = True
     is_compressed = True
 
-    def check(self, source: Source) -> list[Problem]:
-        """Returns the options of the source that the format cannot honour."""
-        return tables.check_text_options(source, source.format or "table")
-
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
     ) -> Source:
@@ -111,7 +108,7 @@ class LakeTable(Format):
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Returns the columns; a sample shows the shapes of arrays."""
-        named = FileInfo(source.table or source.path[0], 0)
+        named = FileInfo(source.options_of(IcebergOptions).table or source.path[0], 0)
         tables.check_schema(source, named.path, self.columns)
         seen: dict[str, Shape | None] = {}
         if wanted := shapes.open_columns(source, self.columns):

@@ -82,7 +82,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def planned(**options: Any) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source("rows", url=URL, **options), "")
+    return plan_source(Source.made("rows", url=URL, **options), "")
 
 
 def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
@@ -152,7 +152,7 @@ def test_all_tables_are_of_one_snapshot(server: Server, tmp_path: pathlib.Path) 
     thread = threading.Thread(target=write)
     server.put("shop.a", pa.table({"x": pa.array([0], pa.int64())}))
     server.put("shop.b", pa.table({"rows": pa.array([1], pa.int64())}))
-    plans = {name: plan_source(Source(name, url=f"{URL}", table=name), "") for name in "ab"}
+    plans = {name: plan_source(Source.made(name, url=f"{URL}", table=name), "") for name in "ab"}
     thread.start()
     try:
         for attempt in range(5):

@@ -64,7 +64,7 @@ def duckdb_file(folder: pathlib.Path, script: str = DUCKDB) -> str:
 
 def planned(url: str, **options: Any) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source("rows", url=url, **options), "")
+    return plan_source(Source.made("rows", url=url, **options), "")
 
 
 def both(url: str, folder: pathlib.Path, **options: Any) -> list[dict[str, Any]]:
@@ -326,7 +326,9 @@ def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
         writer.executemany("INSERT INTO a VALUES (?)", [(n,) for n in range(40_000)])
         writer.execute("INSERT INTO b VALUES (40000)")
         writer.commit()
-        plans = {name: plan_source(Source(name, url=path, table=name), "") for name in ("a", "b")}
+        plans = {
+            name: plan_source(Source.made(name, url=path, table=name), "") for name in ("a", "b")
+        }
 
         def write(rows: int) -> None:
             writer.execute("INSERT INTO a VALUES (-1)")
@@ -346,7 +348,7 @@ def test_names_with_dots_and_quotes(make: Any, tmp_path: pathlib.Path, name: str
     quoted = '"' + name.replace('"', '""') + '"'
     path = make(tmp_path, f"CREATE TABLE {quoted} AS SELECT 'a' AS \"#guard\", 2 AS x")
     assert both(path, tmp_path, table=quoted)[0]["x"] == 2
-    found = planned(path).source.table
+    found = planned(path).source.options["table"]
     assert both(path, tmp_path, table=found)[0]["x"] == 2
     with pytest.raises(RecipeProblems) as raised:
         planned(path, table="my.tabel")

@@ -118,7 +118,7 @@ def shop(running_mariadb: Server) -> Server:
 
 def planned(server: Server, **options: object) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source("rows", url=server.url(), **options), "")
+    return plan_source(Source.made("rows", url=server.url(), **options), "")
 
 
 def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
@@ -152,7 +152,7 @@ def test_types_are_exact(shop: Server, mariadb: Server, tmp_path: pathlib.Path) 
 
 def test_the_scheme_of_mysql(shop: Server, mariadb: Server) -> None:
     """``mysql://`` reads the same rows."""
-    plan = plan_source(Source("rows", url=mariadb.url(scheme="mysql"), table="kinds"), "")
+    plan = plan_source(Source.made("rows", url=mariadb.url(scheme="mysql"), table="kinds"), "")
     assert rows_of(plan).equals(rows_of(planned(mariadb, table="kinds")))
     assert plan.format == "mysql"
 
@@ -250,7 +250,9 @@ def test_names_are_quoted(shop: Server, mariadb: Server, tmp_path: pathlib.Path)
     assert rows_of(kept({"rows": plan}, tmp_path)["rows"]).to_pylist() == [
         {"x`y": 1, "order": 2, "now": 3}
     ]
-    whole = plan_source(Source("rows", url=mariadb.url("").rstrip("/"), table="shop.users"), "")
+    whole = plan_source(
+        Source.made("rows", url=mariadb.url("").rstrip("/"), table="shop.users"), ""
+    )
     assert whole.schema.names == ["user_id", "age", "city", "score", "day"]
 
 
@@ -451,7 +453,7 @@ def test_no_error_names_the_user(mariadb: Server, monkeypatch: pytest.MonkeyPatc
         if password is not None:
             monkeypatch.setenv("MYSQL_PWD", password)
         with pytest.raises(DataError, match=said) as raised:
-            plan_source(Source("rows", url=mariadb.url(database), table="user"), "")
+            plan_source(Source.made("rows", url=mariadb.url(database), table="user"), "")
         assert USER not in str(raised.value)
 
 
@@ -616,7 +618,7 @@ def test_places_of_the_server(
     socket = running_mariadb.folder / "socket"
     file.write_text(f"[client]\nsocket={socket}\nuser=shop\ndatabase=shop\npassword='{PASSWORD}'\n")
     url = f"mariadb://?defaults-file={file}"
-    found = rows_of(plan_source(Source("t", url=url, table="old"), ""))
+    found = rows_of(plan_source(Source.made("t", url=url, table="old"), ""))
     assert found.column("id").to_pylist() == [1, 2]
 
 
@@ -627,7 +629,7 @@ def ciphers(server: Server, options: str, folder: pathlib.Path, host: str = "127
     url = server.url().replace("127.0.0.1", host)
     query = "SELECT variable_value AS x FROM information_schema.session_status "
     query += "WHERE variable_name = 'SSL_CIPHER'"
-    source = Source("t", url=f"{url}?defaults-file={file}", query=query)
+    source = Source.made("t", url=f"{url}?defaults-file={file}", query=query)
     return str(rows_of(plan_source(source, "")).column("x")[0].as_py())
 
 
@@ -654,10 +656,10 @@ def test_no_password_in_clear_text(
     mariadb.run("INSTALL SONAME 'auth_pam'", "CREATE USER open@'%' IDENTIFIED VIA pam")
     url = mariadb.url().replace("shop@", "open@")
     with pytest.raises(DataError, match="asks for the password in clear text"):
-        plan_source(Source("t", url=url, table="old"), "")
+        plan_source(Source.made("t", url=url, table="old"), "")
 
 
 def test_no_server(tmp_path: pathlib.Path) -> None:
     """A server that does not answer is an error with its address."""
     with pytest.raises(DataError, match=r"mysql://127.0.0.1:9/shop#t: MySQL answered: Can't"):
-        plan_source(Source("t", url="mysql://127.0.0.1:9/shop", table="t"), "")
+        plan_source(Source.made("t", url="mysql://127.0.0.1:9/shop", table="t"), "")

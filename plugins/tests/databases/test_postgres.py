@@ -99,7 +99,7 @@ def shop(running: Server) -> Server:
 
 def planned(server: Server, **options: object) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source("rows", url=server.url(), **options), "")
+    return plan_source(Source.made("rows", url=server.url(), **options), "")
 
 
 def kept(
@@ -723,4 +723,4 @@ def test_passwords_come_from_files_and_environment(
 def test_no_server(tmp_path: pathlib.Path) -> None:
     """A server that does not answer is an error with its address."""
     with pytest.raises(DataError, match=r"postgresql://127.0.0.1:9/shop#t: PostgreSQL answered"):
-        plan_source(Source("t", url="postgresql://127.0.0.1:9/shop", table="t"), "")
+        plan_source(Source.made("t", url="postgresql://127.0.0.1:9/shop", table="t"), "")

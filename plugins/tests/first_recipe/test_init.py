@@ -21,6 +21,7 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml
+from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines_plugins.first_recipe import Side, profile_columns
 from beam_pipelines_plugins.first_recipe.draft import draft_of
@@ -99,7 +100,7 @@ def test_suggestions_are_recipes(
     recipe = recipes.parse_recipe(
         uncomment((folder / "recipe.yaml").read_text(), key), "recipe.yaml"
     )
-    assert getattr(recipe, key) != reader.bare_recipe("a.csv").__getattribute__(key)
+    assert getattr(recipe, key) != reader.bare_recipe("a.csv", FORMATS).__getattribute__(key)
     make_plan(recipe)
 
 

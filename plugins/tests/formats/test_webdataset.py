@@ -24,7 +24,7 @@ from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.recipe.images import ImageOptions
+from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats.tar_headers import TarError, TarReader
 from tests.sources.support import plan_of, problems_of, read_rows, types_of

@@ -19,11 +19,11 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.lakehouses import Catalog
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
+from beam_pipelines_plugins.lakehouses.options import Catalog
 from tests.support import iceberg_tables as iceberg
 
 DAY = datetime.date(2026, 11, 23)
@@ -33,10 +33,10 @@ MOMENT = datetime.datetime(2026, 11, 23, 8, 30, 0, 250_000)  # noqa: DTZ001 - wi
 def plan_of(folder: Path, path: Path | None = None, **options: Any) -> SourcePlan:
     """Plans the table of a folder's catalog, or of a metadata file."""
     if path is not None:
-        return plan_source(Source("s", (str(path),), format="iceberg", **options), "")
+        return plan_source(Source.made("s", (str(path),), format="iceberg", **options), "")
     given = iceberg.source_of(folder, **options)
     given["catalog"] = Catalog(uri=given["catalog"])
-    return plan_source(Source("s", (), **given), "")
+    return plan_source(Source.made("s", (), **given), "")
 
 
 def read_rows(folder: Path, path: Path | None = None, **options: Any) -> list[dict[str, Any]]:
@@ -226,7 +226,9 @@ def test_a_catalog_of_another_name(tmp_path: Path) -> None:
     iceberg.create(tmp_path, pa.table({"n": [1]}))
     uri = f"sqlite:///{tmp_path}/catalog.db"
     for name, is_there in (("default", True), ("prod", False)):
-        source = Source("s", (), format="iceberg", catalog=Catalog(name, uri), table="db.trips")
+        source = Source.made(
+            "s", (), format="iceberg", catalog=Catalog(name, uri), table="db.trips"
+        )
         if is_there:
             assert plan_source(source, "").format == "iceberg"
         else:
@@ -237,24 +239,16 @@ def test_a_catalog_of_another_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("format: delta, path: [a, b]", "expected one 'path' with 'format: delta'"),
-        ("format: delta, path: a, table: b", "found 'table' without"),
-        ("format: delta, path: a, snapshot_id: 1", "'snapshot_id' without 'format: iceberg'"),
-        ("format: delta, path: a, version: 1, as_of: 2026-01-01", "expected one of them"),
         ("format: delta, path: a, as_of: yesterday", "expected a day or a time such as"),
-        ("format: delta, path: a, nulls: [x]", "found 'nulls' with 'format: delta'"),
-        ("format: iceberg, catalog: prod", "expected 'table' with 'catalog'"),
         ("format: iceberg, catalog: {uri: x}, table: t", "expected a name, a URI, or"),
-        ("path: a.csv, version: 1", "'version' without 'format: delta'"),
-        ("format: iceberg, path: [a, b]", "or one 'path'"),
         (
             "format: iceberg, table: t, catalog: 'postgresql://u:hush9@h/c'",
             "found a password in the URI",
         ),
     ],
 )
-def test_keys_that_do_not_fit(keys: str, words: str) -> None:
-    """Keys that contradict each other are problems of the recipe.
+def test_values_of_keys(keys: str, words: str) -> None:
+    """Values that are none of their key are problems of the recipe.
 
     A password is not shown.
     """
@@ -262,3 +256,28 @@ def test_keys_that_do_not_fit(keys: str, words: str) -> None:
     with pytest.raises(RecipeError, match=words) as error:
         parse_recipe(text, "recipe.yaml", "")
     assert "hush9" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "words"),
+    [
+        ("format: delta, path: [a, b]", "path", "expected one 'path' with 'format: delta'"),
+        ("format: delta, path: a, table: b", "table", "expected it with database, iceberg only"),
+        ("format: delta, path: a, snapshot_id: 1", "snapshot_id", "expected it with iceberg only"),
+        ("format: delta, path: a, version: 1, as_of: 2026-01-01", "as_of", "one of them"),
+        ("format: delta, path: a, nulls: [x]", "nulls", "found it with 'format: delta'"),
+        ("format: delta, path: a, delimiter: x", "delimiter", "with csv, tsv only"),
+        ("format: iceberg, catalog: prod", "catalog", "expected 'table' with 'catalog'"),
+        ("catalog: prod", "catalog", "expected 'table' with 'catalog'"),
+        ("path: a.csv, version: 1", "version", "expected it with delta only"),
+        ("format: iceberg, path: [a, b]", "path", "or one 'path'"),
+    ],
+)
+def test_keys_that_do_not_fit(keys: str, key: str, words: str, tmp_path: Path) -> None:
+    """Keys that contradict each other are found before a table is read."""
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    recipe = parse_recipe(f"name: a\nsources: {{a: {{{keys}}}}}\n", "recipe.yaml", "")
+    with pytest.raises(RecipeProblems) as error:
+        plan_source(recipe.sources["a"], str(tmp_path))
+    found = {problem.path: problem.message for problem in error.value.problems}
+    assert words in found["sources", "a", key]

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.recipe.lakehouses import Catalog
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -24,6 +23,7 @@ from beam_pipelines.storage import input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats import avro_blocks as blocks
+from beam_pipelines_plugins.lakehouses.options import Catalog
 from tests.support import delta_tables as delta
 from tests.support import iceberg_tables as iceberg
 
@@ -178,7 +178,7 @@ def server(
 def plan_from(uri: str) -> SourcePlan:
     """Plans the table of a catalog."""
     return plan_source(
-        Source("s", (), format="iceberg", catalog=Catalog(uri=uri), table="db.trips"), ""
+        Source.made("s", (), format="iceberg", catalog=Catalog(uri=uri), table="db.trips"), ""
     )
 
 

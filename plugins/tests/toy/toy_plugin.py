@@ -37,7 +37,7 @@ class Pairs(TextFormat):
     Options = PairsOptions
 
     def _cells(self, source, line):
-        mark = PairsOptions(**source.options).mark
+        mark = source.options_of(PairsOptions).mark
         return dict(pair.split(mark) for pair in line.decode().split())
 
     def infer(self, source, files):

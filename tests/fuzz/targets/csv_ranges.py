@@ -138,7 +138,7 @@ def read_all(
     )
 
     def call() -> tuple[SourcePlan, Any]:
-        plan = planner.plan_source(Source("s", (path,), **options), "")
+        plan = planner.plan_source(Source.made("s", (path,), **options), "")
         if not is_streamed:
             plan = cut(plan, places(head, len(data)))
         return plan, read.read_table(plan, reject)

@@ -39,7 +39,7 @@ def run(data: bytes) -> None:
     (folder / "_delta_log" / f"{0:020d}.json").write_bytes(data)
 
     def call() -> Any:
-        source = Source("s", (str(folder),), format="delta", limits=Limits(nesting_depth=16))
+        source = Source.made("s", (str(folder),), format="delta", limits=Limits(nesting_depth=16))
         return read.read_table(planner.plan_source(source, ""), reject=False)[0]
 
     table, _ = explained(call)

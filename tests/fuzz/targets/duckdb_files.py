@@ -27,7 +27,7 @@ def run(data: bytes) -> None:
     path = scratch.write("duckdb", "a.duckdb", patches.patched(data, _files()))
 
     def call() -> Any:
-        source = Source("s", url=path, table="t", columns=("i", "s"))
+        source = Source.made("s", url=path, table="t", columns=("i", "s"))
         return read.read_table(planner.plan_source(source, ""), reject=False)[0]
 
     table, _ = explained(call)

@@ -297,7 +297,7 @@ def read_file(
 
     def call() -> Any:
         plan = planner.plan_source(
-            Source(
+            Source.made(
                 "s",
                 (path,),
                 schema=schema_path,

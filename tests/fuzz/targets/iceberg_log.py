@@ -46,7 +46,7 @@ def run(data: bytes) -> None:
         return
 
     def call() -> Any:
-        source = Source("s", (path,), format="iceberg", limits=Limits(nesting_depth=16))
+        source = Source.made("s", (path,), format="iceberg", limits=Limits(nesting_depth=16))
         return read.read_table(planner.plan_source(source, ""), reject=False)[0]
 
     table, _ = explained(call)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from beam_pipelines.recipe.images import IdxOptions
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
+from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
@@ -80,7 +80,7 @@ def run(data: bytes) -> None:
     )
 
     def call() -> Any:
-        plan = planner.plan_source(Source("s", (path,), format="idx", idx=options), "")
+        plan = planner.plan_source(Source.made("s", (path,), format="idx", idx=options), "")
         if not is_compressed:
             plan = cut(plan, places(head[2:], len(arrays)))
         return read.read_table(plan, reject)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from beam_pipelines.recipe.libsvm import Libsvm
+from beam_pipelines.sources.libsvm.format import Libsvm
 from tests.fuzz import cells, mutations
 from tests.fuzz.finding import require
 from tests.fuzz.target import Target

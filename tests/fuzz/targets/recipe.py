@@ -24,6 +24,7 @@ from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
+from beam_pipelines.sources import FORMATS
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -108,11 +109,12 @@ def is_ours(recipe: Recipe, directory: str) -> bool:
     paths = [
         path
         for source in recipe.sources.values()
-        for path in (
-            *source.path,
-            *(source.idx.labels or ()),
-            *([source.schema] if source.schema else []),
+        for paths in (
+            source.path,
+            *FORMATS["idx"].paths_of(source).values(),
+            *FORMATS["tfrecord"].paths_of(source).values(),
         )
+        for path in paths
     ]
     return (
         recipe.directory == directory

@@ -35,7 +35,9 @@ def run(data: bytes) -> None:
     path = scratch.write("sqlite", "a.sqlite", patches.patched(data, _files()))
 
     def call() -> Any:
-        return read.read_table(planner.plan_source(Source("s", url=path, table="t"), ""), False)[0]
+        return read.read_table(
+            planner.plan_source(Source.made("s", url=path, table="t"), ""), False
+        )[0]
 
     table, _ = explained(call)
     if table is None:

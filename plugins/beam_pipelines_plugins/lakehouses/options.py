@@ -5,26 +5,17 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import urllib.parse
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from beam_pipelines.core.errors import keep_secret
-from beam_pipelines.recipe.values import TEXT, Value, read_text, reader
+from beam_pipelines.core.errors import Problem, keep_secret
+from beam_pipelines.recipe.keys import recipe_key
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.values import TEXT, Value, read_integer, read_text, reader
 from beam_pipelines.recipe.yaml import Scalar
-
-if TYPE_CHECKING:
-    from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.options import ListOptions
 
 DELTA, ICEBERG = "delta", "iceberg"
-LAKEHOUSES = (DELTA, ICEBERG)
-# Key -> the formats that have it.
-_KEYS = {
-    "version": (DELTA,),
-    "snapshot_id": (ICEBERG,),
-    "as_of": LAKEHOUSES,
-    "catalog": (ICEBERG,),
-}
-# Keys of a source that describe files of text, which a table has not.
-_OF_FILES = ("compression", "nulls", "schema", "skip_lines", "encoding", "libsvm", "image", "idx")
 _CREDENTIALS = (
     "others read recipes and manifests. Leave it out, and put it into .pyiceberg.yaml, or into an "
     "environment variable such as PYICEBERG_CATALOG__PROD__URI"
@@ -124,41 +115,64 @@ def read_as_of(value: Value) -> str | None:
     return found.astimezone(datetime.timezone.utc).isoformat()
 
 
-def check_lakehouse(value: Value, source: Source) -> None:
-    """Notes keys that do not fit each other or the format."""
-    keys = value.keys
-    for key, formats in _KEYS.items():
-        if key in keys and source.format not in formats:
-            value.wrong(
-                f"found '{key}' without 'format: {' or '.join(formats)}', expected it of such a "
-                "table only.",
-                key,
-            )
-    if source.format not in LAKEHOUSES:
-        return
-    for key in (*_OF_FILES, "url", "query", "partition"):
-        if key in keys:
-            value.wrong(
-                f"found '{key}' with 'format: {source.format}', expected it of other sources.", key
-            )
-    named = [key for key in ("version", "snapshot_id", "as_of") if key in keys]
+@dataclasses.dataclass(frozen=True)
+class LakeOptions(ListOptions):
+    """Keys of both kinds of tables."""
+
+    as_of: str | None = recipe_key(
+        read_as_of, None, "now", "Time whose version or snapshot of a lakehouse's table is read."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class DeltaOptions(LakeOptions):
+    """Keys of a table of Delta Lake."""
+
+    version: int | None = recipe_key(
+        read_integer(0), None, "the latest", "Version of a `delta` table."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class IcebergOptions(LakeOptions):
+    """Keys of a table of Iceberg."""
+
+    table: str | None = recipe_key(
+        read_text,
+        None,
+        "none",
+        "Table of a database, with `url`, or of an Iceberg catalog, with `catalog`.",
+    )
+    snapshot_id: int | None = recipe_key(
+        read_integer(0), None, "the current one", "Snapshot of an `iceberg` table."
+    )
+    catalog: Catalog | None = recipe_key(
+        read_catalog, None, "none", "Catalog of an `iceberg` table: name or URI."
+    )
+
+
+def problems(source: Source) -> Iterator[Problem]:
+    """Yields keys of files, and keys that do not fit each other."""
+    plain = Source("")
+    for key in ("compression", "nulls"):
+        if getattr(source, key) != getattr(plain, key):
+            message = f"found it with 'format: {source.format}', expected it of other sources."
+            yield problem(source, key, message)
+    named = [key for key in ("version", "snapshot_id", "as_of") if key in source.options]
     if len(named) > 1:
-        value.wrong(f"found {' and '.join(map(repr, named))}, expected one of them.", named[1])
-    _check_table_place(value, source)
-
-
-def _check_table_place(value: Value, source: Source) -> None:
-    """Notes a table without one place."""
-    keys = value.keys
-    if source.format == DELTA and ("table" in keys or len(source.path) != 1):
-        value.wrong("expected one 'path' with 'format: delta', the folder of the table.")
-    elif source.format == ICEBERG and "catalog" in keys:
-        if "table" not in keys or "path" in keys:
-            value.wrong(
-                "expected 'table' with 'catalog', such as 'table: db.trips', and no 'path'."
-            )
-    elif source.format == ICEBERG and (len(source.path) != 1 or "table" in keys):
-        value.wrong(
+        message = f"found {' and '.join(map(repr, named))}, expected one of them."
+        yield problem(source, named[1], message)
+    has_table, has_catalog = "table" in source.options, "catalog" in source.options
+    key, message = "path", ""
+    if source.format == DELTA and len(source.path) != 1:
+        message = "expected one 'path' with 'format: delta', the folder of the table."
+    elif has_catalog and (not has_table or source.path):
+        key = "catalog"
+        message = "expected 'table' with 'catalog', such as 'table: db.trips', and no 'path'."
+    elif source.format == ICEBERG and not has_catalog and (len(source.path) != 1 or has_table):
+        message = (
             "expected 'catalog' and 'table' with 'format: iceberg', or one 'path': the table's "
             "folder or its newest metadata.json."
         )
+    if message:
+        yield problem(source, key, message)

@@ -1,13 +1,14 @@
-"""The keys of sources of images and of numbers in IDX files."""
+"""The keys of sources of images."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Literal
 
-from beam_pipelines.recipe.keys import recipe_key
+from beam_pipelines.recipe.keys import recipe_key, section
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import (
-    read_any_texts,
+    Value,
     read_choice,
     read_integer,
     read_size,
@@ -45,21 +46,30 @@ class ImageOptions:
         return bool(self.resize or self.format or self.mode)
 
 
-@dataclasses.dataclass(frozen=True)
-class IdxOptions:
-    """Form and labels of the numbers of an ``idx`` source."""
+def _check(value: Value, image: ImageOptions) -> None:
+    """Notes a quality of PNG, and classes of the same name."""
+    if image.format == "png" and "quality" in value.keys:
+        value.wrong(
+            "found it with 'format: png', which loses nothing, expected it with JPEG only.",
+            "quality",
+        )
+    twice = sorted({name for name in image.classes if image.classes.count(name) > 1})
+    if twice:
+        value.wrong(f"found class '{twice[0]}' twice, expected every class once.", "classes")
 
-    form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
-        read_choice(("png", "bytes", "floats", "values")),
-        None,
-        "`png` for pictures of unsigned bytes, else `values`",
-        "What the numbers become.",
-        name="as",
+
+@dataclasses.dataclass(frozen=True)
+class ImagesOptions:
+    """The key of sources of images."""
+
+    image: ImageOptions = recipe_key(
+        section(ImageOptions, "a mapping such as {resize: [224, 224], mode: rgb}", _check),
+        ImageOptions(),
+        "see below",
+        "Options of `images` and `webdataset` sources.",
     )
-    labels: tuple[str, ...] | None = recipe_key(
-        read_any_texts,
-        None,
-        "found by name",
-        "Files with the labels, one for each file of the source, in order; []: none.",
-    )
-    classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
+
+
+def image_options(source: Source) -> ImageOptions:
+    """Returns what becomes of a source's images."""
+    return source.options_of(ImagesOptions).image

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.recipe import databases
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised, recipe_hash
-from beam_pipelines.recipe.reader import bare_name, bare_recipe, parse_recipe
+from beam_pipelines.recipe.places import planner_of
+from beam_pipelines.recipe.reader import bare_name, bare_recipe
+from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources.planner import plan_source
 
 URL = "postgresql://shop@db.example.com:5433/shop"
 
 
 def read(source: str) -> Source:
     """The source of a recipe's text."""
-    return parse_recipe(f"name: a\nsources: {{b: {source}}}", "r.yaml", ("csv",), {}).sources["b"]
+    return parse_recipe(f"name: a\nsources: {{b: {source}}}", "r.yaml").sources["b"]
 
 
 @pytest.mark.parametrize(
@@ -44,17 +48,13 @@ def read(source: str) -> Source:
 )
 def test_places(source: str, expected: dict[str, Any]) -> None:
     """A text, or ``url`` with ``table`` or ``query``, names a table."""
-    assert read(source) == Source("b", **expected)
+    assert read(source) == Source.made("b", **expected)
 
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         ("{table: users}", "found no 'path'"),
-        ("{path: a.csv, query: SELECT 1}", "found 'query' without 'url'"),
-        (f"{{url: '{URL}'}}", "found neither 'table' nor 'query'"),
-        (f"{{url: '{URL}#users', query: SELECT 1}}", "found both 'table' and 'query'"),
-        (f"{{url: '{URL}', table: a, delimiter: ','}}", "found 'delimiter' with 'url'"),
         (f"{{path: '{URL}'}}", "found a URL of postgresql in 'path', expected it in 'url'"),
         ("{url: 'oracle://h/d', table: a}", "expected the URL of a database"),
         ("{url: 'postgresql://h:port/d', table: a}", "one that cannot be read"),
@@ -65,6 +65,26 @@ def test_problems(source: str, said: str) -> None:
     with pytest.raises(RecipeError) as raised:
         read(source)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "said"),
+    [
+        ("{path: a.csv, query: SELECT 1}", "query", "expected it with database only"),
+        (f"{{url: '{URL}#users', query: SELECT 1}}", "url", "found both 'table' and 'query'"),
+        (f"{{url: '{URL}', table: a, delimiter: ','}}", "delimiter", "with csv, tsv only"),
+        (f"{{url: '{URL}', table: a, path: b}}", "path", "found it with 'url'"),
+        (f"{{url: '{URL}', table: a, infer: full}}", "infer", "found it with 'url'"),
+        (f"{{url: '{URL}', table: a, format: csv}}", "url", "expected it with database only"),
+    ],
+)
+def test_problems_of_planning(source: str, key: str, said: str, tmp_path: Path) -> None:
+    """Keys that do not fit are found before the server is asked."""
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with pytest.raises(RecipeProblems) as raised:
+        plan_source(read(source), str(tmp_path))
+    found = {problem.path: problem.message for problem in raised.value.problems}
+    assert said in found["sources", "b", key]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +106,7 @@ def test_passwords_are_refused_without_being_shown(url: str) -> None:
     assert "sesame" not in shown
     assert ("PGPASSWORD" if url.startswith("postgres") else "MYSQL_PWD") in shown
     with pytest.raises(RecipeError, match="found a password in the URL") as raised:
-        bare_recipe(f"{url}#a")
+        bare_recipe(f"{url}#a", FORMATS)
     assert "sesame" not in str(raised.value)
 
 
@@ -103,15 +123,14 @@ def test_recipes_of_files_keep_their_hash() -> None:
     """The keys of databases are not part of a recipe without them."""
     files = Recipe("a", {"a": Source("a", ("a.csv",))}, "a")
     assert not set(normalised(files)["sources"]["a"]) & {"url", "table", "query", "partition"}
-    source = Source("a", url=URL, table="users", partition="id")
+    source = Source.made("a", url=URL, table="users", partition="id")
     table = dataclasses.replace(files, sources={"a": source})
     assert recipe_hash(table) != recipe_hash(files)
     again = from_normalised(normalised(table), "").sources["a"]
-    assert (again.table, again.partition) == ("users", "id")
-    assert again.url == URL.replace("shop@", "")
+    assert again.options == {**source.options, "url": URL.replace("shop@", "")}
 
 
 def test_files_are_told_from_databases() -> None:
     """Suffixes and schemes decide, not names that contain them."""
-    known = {"a.DB": True, "a.db.csv": False, "http://h/a": False, "postgres://h": True}
-    assert {path: databases.is_database(path) for path in known} == known
+    known = {"a.DB": "database", "a.db.csv": None, "http://h/a": None, "postgres://h": "database"}
+    assert {path: planner_of(path) for path in known} == known
