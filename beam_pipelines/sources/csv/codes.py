@@ -69,9 +69,9 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
     """
     key = yaml_text(name)
     long = pc.unique(texts.filter(pc.match_substring_regex(texts, _LONG)))[:_MOST].to_pylist()
-    if lost := next((text for text in long if text and not _is_kept(text.strip())), ""):
-        words = f"{shorten(lost.strip(), 40)!r} has more digits than float64 keeps"
-        return f"{words}; types: {{{key}: text}} keeps it"
+    lost = (text for text in map(str.strip, filter(None, long)) if not is_kept(Decimal(text)))
+    if text := next(lost, ""):
+        return more_digits(name, text)
     large = texts.filter(pc.and_(pc.greater(pc.abs(numbers), _MOST_FLOAT), pc.is_finite(numbers)))
     if len(large):
         words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
@@ -95,8 +95,16 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
     return ""
 
 
-def _is_kept(text: str) -> bool:
-    """Whether a float64, written with as many digits, is the text."""
-    number, kept = Decimal(text), Decimal(float(text))
-    exponent = Decimal(1).scaleb(int(number.as_tuple().exponent))
-    return kept.is_infinite() or kept.quantize(exponent, context=Context(len(text) + 400)) == number
+def more_digits(name: str, text: str, type_: str = "text") -> str:
+    """Returns what to say of a number that float64 rounds."""
+    words = f"{shorten(text, 40)!r} has more digits than float64 keeps"
+    return f"{words}; types: {{{yaml_text(name)}: {type_}}} keeps it"
+
+
+def is_kept(number: Decimal) -> bool:
+    """Whether a float64, written with as many digits, is the number."""
+    kept, (_, digits, exponent) = Decimal(float(number)), number.as_tuple()
+    if kept.is_infinite() or int(exponent) < -2_000:  # below are zeros
+        return kept.is_infinite()
+    last = Decimal(1).scaleb(int(exponent))
+    return kept.quantize(last, context=Context(len(digits) + 400)) == number

@@ -18,10 +18,12 @@ from beam_pipelines.core.columns import Shape, is_list, only_chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables, whole_numbers
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.compression import compression_of, read_head
+from beam_pipelines.sources.csv.codes import more_digits
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.depth import check_depth
@@ -29,7 +31,7 @@ from beam_pipelines.sources.json.nearly import Tallies, mixed_columns
 from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
 from beam_pipelines.sources.json.parser_errors import cure_of_kinds, plain, text_for_kinds
 from beam_pipelines.sources.json.parser_types import parsed_schema
-from beam_pipelines.sources.json.rounded import rounded_integer
+from beam_pipelines.sources.json.rounded import lost_fraction, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
 from beam_pipelines.sources.json.sift import sift
 from beam_pipelines.sources.options import EncodedOptions, TableOptions
@@ -159,6 +161,7 @@ class JsonTypes:
         self._tallies = Tallies(self.mixed)
         self._schema = pa.schema([])
         self._seen: dict[str, Shape | None] = {}
+        self._lost: dict[str, str] = {}  # one fraction of a column that float64 rounds
         self._wrong: DataError | None = None
         self._run = pa.table({})  # the last one
         # Columns with two kinds of values -> levels of lists around their texts.
@@ -182,6 +185,8 @@ class JsonTypes:
             self._tallies.add(source, file, body, runs[0])
         for run in sorted(runs, key=lambda run: -run.num_rows):
             _check_numbers(source, file, body, run)
+            while lost := lost_fraction(body.data, run, source, self._lost):
+                self._lost[lost[0]] = str(lost[1])
             if self._is_lenient:
                 self.mixed |= mixed_columns(self._schema, run.schema)
             found = _with_times(body.data, run) if len(runs) == 1 else run.schema
@@ -269,6 +274,13 @@ class JsonTypes:
         problems, decisions = self._tallies.judge(self._source, contents.read_schema)
         if problems:
             raise RecipeProblems(problems)
+        for field in contents.read_schema:
+            if field.name in self._lost and shapes.depth(field.type) < 2:  # no lists in lists
+                of = "list<{}>" if is_list(field.type) else "{}"
+                words = more_digits(field.name, self._lost[field.name], of.format("text"))
+                decisions.append(
+                    f"types: {{{yaml_text(field.name)}: {of.format('float64')}}}  # {words}"
+                )
         return contents._replace(source=self._source, decisions=tuple(decisions))
 
 

@@ -1,4 +1,4 @@
-"""Integers of JSON lines that a column of float64 refuses.
+"""Numbers of JSON lines that float64 rounds: integers, refused, and fractions.
 
 The parser gives a column of floats as floats, so the digits are looked for in the text: patterns
 find them in all lines at once. Python's parser confirms what they find. It alone reads lines whose
@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +20,15 @@ import pyarrow.compute as pc
 from beam_pipelines.core.columns import RAW, TENSOR, is_list, only_chunk
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested, whole_numbers
+from beam_pipelines.sources.csv.codes import is_kept
 from beam_pipelines.sources.json.bad_lines import values_of
 
 # At least 2**53, perhaps. It may be part of a text.
 _LONG = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])")
+# A fraction of 18 digits or more, as above.
+_FRACTION = re.compile(
+    rb"(?<![0-9.eE+-])-?(?:0\.0*[1-9][0-9]{17}|(?=[0-9.]{19})[1-9][0-9]*\.[0-9])"
+)
 # The last escape of a key, and the rest of the key. Texts may have it, too.
 _ESCAPED_KEY = re.compile(rb'\\.[^"\\\n]*"[ \t]*:')
 # Behind a key: an integer, or lists of anything but texts and objects.
@@ -41,7 +48,7 @@ def rounded_integer(
     large = [name for name, values in _leaves(table) if _may_be_rounded(source, name, values)]
     if not large or not _LONG.search(data):
         return None
-    if b"\\" in data and (found := _confirmed(data, _ESCAPED_KEY, large)):
+    if b"\\" in data and (found := _confirmed(data, _ESCAPED_KEY, large, _is_refused)):
         return found
     for name in large:
         if found := _among_values(data, name):
@@ -58,30 +65,54 @@ def _among_values(data: bytes, name: str) -> tuple[str, int] | None:
     texts = pa.array(digits, pa.binary()).cast(pa.string())
     if not pc.any(whole_numbers.refused(texts)).as_py():
         return None
-    return _confirmed(data, values, [name])
+    return _confirmed(data, values, [name], _is_refused)
+
+
+def lost_fraction(
+    data: bytes, table: pa.Table, source: Source, known: Collection[str]
+) -> tuple[str, Decimal] | None:
+    """Returns an undeclared column and a fraction with more digits than float64.
+
+    Args:
+      data, table, source: as in ``rounded_integer``.
+      known: other columns, which are not looked at.
+    """
+    if not _FRACTION.search(data):
+        return None
+    floats = [name for name, values in _leaves(table) if values.type == pa.float64()]
+    names = [name for name in floats if name not in source.types and name not in known]
+    return _confirmed(data, _FRACTION, names, _is_lost, _FRACTION) if names else None
 
 
 def _confirmed(
-    data: bytes, pattern: re.Pattern[bytes], names: Sequence[str]
-) -> tuple[str, int] | None:
-    """Returns the first refused integer of lines that match, by Python's parser."""
+    data: bytes,
+    pattern: re.Pattern[bytes],
+    names: Sequence[str],
+    is_wrong: Callable[[Any], bool],
+    digits: re.Pattern[bytes] = _LONG,
+) -> tuple[str, Any] | None:
+    """Returns the first wrong number of lines that match, by Python's parser."""
     end = 0
     while match := pattern.search(data, end):
         start = data.rfind(b"\n", 0, match.start()) + 1
         end = (data.find(b"\n", match.start()) + 1) or len(data)
-        for line in data[start:end].splitlines() if _LONG.search(data, start, end) else ():
-            if found := next(_refused(line, names), None):
-                return found
+        for line in data[start:end].splitlines() if digits.search(data, start, end) else ():
+            with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
+                value = json.loads(line, parse_float=Decimal)
+                for name in names:
+                    for number in filter(is_wrong, values_of(value, name)):
+                        return name, number
     return None
 
 
-def _refused(line: bytes, names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    with contextlib.suppress(ValueError):  # a bad line, which is reported when it is read
-        value = json.loads(line)
-        for name in names:
-            for number in values_of(value, name):
-                if type(number) is int and whole_numbers.why_refused(number):
-                    yield name, number
+def _is_refused(number: object) -> bool:
+    return type(number) is int and bool(whole_numbers.why_refused(number))
+
+
+def _is_lost(number: object) -> bool:
+    if type(number) is not Decimal:
+        return False
+    return len(number.as_tuple().digits) > 17 and not is_kept(number)
 
 
 def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
