@@ -48,6 +48,10 @@ PAIRS: list[tuple[Any, Any, int]] = [
     (["2024-01-01", "2024-01-02"], pa.array(MIDNIGHTS, pa.timestamp("us")), 2),
     (["2024-01-01", "2024-01-02"], pa.array(["2024-01-01", "x"]), 1),
     (pa.array([1.5, 2.0], pa.float32()), pa.array([1.5, 2.0]), 2),
+    (pa.array([20240101, 20240103, 7]), pa.array(DAYS), 2),
+    (pa.array(DAYS), pa.array([1704067200 + 5, 1]), 1),
+    (pa.array([1704067200_000, 0]), pa.array(MIDNIGHTS, pa.timestamp("us")), 1),
+    (pa.array(MIDNIGHTS, pa.timestamp("us", "UTC")), pa.array([1704067200_000000]), 1),
     (["x", "y"], pa.array([1, 2]), 0),
     (["1", "2"], pa.array([3.5, 4.5]), 0),
 ]
@@ -153,6 +157,28 @@ NEAR: list[tuple[Any, Any, str]] = [
     (MIDNIGHTS[:1], TEN, "1 of 1 .* by their day"),
     (TEN, [time + datetime.timedelta(hours=1) for time in TEN], ""),
 ]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "types"),
+    [
+        (["7.0", ""], ["7", "8"], {"a": "int64"}),
+        (["7", "8"], pa.array([7.0, None]), {"b": "int64"}),
+        (pa.array([7.0, None]), pa.array(["007", "08"]), {"a": "int64", "b": "int64"}),
+        (pa.array(["x", "7"]), pa.array([7.0, None]), {"b": "text"}),
+        (["7.5", ""], pa.array(["7.5", "8"]), {"b": "float64"}),
+    ],
+)
+def test_ids_with_a_fraction_of_zeros(
+    tmp_path: Path, left: Any, right: Any, types: dict[str, str]
+) -> None:
+    """Integers are named before float64, which features round."""
+    plans = planned(tmp_path, left, right)
+    with pytest.raises(RecipeProblems) as caught:
+        plan_join((Join("b", (("k", "k"),)),), plans["a"], plans)
+    [problem] = caught.value.problems
+    found = re.findall(r"'types: {k: (\w+)}' to source '(\w)'", problem.message)
+    assert {source: type_ for type_, source in found} == types
 
 
 @pytest.mark.parametrize(("left", "right", "said"), NEAR)

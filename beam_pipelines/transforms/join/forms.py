@@ -39,6 +39,13 @@ _CASTS = {
     (pa.date32(), pa.timestamp("us")): "{}::TIMESTAMP",
     (pa.string(), pa.binary()): "encode({})",
 }
+# Times of integers.
+_TIMES = {
+    "as seconds since 1970": "make_timestamp({} * 1000000)",
+    "as milliseconds since 1970": "make_timestamp({} * 1000)",
+    "as microseconds since 1970": "make_timestamp({})",
+    "as digits of days": "try_strptime({}::VARCHAR, '%Y%m%d')",
+}
 _Pair = tuple[str, str | None, str | None]
 
 
@@ -126,6 +133,14 @@ def _pairs(left: Side, right: Side, exact: int) -> Iterator[_Pair]:
         yield "", left.of(_CASTS[types]), None
     if types[::-1] in _CASTS:
         yield "", None, right.of(_CASTS[types[::-1]])
+    if pa.int64() in types and any(map(_is_time, types)):
+        is_left = types[0] == pa.int64()
+        time = types[is_left]
+        form = "{}::DATE" if pa.types.is_date(time) else "{}"
+        form = "timezone('UTC', {})" if getattr(time, "tz", None) else form
+        for words, template in _TIMES.items():
+            sql = form.replace("{}", template)
+            yield words, left.of(sql) if is_left else None, None if is_left else right.of(sql)
     if all(map(_is_text, types)) and pa.string() in types:
         together = functools.reduce(
             lambda sql, words: _OF_TEXTS[words].replace("{}", sql), _TOGETHER, "{}"

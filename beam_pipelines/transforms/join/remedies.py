@@ -88,7 +88,8 @@ def try_types(left: Key, right: Key) -> list[Trial]:
     The sample is the first chunk of each source.
 
     Returns:
-      A trial for each type with which both sides can be read, best first.
+      A trial for each type with which both sides can be read, best first; of those that match as
+        many, integers, which no feature rounds.
     """
     trials = []
     for side, other in ((right, left), (left, right)):
@@ -103,7 +104,7 @@ def try_types(left: Key, right: Key) -> list[Trial]:
         matched = count_matches(keys[id(left)], keys[id(right)])
         total = len(keys[id(left)])
         trials.append(Trial(side.plan.source.name, side.column, name, matched, total))
-    return sorted(trials, key=lambda trial: -trial.matched)
+    return sorted(trials, key=lambda trial: (-trial.matched, trial.type != "int64"))
 
 
 def _declared(key: Key, type_: str) -> Key | None:
@@ -176,10 +177,10 @@ def type_remedy(keys: Keys) -> str:
         )
     if trials and trials[0].matched:
         best = trials[0]
-        return (
-            f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}', "
-            f"with which {best.matched:,} of {best.total:,} keys of the sample match."
-        )
+        lines = f"Add 'types: {{{yaml_text(best.column)}: {best.type}}}' to source '{best.source}'"
+        if best.type == "float64":  # which features round
+            lines = _types_of_both(keys, Forms("", None, None, best.matched)) or lines
+        return f"{lines}, with which {best.matched:,} of {best.total:,} keys of the sample match."
     return (
         "No key of the sample matches with either type, and with no expression that was tried. "
         "Name other columns, or make keys that are alike with 'derive' of a source."
