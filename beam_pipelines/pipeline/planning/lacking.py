@@ -7,7 +7,8 @@ then not written. Conditions that need it are left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from beam_pipelines.core.errors import RecipeError
@@ -18,6 +19,8 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.conjuncts import conjunction, conjuncts_of
 from beam_pipelines.sql.expressions import parse_expression
 
+_Column = tuple[str, str]  # of a source
+
 
 class Lacking(NamedTuple):
     """Names that new data have no values for.
@@ -27,12 +30,14 @@ class Lacking(NamedTuple):
       selected: columns before encoding.
       features: features made from them.
       steps: numbers of the joins without a key.
+      causes: name -> the columns of sources that it lacks.
     """
 
     joined: frozenset[str]
     selected: frozenset[str]
     features: frozenset[str]
     steps: frozenset[int] = frozenset()
+    causes: Mapping[str, Collection[_Column]] = MappingProxyType({})
 
 
 def find_lacking(plan: Plan, with_null_columns: bool = False) -> Lacking:
@@ -45,46 +50,57 @@ def find_lacking(plan: Plan, with_null_columns: bool = False) -> Lacking:
     """
     combine = all if with_null_columns else any
 
-    def of(source: SourcePlan) -> set[str]:
+    def of(source: SourcePlan) -> dict[str, set[_Column]]:
         absent = set(source.reader.names) if isinstance(source.reader, WithNulls) else set()
         absent |= {*source.null_columns} if with_null_columns else set()
+        found = {name: {(source.source.name, name)} for name in absent}
         for expression in source.derive:
-            _add(absent, expression.name, expression.columns, combine)
-        return absent
+            _add(found, expression.name, expression.columns, combine)
+        return found
 
     names, steps = of(plan.base), set()
     for number, step in enumerate(plan.joins.steps):
         own = of(step.source_plan)
-        if names & {left for left, _ in step.join.on}:
+        if keys := names.keys() & {left for left, _ in step.join.on}:
             steps.add(number)
-            own = {name for name, _ in step.added}
-        names |= {result for name, result in step.added if name in own}
-    names = {plan.recipe.rename.get(name, name) for name in names}
+            own = {name: set().union(*(names[key] for key in keys)) for name, _ in step.added}
+        names |= {result: own[name] for name, result in step.added if name in own}
+    names = {plan.recipe.rename.get(name, name): causes for name, causes in names.items()}
     joined = frozenset(names)
     for expression in plan.select.derive:
         _add(names, expression.name, expression.columns, combine)
-    features = set(names)
+    selected = frozenset(names)
     for chain in plan.encode.chains:
-        _add(features, chain.name, chain.inputs, combine)
-    written = plan.encode.written
-    return Lacking(joined, frozenset(names), frozenset(features & set(written)), frozenset(steps))
+        _add(names, chain.name, chain.inputs, combine)
+    features = frozenset(names.keys() & set(plan.encode.written))
+    return Lacking(joined, selected, features, frozenset(steps), names)
 
 
-def _add(names: set[str], made: str, of: Collection[str], combine: object) -> None:
-    lacks = combine(name in names for name in of) if of else False  # type: ignore[operator]
-    (names.add if lacks else names.discard)(made)
+def _add(
+    names: dict[str, set[_Column]], made: str, of: Collection[str], combine: Callable[..., bool]
+) -> None:
+    lacks = combine(name in names for name in of) if of else False
+    causes: set[_Column] = set().union(*(names.get(name, ()) for name in of))
+    names.pop(made, None)
+    if lacks:
+        names[made] = causes
 
 
 def check_features(plan: Plan, lacking: Lacking, dataset: str) -> None:
-    """Raises ``RecipeError`` if a feature needs a column that files lack."""
+    """Raises ``RecipeError`` if a feature needs a column that files lack.
+
+    It names those columns, and no others.
+    """
     label = None if plan.preprocessing else plan.recipe.label
     wrong = sorted(lacking.features - {label})
     if not wrong:
         return
     lines = []
+    needed = {column for name in wrong for column in lacking.causes[name]}
     for name, source in plan.sources.items():
-        if isinstance(source.reader, WithNulls):
-            absent = ", ".join(f"'{column}'" for column in source.reader.names)
+        if not isinstance(source.reader, WithNulls):
+            continue
+        if absent := ", ".join(f"'{one}'" for one in source.reader.names if (name, one) in needed):
             read = source.as_read.schema.names
             there = ", ".join(f"'{c}'" for c in read if c not in source.reader.names)
             lines.append(f"source '{name}': found no column {absent}. It has {there}.")
