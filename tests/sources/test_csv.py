@@ -11,9 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.csv.header import equal_lines
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
@@ -419,3 +422,18 @@ def test_a_name_twice(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"header: false, skip_lines: 1, columns: \[…\]"):
         read_rows(path)
     assert read_rows(path, header=False, skip_lines=1, columns=("a", "b", "c"))[0]["c"] == 3
+
+
+@given(
+    st.lists(st.sampled_from([b"a,b", b"a,bb", b"xa,b", b"", b"a", b"\ra,b"]), max_size=8),
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.sampled_from([b"", b"\r", b"\n", b"\r\n"]),
+    st.sampled_from([b"a,b", b"a\na", b"a"]),
+)
+def test_headers_again_are_found_as_by_a_pattern(
+    lines: list[bytes], end: bytes, last: bytes, header: bytes
+) -> None:
+    """Lines that are a header again are those that an expression finds."""
+    data = end.join(lines) + last
+    pattern = rb"(?m)^" + re.escape(header) + rb"(?=\r?$)"
+    assert equal_lines(data, header) == [found.start() for found in re.finditer(pattern, data)]

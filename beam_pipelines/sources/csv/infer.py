@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,6 +34,7 @@ from beam_pipelines.sources.csv.header import (
     check_one_header,
     check_same_columns,
     cut_header,
+    equal_lines,
     first_record,
 )
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
@@ -149,7 +149,6 @@ def _bodies(
     Lines that are the header again are left empty, and noted: no type follows from them. A single
     column may have its name as a value.
     """
-    line = re.compile(rb"(?m)^" + re.escape(header) + rb"(?=\r?$)")
     has_header = source.options_of(CsvOptions).header is not False
     for file, body in blocks.sample_bodies(source, sampled, dialect):
         records = cut_preamble(body, source)
@@ -159,13 +158,14 @@ def _bodies(
         blocks.check_lines(
             source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
         )
-        if len(names) > 1 and header and header in records.data:
+        starts = equal_lines(records.data, header) if len(names) > 1 and header else []
+        # Where most lines are the same, they are rows.
+        if 0 < 2 * len(starts) <= records.data.count(b"\n"):
             numbers = blocks.LineNumbers(source, file, records)
-            starts = [match.start() for match in line.finditer(records.data)]
-            # Where most lines are the same, they are rows.
-            if 2 * len(starts) <= records.data.count(b"\n"):
-                again.update(((file.path, numbers.line(start)), None) for start in starts)
-                records = records._replace(data=line.sub(b"", records.data))
+            again.update(((file.path, numbers.line(start)), None) for start in starts)
+            spans = zip([0, *(at + len(header) for at in starts)], [*starts, None], strict=True)
+            data = b"".join(records.data[start:end] for start, end in spans)
+            records = records._replace(data=data)
         yield file, records
 
 
