@@ -8,10 +8,10 @@ from them. All files are opened by ``files.open_read``, within ``--input_root``.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import os
 import urllib.parse
-import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -21,8 +21,9 @@ from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.config import merge_config
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
@@ -61,6 +62,8 @@ class TableFiles(FileIO):
 
 
 class _TableFile(InputFile):
+    """A metadata file: tables' other files are manifests."""
+
     def __len__(self) -> int:
         with self.open() as file:
             return int(file.seek(0, os.SEEK_END))
@@ -69,7 +72,7 @@ class _TableFile(InputFile):
         return files.exists(local_path(self.location))
 
     def open(self, seekable: bool = True) -> Any:
-        return files.open_read(local_path(self.location))
+        return io.BytesIO(_read_metadata(local_path(self.location)))
 
 
 class _Manifests(TableFiles):
@@ -121,7 +124,7 @@ def table_at(path: str) -> Table:
         hint = files.read_document(hinted).decode().strip()
         name = hint.removesuffix(".metadata.json")
         path = files.join(folder, f"{'v' if name.isnumeric() else ''}{name}.metadata.json")
-    return _own(("table", path), path, _metadata(path))
+    return _own(("table", path), path, FromInputFile.table_metadata(TableFiles().new_input(path)))
 
 
 def table_of(catalog: Catalog, source: Source) -> Table:
@@ -170,19 +173,22 @@ def refuse_code(properties: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _metadata(path: str) -> TableMetadata:
-    """Reads a metadata file, compressed or not."""
+def _read_metadata(path: str) -> bytes:
+    """Reads a metadata file, which may be compressed, for the package to decompress.
+
+    Raises:
+      DataError: it has too many bytes, or would have.
+    """
     data = files.read_at_most(path, _MOST_METADATA_BYTES)
     if data is not None and path.endswith(".gz.metadata.json"):
-        unpack = zlib.decompressobj(wbits=31)
-        data = unpack.decompress(data, _MOST_METADATA_BYTES)
-        data = None if unpack.unconsumed_tail else data
+        with gzip.open(io.BytesIO(data)) as file:
+            data = None if len(file.read(_MOST_METADATA_BYTES + 1)) > _MOST_METADATA_BYTES else data
     if data is None:
         raise DataError(
             f"{path}: found more than {_MOST_METADATA_BYTES:,} bytes of metadata, expected at most "
             "as many. Have old snapshots of the table expired."
         )
-    return TableMetadataUtil.parse_raw(data.decode())
+    return data
 
 
 def _opened(catalog: Catalog, where: tuple[str, ...]) -> catalogs.Catalog:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.server
 import json
+import sqlite3
 import threading
 import urllib.parse
 import zlib
@@ -23,6 +25,7 @@ from beam_pipelines.storage import input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.formats import avro_blocks as blocks
+from beam_pipelines_plugins.lakehouses import iceberg_catalogs
 from beam_pipelines_plugins.lakehouses.options import Catalog
 from tests.support import delta_tables as delta
 from tests.support import iceberg_tables as iceberg
@@ -321,3 +324,34 @@ def test_manifests_that_outgrow_the_memory(
     manifest.write_bytes(made)
     with pytest.raises(DataError, match=rf"{manifest.name}: found more than 268,435,456 bytes or"):
         plan_of(tmp_path / "own.metadata.json")
+
+
+@pytest.mark.parametrize("by_catalog", [False, True])
+@pytest.mark.parametrize("packing", ["none", "gzip", "gzip in two parts"])
+def test_metadata_that_outgrow_the_memory(
+    tmp_path: Path, packing: str, by_catalog: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large metadata are refused before they are parsed, whoever names them."""
+    table_of(tmp_path)
+    monkeypatch.setattr(iceberg_catalogs, "_MOST_METADATA_BYTES", 1 << 20)
+    suffix = ".metadata.json" if packing == "none" else ".gz.metadata.json"
+    path = tmp_path / f"large{suffix}"
+    content = (tmp_path / "own.metadata.json").read_bytes()
+    spaces = b" " * (2 << 20)
+    parts = {
+        "none": content + spaces,
+        "gzip": gzip.compress(content + spaces),
+        "gzip in two parts": gzip.compress(content) + gzip.compress(spaces),
+    }
+    path.write_bytes(parts[packing])
+    assert (len(parts[packing]) < 1 << 20) == (packing != "none")
+    if by_catalog:
+        with sqlite3.connect(tmp_path / "catalog.db") as database:
+            database.execute("UPDATE iceberg_tables SET metadata_location = ?", (str(path),))
+        database.close()
+    given: dict[str, Any] = {"path": (str(path),), "format": "iceberg"}
+    if by_catalog:
+        given = {"path": (), **iceberg.source_of(tmp_path)}
+        given["catalog"] = Catalog(uri=given["catalog"])
+    with pytest.raises(DataError, match=rf"{path.name}: found more than 1,048,576 bytes of meta"):
+        plan_source(Source("s", **given), "")
