@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import pyarrow as pa
 
+from beam_pipelines.core.arrow_sizes import batch_sizes
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import damaged
 from beam_pipelines.sources.archives.whole import open_whole
@@ -35,7 +40,24 @@ class Arrow(BatchFiles):
                 found = (
                     map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
                 )
-            yield Opened(file, schema, damaged.each(map(_checked, found), path, self.title, _WHOLE))
+                found = map(_checked, _bounded(found, file, is_file, source.limits, path))
+            yield Opened(file, schema, damaged.each(found, path, self.title, _WHOLE))
+
+
+def _bounded(
+    found: Iterator[pa.RecordBatch], file: BinaryIO, is_file: bool, limits: Limits, path: str
+) -> Iterator[pa.RecordBatch]:
+    """Yields batches, after what they and those before become was compared with the limit."""
+    all_compressed = all_decompressed = 0
+    for compressed, decompressed in batch_sizes(file, is_file):
+        all_compressed += compressed
+        all_decompressed += decompressed
+        for sizes in ((compressed, decompressed), (all_compressed, all_decompressed)):
+            if exceeds_ratio(limits, *sizes):
+                raise DataError(f"{path}: {ratio_exceeded(limits, *sizes)}")
+        yield from itertools.islice(found, 1)
+    if next(found, None) is not None:
+        raise ValueError("batches behind the last one that is listed")
 
 
 def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 
+from beam_pipelines.core import arrow_sizes
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.storage import files
@@ -87,8 +88,9 @@ def files_from_bytes(data: bytes, path: str) -> tuple[FileInfo, ...]:
       DataError: the file is damaged; names it by ``path``.
     """
     try:
+        arrow_sizes.check_growth(data)
         return _infos(pa.ipc.open_file(pa.BufferReader(data)).read_all())
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError) as error:
         raise DataError(
             f"{path}: found no list of files ({error}). Convert again with --overwrite."
         ) from error

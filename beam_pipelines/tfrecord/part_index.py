@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 
-from beam_pipelines.core import regular_files
+from beam_pipelines.core import arrow_sizes, regular_files
 from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
@@ -302,6 +302,7 @@ def parse_index(
 
 
 def _parse(data: pa.Buffer, path: str) -> PartIndex:
+    arrow_sizes.check_growth(data)
     with pa.ipc.open_file(data) as reader:
         metadata = reader.schema.metadata or {}
         description = json.loads(metadata[_DESCRIPTION])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import resource
 import struct
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
+from beam_pipelines.core import arrow_sizes
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources import batch_files
 from beam_pipelines.transforms import read
@@ -77,3 +79,41 @@ def test_sizes_that_are_not_those_of_the_file(tmp_path: Path, kind: str) -> None
     assert len(errors) > 20
     assert [error for error in errors if str(path) not in error] == []
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_sizes_are_those_of_the_batches(kind: str, compression: str | None, legacy: bool) -> None:
+    """Stated sizes are those of the buffers, and the position stays."""
+    table = pa.table({
+        "number": list(range(5000)),
+        "text": [f"text {row % 7}" for row in range(5000)],
+        "word": pa.array([f"w{row % 9}" for row in range(5000)]).dictionary_encode(),
+        "list": [[row, row] for row in range(5000)],
+        "none": pa.nulls(5000),
+    })  # fmt: skip
+    version = pa.ipc.MetadataVersion.V4 if legacy and not compression else pa.ipc.MetadataVersion.V5
+    options = pa.ipc.IpcWriteOptions(
+        compression=compression, use_legacy_format=legacy, metadata_version=version
+    )
+    sink = io.BytesIO()
+    new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    with new(sink, table.schema, options=options) as writer:
+        writer.write_table(table, 1700)
+    file = io.BytesIO(sink.getvalue())
+    reader = pa.ipc.open_file(file) if kind == "file" else pa.ipc.open_stream(file)
+    place = file.tell()
+    found = list(arrow_sizes.batch_sizes(file, kind == "file"))
+    assert file.tell() == place
+    batches = (
+        [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        if kind == "file"
+        else list(reader)
+    )
+    assert pa.Table.from_batches(batches) == table
+    assert len(found) == len(batches) == 3
+    for (compressed, decompressed), batch in zip(found, batches, strict=True):
+        assert (compressed < decompressed) == bool(compression)
+        # Without the padding of buffers and, of the first, the dictionary's bytes.
+        assert batch.nbytes - 200 <= decompressed <= batch.nbytes + 600

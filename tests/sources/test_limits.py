@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import functools
 import gzip
 import io
 import json
@@ -428,6 +429,19 @@ def bomb(compress: Callable[[bytes], bytes], chunk: bytes) -> bytes:
     return compress(chunk * (FREE_BYTES // len(chunk) + 1))
 
 
+def arrow_bomb(kind: str, compression: str, values: str) -> bytes:
+    """Returns an Arrow file or stream that grows beyond ``FREE_BYTES``."""
+    zeros = pa.array(np.zeros(FREE_BYTES // 8 + 100, np.int64))
+    column = pa.DictionaryArray.from_arrays([0], zeros) if values == "dictionary" else zeros
+    rows = 1000 if values == "batches" else None
+    sink = io.BytesIO()
+    new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    table = pa.table({"a": column})
+    with new(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table, rows)
+    return sink.getvalue()
+
+
 RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
     "csv.gz": ("a.csv.gz", lambda: bomb(gzip.compress, b"1,2\n" * KIB), {}),
     "csv.bz2": ("a.csv.bz2", lambda: bomb(bz2.compress, b"1,2\n" * KIB), {}),
@@ -470,6 +484,16 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
         ),
         {},
     ),
+    **{
+        f"arrow {kind} {compression} {values}": (
+            "a.arrow",
+            functools.partial(arrow_bomb, kind, compression, values),
+            {},
+        )
+        for kind in ("file", "stream")
+        for compression in ("zstd", "lz4")
+        for values in ("one batch", "batches", "dictionary")
+    },
 }
 
 

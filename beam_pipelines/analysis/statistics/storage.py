@@ -34,6 +34,7 @@ from beam_pipelines.analysis.statistics.slices import DataSlice
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
+from beam_pipelines.core import arrow_sizes
 from beam_pipelines.core.columns import parse_type, type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.weighted_values import Numbers
@@ -102,6 +103,7 @@ def from_bytes(
       DataError: the file is damaged, or of an unknown version.
     """
     with _explained(path):
+        arrow_sizes.check_growth(data)
         reader = pa.ipc.open_file(pa.BufferReader(data))
         metadata = reader.schema.metadata
         version = int(metadata[_VERSION])
@@ -130,6 +132,7 @@ def column_names(data: bytes, path: str) -> list[str]:
       DataError: the file is damaged.
     """
     with _explained(path):
+        arrow_sizes.check_growth(data)
         rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().select(["table", "column"])
         return list(rows.filter(pc.equal(rows.column("table"), 0)).column("column").to_pylist())
 
