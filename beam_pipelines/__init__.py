@@ -15,8 +15,6 @@ from beam_pipelines.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from beam_pipelines.core.errors import DataError as DataError
     from beam_pipelines.core.errors import RecipeError as RecipeError
-    from beam_pipelines.dataset.compare import Comparison as Comparison
-    from beam_pipelines.dataset.compare import compare as compare
     from beam_pipelines.dataset.info import Info as Info
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 
 # Public name -> (module, name in it).
 _PLACE_OF_NAME = {
-    "Comparison": ("dataset.compare", "Comparison"),
     "DataComparison": ("pipeline.compare_data", "DataComparison"),
     "DataError": ("core.errors", "DataError"),
     "Dataset": ("opening.dataset", "Dataset"),
@@ -62,7 +59,6 @@ _PLACE_OF_NAME = {
     "Ragged": ("reader.columns", "Ragged"),
     "Reader": ("reader.reader", "Reader"),
     "RecipeError": ("core.errors", "RecipeError"),
-    "compare": ("dataset.compare", "compare"),
     "compare_data": ("pipeline.compare_data", "compare_data"),
     "convert": ("pipeline.api", "convert"),
     "describe": ("pipeline.api", "describe"),

@@ -128,7 +128,8 @@ def make_compared(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     ):
         (folder / f"{name}.csv").write_text("\n".join(("id,price,city", *rows)) + "\n")
         source = {"path": str(folder / f"{name}.csv"), "types": {"price": "float32"}}
-        bp.convert({"name": name, "sources": {"rows": source}}, folder / name)
+        recipe = {"name": name, "sources": {"rows": source}, "output": {"also": ["parquet"]}}
+        bp.convert(recipe, folder / name)
 
 
 def make_days(folder: pathlib.Path, flights_data: pathlib.Path) -> None:

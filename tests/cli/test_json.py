@@ -79,7 +79,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("validate out", {"data", "splits", "findings"}),
         ("describe t.csv", {"splits", "counts", "anomalies"}),
         ("compare new new", {"splits", "findings"}),
-        ("compare new new --by n", {"match_stats", "features"}),
         ("transform out t.csv -o transformed", {"dataset", "splits"}),
         ("passport out", {"paths", "lacking"}),
         ("doctor", None),

@@ -28,7 +28,7 @@ _TITLES = {"Args": "Arguments"}
 _ITEM = re.compile(r"^(\w[\w, ]*): (.*)$")
 ORDER = (
     "convert", "plan", "describe", "validate", "transform", "make_graph", "open", "mix", "Dataset", "FeatureInfo", "Reader", "Ragged", "Image", "Encoder", "load", "info", "Info",
-    "inspect", "verify", "compare", "Comparison", "compare_data", "DataComparison", "Description", "Plan", "Recipe", "PolicyOptions", "register_format",
+    "inspect", "verify", "compare_data", "DataComparison", "Description", "Plan", "Recipe", "PolicyOptions", "register_format",
     "register_encoding", "RecipeError", "DataError",
 )  # fmt: skip
 

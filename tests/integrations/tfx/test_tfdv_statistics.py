@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import pathlib
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +12,6 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
-import beam_pipelines as bp
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, find_anomalies
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.schema.update import update_schema
@@ -112,66 +108,6 @@ def reasons(anomalies: anomalies_pb2.Anomalies) -> dict[str, list[tuple[int, str
         name: [(one.type, one.short_description, one.description) for one in info.reason]
         for name, info in anomalies.anomaly_info.items()
     }
-
-
-def test_feature_skew_by_key(tmp_path: pathlib.Path) -> None:
-    """The counts of ``compare`` are those of TFDV's feature skew detector."""
-    import apache_beam as beam
-    import tensorflow as tf
-    from tensorflow_data_validation.skew import feature_skew_detector
-
-    chance = random.Random(4)
-    folders = {}
-    for side in ("base", "test"):
-        lines = []
-        for _ in range(300):
-            row: dict[str, Any] = {"id": chance.randrange(400), "day": chance.choice("ab")}
-            row |= {"n": chance.choice([None, 1, 2]), "x": chance.choice([None, 0.5, 1.5])}
-            row["l"] = [chance.choice("st") for _ in range(chance.randrange(3))]
-            row[side] = 1
-            if chance.random() < 0.05:
-                del row["day"]
-            lines.append(json.dumps(row))
-        (tmp_path / f"{side}.jsonl").write_text("\n".join(lines) + "\n")
-        folders[side] = tmp_path / side
-        recipe = {"name": side, "sources": {"d": str(tmp_path / f"{side}.jsonl")}}
-        bp.convert(recipe, folders[side], beam_options=["--direct_num_workers", "1"])
-    ours = bp.compare(str(folders["base"]), str(folders["test"]), ["id", "day"])
-
-    def examples(side: str) -> list[Any]:
-        paths = [str(path) for path in folders[side].glob("examples/*/*")]
-        records = tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator()
-        return [tf.train.Example.FromString(record) for record in records]
-
-    results, stats = str(tmp_path / "results"), str(tmp_path / "stats")
-    with beam.Pipeline() as pipeline:
-        sides = tuple(pipeline | side >> beam.Create(examples(side)) for side in folders)
-        found = sides | feature_skew_detector.DetectFeatureSkewImpl(["id", "day"])
-        found[feature_skew_detector.SKEW_RESULTS_KEY] | "Results" >> (
-            feature_skew_detector.skew_results_sink(results)
-        )
-        found[feature_skew_detector.MATCH_STATS_KEY] | "Stats" >> (
-            feature_skew_detector.match_stats_sink(stats)
-        )
-    theirs = {
-        skew.feature_name: skew for skew in feature_skew_detector.skew_results_iterator(results)
-    }
-    assert set(theirs) == set(ours.features)
-    for name, skew in theirs.items():
-        assert {
-            **dataclasses.asdict(ours.features[name]),
-            "diff_count": ours.features[name].diff_count,
-        } == fields(skew, "feature_name"), name
-    [match] = feature_skew_detector.match_stats_iterator(stats)
-    assert dataclasses.asdict(ours.match_stats) == fields(match)
-    assert ours.match_stats.duplicate_id_count > 0
-    assert ours.match_stats.base_missing_id_count > 0
-
-
-def fields(proto: Any, without: str = "") -> dict[str, int]:
-    """Returns a message's numbers."""
-    names = [field.name for field in proto.DESCRIPTOR.fields if field.name != without]
-    return {name: getattr(proto, name) for name in names}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
