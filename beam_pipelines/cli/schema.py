@@ -80,11 +80,11 @@ def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
 def update(path: str, statistics: tuple[str, ...], output: str | None, form: str) -> None:
     """Widen a schema until datasets pass.
 
-    What they do not contradict stays as it was written.
+    What they do not contradict stays, but for comments.
     """
-    from beam_pipelines.analysis.schema import read_schema
+    from beam_pipelines.analysis.schema import read_schema, schema_to_text
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
-    from beam_pipelines.analysis.schema.text import edit_schema
+    from beam_pipelines.analysis.schema.text import has_comments
     from beam_pipelines.analysis.schema.update import update_schema
     from beam_pipelines.analysis.statistics.stored import read_statistics
     from beam_pipelines.storage import files
@@ -93,10 +93,14 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
     after = update_schema(
         before, [split for dataset in statistics for split in read_statistics(dataset).values()]
     )
-    text = files.read_bytes(path).decode()
+    if after != before and output is None and has_comments(files.read_bytes(path).decode()):
+        raise RecipeError(
+            f"{path}: found comments, which an update does not keep. Write the schema anew without "
+            f"them with '--output {path}', or write another file."
+        )
     if after != before or output is not None:
         with files.replace(output or path) as file:
-            file.write(edit_schema(text, before, after).encode())
+            file.write(schema_to_text(after))
     found = diff_schemas(before, after)
     answer(form, [change._asdict() for change in found], [render_diff(found)])
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from tensorflow_metadata.proto.v0 import anomalies_pb2
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
+from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset.verify import verify_dataset
 
@@ -364,18 +367,24 @@ def test_a_schema_is_inferred_widened_and_compared(
 ) -> None:
     """``infer`` makes a schema, ``update`` widens it, diff shows the change.
 
-    ``update`` keeps comments and makes data pass.
+    ``update`` makes data pass, and drops comments if it is told where to write.
     """
     assert cli("describe", "r.yaml", "--output", "seen") == 0
     (folder / "old.pbtxt").write_text(SCHEMA)
     capsys.readouterr()
-    assert cli("schema", "update", "s.pbtxt", "seen") == 0
+    assert cli("schema", "update", "s.pbtxt", "seen") == 2
+    assert (folder / "s.pbtxt").read_text() == SCHEMA
+    error = capsys.readouterr().err
+    assert "s.pbtxt: found comments" in error
+    (output,) = re.findall("--output [^' ]+", error)
+    assert cli("schema", "update", "s.pbtxt", "seen", *output.split()) == 0
     printed = capsys.readouterr().out
-    text = (folder / "s.pbtxt").read_text()
     expected = SCHEMA.replace('value: "UA"', 'value: "UA" value: "QQ" value: "ZZ"').replace(
         "min: 0", "min: -5"
     )
-    assert text == expected.replace("min_fraction: 1", "min_fraction: 0.75")
+    assert read_schema("s.pbtxt") == text_format.Parse(
+        expected.replace("min_fraction: 1", "min_fraction: 0.75"), schema_pb2.Schema()
+    )
     assert cli("schema", "diff", "old.pbtxt", "s.pbtxt") == 0
     assert capsys.readouterr().out == printed
     assert "  int_domain.min:         0 → -5  (widens)" in printed
