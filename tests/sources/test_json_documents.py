@@ -169,6 +169,15 @@ def test_large_tables_of_pandas(tmp_path: Path, orient: Any) -> None:
         plan_of(tmp_path / "a.json")
 
 
+def test_columns_without_names(tmp_path: Path) -> None:
+    """Their numbers look like those of rows; columns are pandas' default."""
+    path = write(tmp_path / "a.json", pd.DataFrame([["a", 1], ["b", 2]]).to_json())
+    with pytest.raises(DataError, match="orient='columns'") as caught:
+        plan_of(path)
+    exec(str(caught.value).partition("for example: ")[2].replace("new.", f"{tmp_path}/new."))  # noqa: S102
+    assert read_rows(tmp_path / "new.jsonl") == [{"0": "a", "1": 1}, {"0": "b", "1": 2}]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -177,6 +186,9 @@ def test_large_tables_of_pandas(tmp_path: Path, orient: Any) -> None:
         '{"a": {"0": 1}, "id": 3}\n',
         '{"columns": ["a", "b"], "data": [1, 2]}\n',
         '{"schema": {"a": 1}, "data": [1]}\n',
+        '{"schema": {"fields": [1]}, "data": [1]}\n',
+        '{"columns": ["a", "b"], "index": [1, 2], "n": 1}\n',
+        '{"a": "{\\"b\\": {\\"0\\": 1}}"}\n',
         '{"0": 1, "1": 2}\n',
         '[{"a": 1}, {"a": 2}]',
     ],

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 
-_DECODER = json.JSONDecoder()
-_BLANKS = re.compile(r"\s*")
-# Fields of an object that show what it is.
-_FIELDS = 100
-
+_TEXT = r'"(?:\\.|[^"\\])*"'
+# How tables begin; a blank stands for any white space. Without names, columns are numbers, too.
+_BEGINNINGS = {
+    orient: re.compile(pattern.replace(" ", r"\s*"), re.DOTALL)
+    for orient, pattern in {
+        "columns": rf' {{ {_TEXT} : {{ "0" :',
+        "index": r' { "0" : {',
+        "split": rf' {{ "columns" : \[(?:{_TEXT}|[^"{{}}])*?\] , "(?:index" : \[|data" : \[ \[)',
+        "table": r' { "schema" : { "fields" : \[.*"pandas_version"',
+        "values": r" \[ \[",
+    }.items()
+}
 # Those that may be read as one row.
 _OBJECTS = ("columns", "index")
-
-
-class _Cut:
-    """A value that goes on behind the text."""
-
-    def __init__(self, text: str, start: int) -> None:
-        self.text, self.start = text, start
 
 
 def check_is_no_table(text: str, path: str) -> None:
@@ -41,7 +39,8 @@ def check_is_no_table(text: str, path: str) -> None:
     Raises:
       DataError: with the lines of Python that make JSON Lines of it.
     """
-    if not (orient := orient_of(text)):
+    found = (orient for orient, beginning in _BEGINNINGS.items() if beginning.match(text))
+    if not (orient := next(found, "")) or _is_rows(text, orient):
         return
     cure = ", or set 'format: json' if it is one row" if orient in _OBJECTS else ""
     raise DataError(
@@ -49,6 +48,20 @@ def check_is_no_table(text: str, path: str) -> None:
         "expected an object for each row. Write it with df.to_json(path, orient='records', "
         f"lines=True){cure}; or convert it, for example: import pandas; {_conversion(path, orient)}"
     )
+
+
+def _is_rows(text: str, orient: str) -> bool:
+    """Whether more follows the first value, or has fields of a row."""
+    text = text.strip()
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):  # it is cut
+        return False
+    if end < len(text):
+        return True
+    if orient == "split":
+        return not isinstance(value.get("data"), list)
+    return orient in _OBJECTS and not all(isinstance(field, dict) for field in value.values())
 
 
 def rows_within(table: pa.Table, path: str) -> str:
@@ -106,96 +119,3 @@ def _conversion(path: str, orient: str, has_names: bool = False) -> str:
         f"pandas.read_json({path!r}, orient={orient!r}{exact}){names}"
         ".to_json('new.jsonl', orient='records', lines=True)"
     )
-
-
-def orient_of(text: str) -> str:
-    """Returns the orient of a table in one value; else nothing."""
-    start = _after_blanks(text, 0)
-    if _goes_on(text, start):
-        return ""
-    if text.startswith("[", start):
-        return "values" if text.startswith("[", _after_blanks(text, start + 1)) else ""
-    fields = dict(_fields(text, start)) if text.startswith("{", start) else {}
-    if _is_split(fields):
-        return "split"
-    if "pandas_version" in (_inner(fields.get("schema")) or {}):
-        return "table"
-    return _orient_of_objects(fields)
-
-
-def _orient_of_objects(fields: dict[str, Any]) -> str:
-    inner = [found for value in fields.values() if (found := _inner(value)) is not None]
-    if not inner or len(inner) < len(fields):
-        return ""
-    if _is_counted(fields):
-        return "index"
-    return "columns" if all(map(_is_counted, inner)) else ""
-
-
-def _after_blanks(text: str, position: int) -> int:
-    match = _BLANKS.match(text, position)
-    return match.end() if match else position
-
-
-def _goes_on(text: str, start: int) -> bool:
-    """Whether more follows the first value."""
-    try:
-        end = _DECODER.raw_decode(text, start)[1]
-    except (ValueError, RecursionError):
-        return False
-    return _after_blanks(text, end) < len(text)
-
-
-def _fields(text: str, start: int) -> Iterator[tuple[str, Any]]:
-    """Yields the first fields of an object.
-
-    The value of the last one may be cut.
-    """
-    position = start + 1
-    for _ in range(_FIELDS):
-        position = _after_blanks(text, position)
-        try:
-            name, position = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return
-        position = _after_blanks(text, position)
-        if not isinstance(name, str) or not text.startswith(":", position):
-            return
-        begin = _after_blanks(text, position + 1)
-        try:
-            value, position = _DECODER.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            yield name, _Cut(text, begin)
-            return
-        yield name, value
-        position = _after_blanks(text, position)
-        if not text.startswith(",", position):
-            return
-        position += 1
-
-
-def _inner(value: Any) -> dict[str, Any] | None:
-    """Returns the fields of an object; ``None`` for another value."""
-    if isinstance(value, _Cut):
-        is_object = value.text.startswith("{", value.start)
-        return dict(_fields(value.text, value.start)) if is_object else None
-    return value if isinstance(value, dict) else None
-
-
-def _is_counted(fields: dict[str, Any]) -> bool:
-    """Whether the names are the numbers of rows, from 0."""
-    return bool(fields) and all(name == str(number) for number, name in enumerate(fields))
-
-
-def _is_split(fields: dict[str, Any]) -> bool:
-    """Whether fields are names of columns, and rows of as many values."""
-    columns, data = fields.get("columns"), fields.get("data")
-    if not isinstance(columns, list) or list(fields) not in (
-        ["columns", "index", "data"],
-        ["columns", "data"],
-        ["columns", "index"],
-    ):
-        return False
-    if not isinstance(data, list):  # it is cut, or behind an index that is
-        return any(isinstance(value, _Cut) for value in fields.values())
-    return all(isinstance(row, list) and len(row) == len(columns) for row in data)
