@@ -113,10 +113,7 @@ schema.add_command(recipe)
 @click.argument("after")
 @output_options
 def diff(before: str, after: str, form: str) -> None:
-    """Show what changed between two schemas.
-
-    Each change says whether more or fewer data pass.
-    """
+    """Show what changed between two schemas."""
     from beam_pipelines.analysis.schema import read_schema
     from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
 
