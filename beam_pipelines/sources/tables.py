@@ -219,7 +219,8 @@ def _check_names(first: str, names: Sequence[str], path: str, others: Sequence[s
         if missing:
             raise DataError(
                 f"{one}: found no column '{missing[0]}', which {other} has. Files of one source "
-                "must agree: make them two sources, as 'init' of their folder does, or mend one."
+                "must agree: mend one, or make them two sources and a 'union' of both with "
+                "'missing: fill', as 'init' of their folder does."
             )
 
 

@@ -165,6 +165,7 @@ def check_same_columns(
             difference = f"found column {number} named '{found}', expected '{wanted}'"
             break
     raise DataError(
-        f"{path}: {difference} as in {first}. Files of one source must agree: make them two "
-        "sources, as 'init' of their folder does, or mend one."
+        f"{path}: {difference} as in {first}. Files of one source must agree: mend one, or "
+        "make them two sources and a 'union' of both with 'missing: fill', as 'init' of their "
+        "folder does."
     )

@@ -89,7 +89,7 @@ def try_types(left: Key, right: Key) -> list[Trial]:
 
     Returns:
       A trial for each type with which both sides can be read, best first; of those that match as
-        many, integers, which no feature rounds.
+        many, float64 last, which features round.
     """
     trials = []
     for side, other in ((right, left), (left, right)):
@@ -104,7 +104,7 @@ def try_types(left: Key, right: Key) -> list[Trial]:
         matched = count_matches(keys[id(left)], keys[id(right)])
         total = len(keys[id(left)])
         trials.append(Trial(side.plan.source.name, side.column, name, matched, total))
-    return sorted(trials, key=lambda trial: (-trial.matched, trial.type != "int64"))
+    return sorted(trials, key=lambda trial: (-trial.matched, trial.type == "float64"))
 
 
 def _declared(key: Key, type_: str) -> Key | None:

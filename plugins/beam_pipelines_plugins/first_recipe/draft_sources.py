@@ -5,16 +5,20 @@ Says what is left out.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from beam_pipelines.core.dataset_layout import MANIFEST, RECIPE_SCHEMA, REPORT
-from beam_pipelines.core.errors import PipelineError
-from beam_pipelines.sources import FORMATS, format_of_path
+from beam_pipelines.core.errors import PipelineError, RecipeProblems
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.unions import Union
+from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.listing import is_document
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.unions import plan_union
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.first_recipe import Candidate, Side
 
@@ -188,6 +192,35 @@ def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
     if len(paths) > 1 and is_plain and not any(map(pattern.fullmatch, {*others} - {*paths})):
         return (f"{prefix}*{suffix}",)
     return tuple(paths)
+
+
+def united(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
+    """Returns tables; those of a series that has got columns as a union.
+
+    One table of the series has the columns of all others.
+    """
+    series: dict[tuple[str, str], list[SourcePlan]] = {}
+    for plan in plans:
+        path = plan.files[0].path if format_of(plan).has_files else ""
+        is_alone = not path or split_of_name(path)
+        key = plan.source.name if is_alone else series_of(path)
+        series.setdefault((plan.format, key), []).append(plan)
+    found: list[SourcePlan] = []
+    for own in series.values():
+        alike = sorted(own, key=lambda plan: plan.source.path)
+        columns = [{*plan.schema.names} for plan in alike]
+        names = tuple(plan.source.name for plan in alike)
+        if len(alike) > 1 and max(columns, key=len) == set().union(*columns):
+            words = re.findall("[a-z_]*[a-z]", os.path.basename(series_of(alike[0].files[0].path)))
+            name = words[0] if len(words) > 1 else "rows"
+            while any(plan.source.name == name for plan in plans):
+                name = f"all_{name}"
+            union = Union(names, missing="fill")
+            source = Source(name, options={"union": union}).with_planning(keeps_steps=True)
+            with contextlib.suppress(RecipeProblems):  # their types differ
+                own[:] = [plan_union(source, alike)]
+        found += own
+    return found
 
 
 def choose_base(

@@ -45,6 +45,7 @@ from beam_pipelines_plugins.first_recipe.draft_sources import (
     pattern_of,
     series_of,
     split_of_name,
+    united,
 )
 from beam_pipelines_plugins.first_recipe.image_draft import draft_of_images
 from beam_pipelines_plugins.first_recipe.recipe_text import recipe_text, with_encodings
@@ -192,7 +193,8 @@ def _tables(
         sources += tables
         left_out += others
     named = _named(sources, name)
-    found = with_base_first(_with_matching_types([_plan(source, questions) for source in named]))
+    plans = united([_plan(source, questions) for source in named])
+    found = with_base_first(_with_matching_types(plans))
     base = found.plans[0]
     if not base.source.planning.keeps_steps:
         again = _plan(base.source.with_planning(keeps_steps=True), {})

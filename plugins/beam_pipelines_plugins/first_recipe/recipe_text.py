@@ -15,6 +15,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import PLACES, scheme_of
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.unions import UnionFormat
 from beam_pipelines.sql.database import identifier
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.first_recipe import Proposal, SplitProposal
@@ -68,6 +69,10 @@ def recipe_text(
             ),
             [],
         )
+        members = plan.reader.members if isinstance(plan.reader, UnionFormat) else ()
+        for member in members:
+            asked = (questions or {}).get(member.source.name, ())
+            lines += _source_lines(member, folder, (), asked)
         lines += _source_lines(plan, folder, keys, (questions or {}).get(plan.source.name, ()))
     for one in tables.left_out:
         place = _comment(_relative(one.path, folder))
@@ -120,7 +125,7 @@ def _source_lines(
     if source.infer == "lenient":
         yield "    infer: lenient  # some columns need a decision and are texts until then:"
     yield from (f"    # choose: {_comment(question)}" for question in questions)
-    for decision in plan.decisions:
+    for decision in () if source.union else plan.decisions:  # its sources have them
         yield f"    # Found: {decision}"
     width = max(len(quoted(name)) for name in plan.schema.names)
     for field in plan.schema:
@@ -151,7 +156,11 @@ def _key_lines(source: Source, found: Sequence[str]) -> Iterator[str]:
 
 
 def _place_lines(source: Source, folder: str) -> Iterator[str]:
-    """Yields where a source is: its paths, or its table."""
+    """Yields where a source is: its paths, its table or its sources."""
+    if source.union is not None:
+        yield f"    union: [{', '.join(map(quoted, source.union.union))}]"
+        yield f"    missing: {source.union.missing}  # a column that a source lacks is null there"
+        return
     paths = [quoted(_relative(path, folder)) for path in source.path]
     if len(paths) == 1:
         yield f"    path: {paths[0]}"

@@ -56,6 +56,19 @@ FOLDERS = {
         {"clicks-2025.csv": CLICKS, "clicks-2026.csv": CLICKS, "users.csv": USERS},
         ("clicks", "late", ["clicks", "users"], []),
     ),
+    "got a column": (
+        {
+            "clicks-2024.csv": CLICKS,
+            "clicks-2025.csv": CLICKS,
+            "clicks-2026.csv": table("click,user_id,late,how", 1, 40),
+            "users.csv": USERS,
+        },
+        ("clicks", None, ["clicks-2024", "clicks-2026", "clicks", "users"], []),
+    ),
+    "another table": (
+        {"clicks-1.csv": CLICKS, "clicks-2.csv": table("click,user_id,how", 1, 40)},
+        ("clicks-1", "late", ["clicks-1", "clicks-2"], []),
+    ),
     "months": (
         {"clicks_jan.csv": CLICKS, "clicks_feb.csv": CLICKS, "users.csv": USERS},
         ("clicks", "late", ["clicks", "users"], []),
