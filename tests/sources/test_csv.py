@@ -437,3 +437,14 @@ def test_headers_again_are_found_as_by_a_pattern(
     data = end.join(lines) + last
     pattern = rb"(?m)^" + re.escape(header) + rb"(?=\r?$)"
     assert equal_lines(data, header) == [found.start() for found in re.finditer(pattern, data)]
+
+
+@pytest.mark.parametrize("last", ["x", "'7"])
+def test_an_apostrophe_before_texts_encloses_nothing(tmp_path: Path, last: str) -> None:
+    """A single quote is a quote only where a cell ends behind its second one."""
+    lines = "".join(f"'{number},{number},{last}\n" for number in range(40))
+    rows = read_rows(write(tmp_path / "a.csv", f"a,b,c\n{lines}"))
+    assert rows == [{"a": f"'{number}", "b": number, "c": last} for number in range(40)]
+    lines = "".join(f"'{number}, it''s',{number},'{last[-1]}'\n" for number in range(40))
+    rows = read_rows(write(tmp_path / "a.csv", f"a,b,c\n{lines}"))
+    assert [row["a"] for row in rows] == [f"{number}, it's" for number in range(40)]

@@ -108,6 +108,8 @@ DERIVED = [
     ("a", ["2024-01-01 10:15:00.5 +02:00", "2024-01-02T10:15:00 -0330"] * 9, "times with a zone",
      {"a_utc": [MOMENT(2024, 1, 1, 8, 15, 0, 500_000, UTC), MOMENT(2024, 1, 2, 13, 45, tzinfo=UTC)]}),
     ("a", ['="00501"', '="7"'] * 9, "formulas of a spreadsheet", {"a_text": ["00501", "7"]}),
+    ("a", ["'00501", "'7"] * 9, "texts behind a spreadsheet's apostrophe",
+     {"a_text": ["00501", "7"]}),
     ("a", ["1:15:30", "0:02:05"] * 9 + ["30:00:00"], "durations", {"a_seconds": [4530, 125]}),
 ]  # fmt: skip
 
@@ -120,7 +122,7 @@ def test_an_expression_reads_the_texts(
     path = put(tmp_path, cells, name)
     plan = plan_of(path)
     (finding,) = plan.decisions
-    assert f"# {words}, such as '{cells[0]}'; derive: " in finding
+    assert f"# {words}, such as {cells[0]!r}; derive: " in finding
     line = finding[finding.index("derive: ") : finding.rindex("}") + 1]
     table = read.read_table(plan, reject=False)[0]
     batch = table.combine_chunks().to_batches()[0]

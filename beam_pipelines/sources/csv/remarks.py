@@ -65,8 +65,11 @@ _ZONED = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})? "
     r"[-+][0-9]{2}(?::?[0-9]{2})?"
 )
-# Excel shows such a cell as text, with its leading zeros.
-_FORMULA = re.compile(r'="[^"]*"')
+# What a spreadsheet puts around texts that look like numbers, and an expression without it.
+_MARKED = {
+    "formulas of a spreadsheet": ('="[^"]*"', """'^="(.*)"$', '\\1'"""),
+    "texts behind a spreadsheet's apostrophe": ("'[^']+", "'^''', ''"),
+}
 _DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
 # Times of day and months that Arrow does not read.
 _PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
@@ -199,7 +202,7 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     cells = [cell for cell in cells if cell]
     found = None
     if len(cells) >= _LEAST:
-        found = _dates(name, cells) or _measures(name, cells, decimal) or _formulas(name, cells)
+        found = _dates(name, cells) or _measures(name, cells, decimal) or _marked(name, cells)
     if found is None:
         return _mostly(name, evidence)
     others = list(
@@ -326,14 +329,14 @@ def _dates(name: str, cells: list[str]) -> _Remark | None:
     return None
 
 
-def _formulas(name: str, cells: list[str]) -> _Remark | None:
-    """Returns what is worth saying of texts as formulas: ``="00501"``."""
-    fits = [_FORMULA.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) < _LEAST_ALIKE * len(cells):
-        return None
-    sql = f"regexp_replace({identifier(name)}, '^=\"(.*)\"$', '\\1')"
-    cure = f"{_derived({f'{name}_text': sql})} takes the texts"
-    return _Remark("formulas of a spreadsheet", fits, cure)
+def _marked(name: str, cells: list[str]) -> _Remark | None:
+    """Returns what is worth saying of texts with a spreadsheet's marks."""
+    for likeness, (pattern, sql) in _MARKED.items():
+        fits = [re.fullmatch(pattern, cell) is not None for cell in cells]
+        if sum(fits) >= _LEAST_ALIKE * len(cells):
+            line = _derived({f"{name}_text": f"regexp_replace({identifier(name)}, {sql})"})
+            return _Remark(likeness, fits, f"{line} takes the texts")
+    return None
 
 
 def _pattern_of_month(cell: str) -> str:

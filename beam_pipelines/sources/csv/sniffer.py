@@ -145,7 +145,11 @@ def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
         return None
     counts = quotes.count_cells(text, toggles, starts, dialect)[: len(starts)]
     others = counts[1:] if len(counts) > 1 else counts
-    some = text[: int(ends[:_RECORDS][-1])].decode("utf-8", errors="backslashreplace")
+    end = int(ends[:_RECORDS][-1])
+    some = text[:end].decode("utf-8", errors="backslashreplace")
+    # Behind a quote that encloses, a cell ends; else it is a mark of texts, as in a spreadsheet.
+    behind = np.frombuffer(text + b"\n", np.uint8)[toggles[1::2][toggles[1::2] < end] + 1]
+    ends_cell = np.isin(behind, list(f"{delimiter}{quote} \r\n".encode()))
     rows = split_text(some, delimiter, quote)
     return _Reading(
         (delimiter, quote),
@@ -155,7 +159,7 @@ def _read(text: bytes, delimiter: str, quote: str) -> _Reading | None:
         _clean(rows, delimiter),
         rows,
         len(starts),
-        int(np.sum(toggles < ends[:_RECORDS][-1])) // 2,
+        int(np.sum(ends_cell)),
     )
 
 
