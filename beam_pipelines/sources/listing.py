@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, Problem, nearest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.places import planner_of
@@ -50,7 +51,8 @@ class Listing(NamedTuple):
       files: in the order of the patterns, then by path.
       folders: those among the paths whose files are read by suffix, without ``/`` at the end.
       archives: zip archives that have files.
-      documents: names of files in folders and archives that are left out, as they are about data.
+      documents: names of files in folders and archives that are left out, as they are about data,
+        and of datasets.
       problems: of paths.
     """
 
@@ -165,7 +167,7 @@ class _Lister:
         if is_folder and not self._takes_folders:
             self.folders.append(pattern.rstrip("/"))
             _check_table(pattern)
-            listed = self._of_one_format(pattern, listed)
+            listed = self._of_one_format(pattern, self._without_datasets(pattern, listed))
         if not listed:
             those = f" with {', '.join(suffixes)}" if is_folder and suffixes else ""
             own = suffixes if is_folder else ()
@@ -182,6 +184,22 @@ class _Lister:
         """Whether a file is an archive whose files are the source's."""
         is_zip = zip_members.is_zip(path) and self._format_of_path(path) is None
         return is_zip and not self._reads_archives
+
+    def _without_datasets(
+        self, folder: str, listed: Sequence[files.Listed]
+    ) -> Sequence[files.Listed]:
+        """Leaves out datasets of this package below a folder, such as its own output."""
+        paths = {file.path for file in listed}
+        ends = (f"/{RAW_SCHEMA}", f"/{MANIFEST}")
+        roots = {path.removesuffix(ends[1]) for path in paths if path.endswith(ends[1])}
+        own = [root for root in roots if root + ends[0] in paths and root != folder.rstrip("/")]
+        below = tuple(f"{root}/" for root in own)
+        rest = [file for file in listed if not file.path.startswith(below)]
+        formats = {self._format_of_path(file.path) for file in rest} - {None}
+        if not own or not formats & {self._source.format or next(iter(formats), "")}:
+            return listed  # datasets alone are data
+        self.documents += sorted(map(files.name_of, own))
+        return rest
 
     def _of_one_format(self, folder: str, listed: Sequence[files.Listed]) -> list[files.Listed]:
         """Returns the files in a folder or an archive that are data.

@@ -190,6 +190,26 @@ def test_a_folder_of_several_formats_is_asked_about(tmp_path: Path) -> None:
     assert len(read_rows(tmp_path / "e", format=format_)) == 12
 
 
+@pytest.mark.parametrize(("output", "format_"), [("out", ""), ("a/out.csv", "csv")])
+def test_datasets_are_no_data(tmp_path: Path, output: str, format_: str) -> None:
+    """A folder is read as before after a run has written into it."""
+    for name in ("x.csv", "dataset.json.csv", "a/dataset.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, "k,v\n1,2\n")
+    before = plan_source(Source("s", (str(tmp_path),), format=format_ or None), "")
+    for name in ("dataset.json", "schema/schema.pbtxt", "index/i.arrow", "rejected/r.csv"):
+        (tmp_path / output / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / output / name, "{}")
+    after = plan_source(Source("s", (f"{tmp_path}/",), format=format_ or None), "")
+    assert [file.path for file in after.files] == [file.path for file in before.files]
+    assert any("without out" in each for each in after.decisions)
+    shard = tmp_path / output / "examples" / "x.tfrecord"
+    shard.parent.mkdir()
+    shard.write_bytes(b"")
+    with pytest.raises(DataError, match=r"examples/x.tfrecord: found an empty file"):
+        plan_source(Source("s", (f"{tmp_path}/",), format="raw_records"), "")
+
+
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_documents_are_no_data(tmp_path: Path, is_zip: bool) -> None:
     """Texts about the data are left out; such tables are read."""
