@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -20,6 +21,7 @@ from beam_pipelines.reader.parts import Block, load
 from beam_pipelines.reader.sequence import Batches, Chosen, Place, Plan, Source
 
 MAX_THREADS = 16
+_THREADS = "beam-pipelines-reader"
 # Groups that are planned together, as plans of few batches cost as much as those of many; and the
 # most batches of a plan.
 PLANNED_GROUPS, MOST_BATCHES = 4, 1024
@@ -159,7 +161,7 @@ def read_groups(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = min(MAX_THREADS, cores or 1)
     ahead = groups_ahead(threads)
-    executor = ThreadPoolExecutor(threads, "beam-pipelines-reader")
+    executor = ThreadPoolExecutor(threads, _THREADS)
     waiting: collections.deque[Future[_Finished]] = collections.deque()
     fetcher = Fetcher() if any(found.remote for found in indexed) else None
     held = _Held(executor, fetcher)
@@ -176,7 +178,9 @@ def read_groups(
         if os.getpid() == process:  # a fork has none of the threads
             if fetcher is not None:
                 fetcher.close()
-            executor.shutdown(wait=True, cancel_futures=True)
+            # Garbage may be collected in one of the threads, which cannot wait for itself.
+            is_own = threading.current_thread().name.startswith(_THREADS)
+            executor.shutdown(wait=not is_own, cancel_futures=True)
 
 
 def _parse(

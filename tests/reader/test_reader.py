@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import operator
+import queue
 import shutil
 import subprocess
 import sys
+import threading
 import zlib
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order
 from beam_pipelines.reader import reader as reader_module
+from beam_pipelines.reader.pipeline import read_groups
 from beam_pipelines.tfrecord import part_index
 from tests.reader.datasets import example, write_records
 from tests.reader.indexed import finish, ids, write_split_index
@@ -65,6 +69,33 @@ def test_every_row_once_an_epoch(folder):
         for row, number in enumerate(batch["id"].tolist()):
             own = words.values[words.offsets[row] : words.offsets[row + 1]]
             assert own.tolist() == [b"w%d" % number] * (number % 10)
+
+
+def test_a_pass_may_end_in_a_thread_of_its_own(folder, monkeypatch):
+    """Garbage is collected in any thread, and none can wait for itself."""
+    wanted = []
+    monkeypatch.setattr(
+        reader_module, "read_groups", lambda reading, _: wanted.append(reading) or iter(())
+    )
+    with contextlib.suppress(AttributeError):  # the iterator has no close
+        list(batches(folder))
+    is_waiting, closed = threading.Event(), queue.Queue()
+
+    def end(group):
+        if group.behind[0].row == 32:  # the first one
+            return group
+        is_waiting.wait(60)
+        try:
+            groups.close()
+            closed.put(None)
+        except RuntimeError as error:
+            closed.put(error)
+        return group
+
+    groups = read_groups(wanted[0], end)
+    next(groups)
+    is_waiting.set()
+    assert closed.get(timeout=60) is None
 
 
 def test_missing_values(folder):
