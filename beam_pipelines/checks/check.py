@@ -79,6 +79,9 @@ class Rows(Protocol):
     def private(self) -> Collection[str]:
         """Columns whose values are not shown."""
 
+    def joined_words(self, column: str) -> str:
+        """Returns words for a column whose values another source has, or ``""``."""
+
     def rows_of(self, places: Iterable[Place], columns: Sequence[str]) -> Sequence[FoundRow]:
         """Returns rows in order."""
 

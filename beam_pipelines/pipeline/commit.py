@@ -254,7 +254,7 @@ def write_description(
     if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"
         raise anomalies_error(
-            result.anomalies, plan.contract_path, outcome, offenders, path if stays else ""
+            result.anomalies, plan.contract_path, outcome, offenders, path if stays else "", plan
         )
 
 

@@ -200,7 +200,7 @@ class RangeReader:
 
     def __init__(self, plan: Plan) -> None:
         self.read_bytes = 0
-        self._reject = plan.recipe.rejects
+        self._reject, self.joined_words = plan.recipe.rejects, plan.joined_words
         self.source, self.private = plan.recipe.base, plan.recipe.private
         row = pa.field(ROW, pa.int64())
         self._plan = dataclasses.replace(

@@ -5,7 +5,7 @@ The error has a table of the anomalies, the offending rows, and remedies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -35,6 +35,8 @@ from beam_pipelines.storage import files
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
 OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
 OFFENDERS = "_anomalies.jsonl"
+# Anomalies that 'derive', 'drop' and joins of a recipe explain.
+_OF_COLUMNS = {"SCHEMA_NEW_COLUMN", "SCHEMA_MISSING_COLUMN"}
 
 
 def has_schema(path: str) -> bool:
@@ -104,7 +106,7 @@ def check_run(
     """
     if has_errors(anomalies):
         offenders, path = write_offenders(plan, anomalies, schema, folder, OFFENDERS_OF_STOPPED_RUN)
-        raise anomalies_error(anomalies, plan.contract_path, outcome, offenders, path)
+        raise anomalies_error(anomalies, plan.contract_path, outcome, offenders, path, plan)
 
 
 def has_errors(anomalies: Mapping[str, SplitAnomalies]) -> bool:
@@ -138,6 +140,7 @@ def anomalies_error(
     outcome: str,
     offenders: Offenders | None = None,
     offenders_path: str = "",
+    plan: Plan | None = None,
 ) -> FindingsError:
     """Returns an error with a table of the anomalies not accepted.
 
@@ -147,7 +150,9 @@ def anomalies_error(
       outcome: outcome of the run.
       offenders: offending rows, if a search was made.
       offenders_path: file of these rows; empty if it does not stay.
+      plan: of the run, if there was one.
     """
+    schema_path = schema_path and files.shown(schema_path)
     rows = [row for row in describe(anomalies) if row.severity == "ERROR"]
     offenders = offenders or Offenders({})
     in_schema = place_in_schema(schema_path)
@@ -158,14 +163,32 @@ def anomalies_error(
         )
         if not found:
             return in_schema(row)
-        others = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        return f"{files.name_of(found[0].file)}, {found[0].position}{others}"
+        # The search ends at this number of rows.
+        least = "at least " if len(found) >= ROWS_PER_ANOMALY else ""
+        others = f" and {least}{len(found) - 1} more" if len(found) > 1 else ""
+        joined = plan.joined_words(row.feature) if plan is not None else ""
+        return f"{files.name_of(found[0].file)}, {found[0].position}{joined}{others}"
 
     count = f"{len(rows)} anomal{'y' if len(rows) == 1 else 'ies'}"
     return FindingsError(
         f"{count} against {schema_path or 'the inferred schema'}; "
         f"{outcome}:\n{render_anomalies(rows, where)}\n"
-        f"{_rows_note(offenders, offenders_path)}{CURES} (here: {kinds_of(rows)})."
+        f"{_rows_note(offenders, offenders_path)}{_recipe_note(rows, plan)}"
+        f"{CURES} (here: {kinds_of(rows)})."
+    )
+
+
+def _recipe_note(rows: Sequence[Row], plan: Plan | None) -> str:
+    """Returns a remedy if data without a recipe are checked by a dataset's schema."""
+    if plan is None or not {row.type for row in rows} & _OF_COLUMNS:
+        return ""
+    recipe, paths = plan.recipe, plan.base.source.path
+    if not paths or recipe.join or recipe.rename or recipe.derive or recipe.drop or recipe.keep:
+        return ""
+    return (
+        "If the schema is of a dataset, its recipe may add columns and leave some out. Then "
+        f"validate the recipe: '--set sources.SOURCE.path={files.shown(paths[0])}' has it read "
+        "these data.\n"
     )
 
 

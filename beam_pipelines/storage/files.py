@@ -453,6 +453,13 @@ def absolute(path: str) -> str:
     return os.path.abspath(path) if is_local(path) else path
 
 
+def shown(path: str) -> str:
+    """Returns a path for a message: from the working directory if that is shorter."""
+    if not is_local(path) or not os.path.isabs(path):
+        return path
+    return min(path, os.path.relpath(path), key=len)
+
+
 def name_of(path: str) -> str:
     """Returns the last component of a path."""
     return (

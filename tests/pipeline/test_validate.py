@@ -213,6 +213,28 @@ def test_validate_reads_a_recipe(folder: Path, capsys: pytest.CaptureFixture[str
     assert "Add --output" in capsys.readouterr().err
 
 
+def test_data_without_their_recipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error proposes the dataset's recipe, with which the columns are right."""
+    schema = Path("s.pbtxt")
+    far = 'feature { name: "far" type: INT presence { min_count: 1 } }'
+    schema.write_text(f"{SCHEMA}{far}\n")
+    Path("d.csv").write_text("id,carrier,d,note\n" + "1,ZZ,5,x\n" * 40)
+    assert cli("validate", "d.csv", "--schema", "s.pbtxt") == 1
+    shown = capsys.readouterr().err
+    assert "against s.pbtxt" in shown
+    assert "d.csv, line 2 and at least 9 more" in shown
+    assert "not in s.pbtxt" in shown
+    assert "validate the recipe: '--set sources.SOURCE.path=d.csv' has it read" in shown
+    Path("r.yaml").write_text(
+        "name: r\nsources: {d: old.csv}\nderive: {dist: d, far: d + 1}\ndrop: d\n"
+    )
+    remedy = ("--set", "sources.d.path=d.csv")
+    assert cli("validate", "r.yaml", *remedy, "--schema", "s.pbtxt") == 1
+    shown = capsys.readouterr().err
+    assert "1 anomaly" in shown
+    assert "validate the recipe" not in shown
+
+
 def test_describe_reports_and_does_not_stop(folder: Path) -> None:
     """``describe`` exits with 0, and writes anomalies and their rows."""
     assert cli("describe", "r.yaml", "--output", "seen") == 0

@@ -204,6 +204,14 @@ class Plan(PickledOnce):
         """Path of the contract, or ``None``."""
         return self.recipe.schema and files.resolve(self.recipe.schema, self.recipe.directory)
 
+    def joined_words(self, column: str) -> str:
+        """Returns words for a column whose values another source has, or ``""``."""
+        names = self.recipe.rename
+        for step in self.joins.steps:
+            if column in (names.get(name, name) for _, name in step.added):
+                return f", joined from '{step.join.source}'"
+        return ""
+
     def describe(self) -> str:
         """Returns the plan as text for the user."""
         return mask("\n".join(_describe(self)))

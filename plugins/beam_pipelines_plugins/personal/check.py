@@ -74,6 +74,7 @@ class FindPersonal(Check):
             f"('pii: {{action: error, allow: [{names}]}}'), or take 'pii: warn'."
         )
         for each, row in zip(found, located, strict=True):
+            first = row.where + rows.joined_words(each.column)
             yield Finding(
-                self.rule.action, each.line(row.where), hint, each.to_json() | {"first": row.where}
+                self.rule.action, each.line(first), hint, each.to_json() | {"first": first}
             )

@@ -94,6 +94,20 @@ def test_allowed_and_dropped_columns_are_not_looked_at(folder: Path) -> None:
     assert found_by(convert.convert(plan, str(folder / "out"), quiet=True), "pii") == []
 
 
+def test_values_of_a_joined_source(folder: Path) -> None:
+    """The place is the row's, and says which source has the value."""
+    (folder / "rows.csv").write_text("k\n" + "".join(f"{row}\n" for row in range(60)))
+    text = (
+        "name: d\nsources: {r: rows.csv, d: {path: d.csv, key: n}}\nfrom: r\n"
+        "join: [{source: d, on: {k: n}, prefix: d_}]\nrename: {d_comment: text}\npii: warn\n"
+    )
+    plan = make_plan(parse_recipe(text, "r.yaml", str(folder)))
+    assert [plan.joined_words(name) for name in ("k", "text")] == ["", ", joined from 'd'"]
+    number, comment = found_by(convert.convert(plan, str(folder / "out"), quiet=True), "pii")
+    assert (number["column"], comment["column"]) == ("d_number", "text")
+    assert comment["first"] == "rows.csv, line 9, joined from 'd'"
+
+
 def test_wrong_keys(folder: Path) -> None:
     """An unknown column and another word are errors."""
     with pytest.raises(RecipeProblems, match=r"found column 'coment', .*Did you mean 'comment'"):
