@@ -24,7 +24,6 @@ import contextlib
 import dataclasses
 import json
 import logging
-import os
 import re
 import traceback
 from collections.abc import Iterator, Mapping
@@ -40,7 +39,7 @@ from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
-from beam_pipelines.transforms.preprocessing_fn import FUNCTION, Preprocessing
+from beam_pipelines.transforms.preprocessing_fn import FUNCTION, Preprocessing, start_tensorflow
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig
@@ -175,7 +174,7 @@ def _start_tensorflow() -> None:
 
     So the order of float additions does not depend on the number of cores.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    start_tensorflow()
     import tensorflow as tf
 
     # Parallel batches use the cores. RuntimeError: TensorFlow runs already, with other threads.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import importlib
+import os
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -91,6 +94,7 @@ def check_storage(output: str) -> None:
     Raises:
       RecipeError: it cannot.
     """
+    start_tensorflow()
     import tensorflow as tf
 
     scheme = output.partition("://")[0] if "://" in output else ""
@@ -100,6 +104,24 @@ def check_storage(output: str) -> None:
             "or a gs:// URL: TensorFlow, which "
             f"runs the function, cannot write to {scheme}://. Convert here, and copy the dataset."
         )
+
+
+def start_tensorflow() -> None:
+    """Loads TensorFlow without its messages about the machine.
+
+    The C++ libraries print some of them, whatever the level of their log, while they are loaded.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if "tensorflow_transform" in sys.modules:
+        return
+    before = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        importlib.import_module("tensorflow_transform.beam")
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def _check_source(path: str, source: str) -> None:
