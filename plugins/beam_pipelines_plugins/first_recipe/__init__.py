@@ -12,6 +12,7 @@ from beam_pipelines_plugins.first_recipe.encodings import propose_encodings as p
 from beam_pipelines_plugins.first_recipe.joins import JoinProposal as JoinProposal
 from beam_pipelines_plugins.first_recipe.joins import Side as Side
 from beam_pipelines_plugins.first_recipe.joins import are_related as are_related
+from beam_pipelines_plugins.first_recipe.joins import near_join as near_join
 from beam_pipelines_plugins.first_recipe.joins import propose_join as propose_join
 from beam_pipelines_plugins.first_recipe.labels import Candidate as Candidate
 from beam_pipelines_plugins.first_recipe.labels import label_candidates as label_candidates

@@ -33,6 +33,7 @@ from beam_pipelines_plugins.first_recipe import (
     are_related,
     derive_times,
     label_candidates,
+    near_join,
     profile_columns,
     propose_encodings,
     propose_join,
@@ -59,6 +60,7 @@ class DraftedJoin:
       prefix: of the columns that it adds.
       is_key: whether the right columns are known to be unique, by all rows.
       how: ``left`` or ``inner``.
+      near: if no columns fit, the join by a derived key.
     """
 
     source: str
@@ -66,6 +68,7 @@ class DraftedJoin:
     prefix: str
     is_key: bool = False
     how: str = "left"
+    near: JoinProposal | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,7 +274,10 @@ def draft_of(
     """Returns the draft of sampled sources; the first one is the base."""
     base = sides[0]
     drafted = _drafted_joins(sides)
-    joins = tuple(join for _, join in drafted)
+    joins = tuple(
+        join if join.found else dataclasses.replace(join, near=near_join(base, side))
+        for side, join in drafted
+    )
     keys = {a for join in joins if join.found for a, _ in join.found.on}
     own = [
         dataclasses.replace(column, is_key=column.name in keys) for column in base.columns.values()

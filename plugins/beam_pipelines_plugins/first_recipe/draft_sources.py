@@ -14,6 +14,7 @@ from typing import NamedTuple
 from beam_pipelines.core.dataset_layout import MANIFEST, RECIPE_SCHEMA, REPORT
 from beam_pipelines.core.errors import PipelineError, RecipeProblems
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.unions import Union
 from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.listing import is_document
@@ -127,6 +128,11 @@ def _reason(path: str, name: str, entry: os.DirEntry[str]) -> str:
         (name.lower().endswith((".yaml", ".yml")), "a recipe or settings"),
         (name == REPORT or is_document(path), "a document"),
         (not os.path.exists(path) or not entry.stat().st_size, "empty"),
+        (
+            planner_of(path) == "database",
+            f"a database; 'init {name}#TABLE' proposes a recipe for a table",
+        ),
+        (name.lower().endswith(".sql"), "SQL commands; load them into a database"),
         (format_ is None, "its suffix is of no format"),
     )
     known = next((reason for is_it, reason in reasons if is_it), "")

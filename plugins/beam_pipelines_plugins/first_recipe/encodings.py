@@ -17,6 +17,7 @@ from beam_pipelines.core.python_values import python_value
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sql.database import identifier
 from beam_pipelines_plugins.first_recipe.column_profile import MANY_VALUES, ColumnProfile, Role
+from beam_pipelines_plugins.first_recipe.joins import words_of
 from beam_pipelines_plugins.first_recipe.scales import in_order
 
 # A distribution with a longer tail than this is brought into shape by its quantiles.
@@ -33,21 +34,17 @@ _NAMES = (Role.CATEGORY, Role.MANY)
 _SAME_NAMES = "vocabulary, if the numbers are names of classes"
 _BIRTH = re.compile(r"birth|born|(?:^|[^a-z])dob$", re.IGNORECASE)
 # Amounts, which are no names.
-_AMOUNT = re.compile(
-    r"(?:^|[^a-z])(?:n|num|cnt|count|counts|qty|quantity|amount|number|total|sum|age|year|years|"
-    r"month|months|days|hours|minutes|pct|percent|discount|rooms|bedrooms|bathrooms|floors|children|"
-    r"siblings|score|rating|stars|scale|nps|satisfaction|size|length|width|height|weight|price|"
-    r"cost|retweets|likes|views|visits|medications|items|orders|clicks)(?:[^a-z]|$)",
-    re.IGNORECASE,
+_AMOUNTS = re.compile(
+    "n|num|cnt|count|counts|qty|quantity|amount|number|total|sum|age|year|years|month|months|"
+    "days|hours|minutes|pct|percent|discount|rooms|bedrooms|bathrooms|floors|children|"
+    "siblings|score|rating|stars|scale|nps|satisfaction|size|length|width|height|weight|"
+    "price|cost|retweets|likes|views|visits|medications|items|orders|clicks"
 )
 # Names of columns whose numbers may be names.
 _NAMES_THINGS = re.compile(
-    r"(?:^|[^a-z]|(?<=[a-z])(?=[A-Z]))(?:ids?|codes?|zip|zipcode|postal|postcode|area|tract|region|"
-    r"district|block|county|fips|phone|fax|year|type|class|category|group|number|num|no|nr|key)"
-    r"(?:[^a-z]|$)",
-    re.IGNORECASE,
+    "id|ids|code|codes|zip|zipcode|postal|postcode|area|tract|region|district|block|county|"
+    "fips|phone|fax|year|type|class|category|group|number|num|no|nr|key"
 )
-_YEAR = re.compile(r"(?:^|[^a-z]|(?<=[a-z])(?=[A-Z]))year(?:[^a-z]|$)", re.IGNORECASE)
 _SHOWN_CHARACTERS = 20
 
 
@@ -226,12 +223,12 @@ def _number(column: ColumnProfile, taken: set[str]) -> Proposal:
     is_skewed = abs(column.skewness) > _SKEWED and column.distinct > _FEW_NUMBERS
     steps = [*_filled(column, "median", taken), "quantile_normal" if is_skewed else "z_score"]
     tail = f", skewed ({column.skewness:.1f})" if is_skewed else ""
-    choice = ""
+    choice, words = "", {word.rstrip("0123456789") for word in words_of(column.name)}
     if column.is_integer and column.distinct <= min(_FEW_NUMBERS, column.present / 5):
-        choice = "" if _AMOUNT.search(column.name) else _SAME_NAMES
-    elif (column.is_integer or column.are_whole) and _NAMES_THINGS.search(column.name):
+        choice = "" if any(map(_AMOUNTS.fullmatch, words)) else _SAME_NAMES
+    elif (column.is_integer or column.are_whole) and any(map(_NAMES_THINGS.fullmatch, words)):
         choice = f"{_names(column)}, if the numbers are names, as the name of the column says"
-        if _YEAR.search(column.name):
+        if "year" in words:
             choice = f"{{cast: float32}} leaves the number as it is; {_names(column)}, for classes"
     choice = _without_sentinel(column, taken) or choice
     if column.nulls > _MOSTLY_NULL * column.rows:

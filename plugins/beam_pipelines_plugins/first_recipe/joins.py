@@ -10,6 +10,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.transforms.join import forms
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 # Share of a left column's values that the right one must have, by all rows and by a sample.
@@ -84,6 +86,53 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
     return None
 
 
+def near_join(left: Side, right: Side) -> JoinProposal | None:
+    """Returns the join by which left rows would find one row, with a derived key."""
+    most = _OVERLAP if right.is_whole else _OVERLAP_OF_SAMPLE
+    found = []
+    for a, b in itertools.product(left.columns.values(), right.columns.values()):
+        if not b.is_unique or not _may_match(a, b, right.name):
+            continue
+        one, other = forms.Side(a.name, a.values), forms.Side(b.name, b.values)
+        form = forms.best_forms(one, other, forms.count_matches(a.values, b.values))
+        if form is None or form.matched < most * a.distinct:
+            continue
+        if len(other.values(form.right).unique()) == b.distinct:
+            found.append((form.matched / a.distinct, a, b, form))
+    if not found:
+        return None
+    overlap, a, b, form = max(found, key=lambda one: one[0])
+    ours, our_line = _derived(left, a.name, form.left)
+    theirs, their_line = _derived(right, b.name, form.right)
+    drop = f", and 'drop: [{yaml_text(ours)}]'" if form.left else ""
+    return JoinProposal(
+        ((ours, theirs),),
+        overlap,
+        f"{overlap:.0%} of the {a.distinct:,} values of {left.name}.{a.name} are in "
+        f"{right.name}.{b.name}{' ' if form.words else ''}{form.words}. Add "
+        f"{' and '.join(filter(None, (our_line, their_line)))}{drop}; the join is:",
+    )
+
+
+def _may_match(left: ColumnProfile, right: ColumnProfile, source: str) -> bool:
+    """Whether times, or texts and numbers of related names, may match by an expression."""
+    types = left.type, right.type
+    if all(pa.types.is_timestamp(type_) or pa.types.is_date(type_) for type_ in types):
+        return True
+    are_texts = all(pa.types.is_string(type_) or pa.types.is_integer(type_) for type_ in types)
+    return are_texts and pa.string() in types and are_related(left.name, right.name, source)
+
+
+def _derived(side: Side, column: str, sql: str | None) -> tuple[str, str]:
+    """Returns the name of a key, and what derives it."""
+    if sql is None:
+        return column, ""
+    name = f"{column}_key"
+    while name in side.columns:
+        name += "_"
+    return name, f"'derive: {{{yaml_text(name)}: {yaml_text(sql)}}}' to {side.name}"
+
+
 def a_equals_b(pair: tuple[float, bool, ColumnProfile, ColumnProfile]) -> bool:
     """Whether the columns of a pair have one name."""
     return pair[2].name == pair[3].name
@@ -118,15 +167,16 @@ def are_related(left: str, right: str, source: str) -> bool:
     They do if they are equal, or if the left one is the right source's name, with or without the
     right column's: ``user``, ``user_id``, ``users`` for ``users.id``.
     """
-    first, second = _words(left), _words(right)
+    first, second = words_of(left), words_of(right)
     if first == second:
         return True
-    owner = [_singular(word) for word in _words(source) if not word.isdigit()]
+    owner = [_singular(word) for word in words_of(source) if not word.isdigit()]
     singular = [_singular(word) for word in first]
     return any(singular in (name, [*name, *second]) for name in (owner, owner[-1:]) if name)
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """Returns the words of a name in lower case: ``userId`` has two."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     return [word for word in re.split(r"[^a-z0-9]+", parted.lower()) if word]
 

@@ -181,27 +181,32 @@ def _join_lines(joins: Sequence[DraftedJoin]) -> Iterator[str]:
         if join.found is None:
             continue
         pairs = join.found.on
-        names = [quoted(left) for left, right in pairs if left == right]
-        on = (
-            f"[{', '.join(names)}]"
-            if len(names) == len(pairs)
-            else f"{{{', '.join(f'{quoted(a)}: {quoted(b)}' for a, b in pairs)}}}"
-        )
         yield f"  # {join.found.reason}"
         prefix = f", prefix: {quoted(join.prefix)}" if join.prefix else ""
+        on = _on(pairs)
         yield f"  - {{source: {quoted(join.source)}, on: {on}, how: {join.how}{prefix}}}"
     for join in joins:
         if join.found is None:
             yield (
-                f"# choose: no column has the values of a unique column of {join.source}; "
+                f"# choose: {_comment(join.near.reason)}"
+                if join.near
+                else f"# choose: no column has the values of a unique column of {join.source}; "
                 "a join would be:"
             )
             yield (
-                f"# join: [{{source: {quoted(join.source)}, on: {{left_column: right_column}}, "
+                f"# join: [{{source: {quoted(join.source)}, on: "
+                f"{_on(join.near.on) if join.near else '{left_column: right_column}'}, "
                 f"prefix: {quoted(join.prefix)}}}]"
             )
     if joins:
         yield ""
+
+
+def _on(pairs: Sequence[tuple[str, str]]) -> str:
+    names = [quoted(left) for left, right in pairs if left == right]
+    if len(names) == len(pairs):
+        return f"[{', '.join(names)}]"
+    return f"{{{', '.join(f'{quoted(a)}: {quoted(b)}' for a, b in pairs)}}}"
 
 
 def _filter_lines(draft: Draft, base: SourcePlan) -> Iterator[str]:

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -16,7 +17,9 @@ from beam_pipelines_plugins.first_recipe import (
     Role,
     Side,
     label_candidates,
+    near_join,
     profile_columns,
+    propose_encodings,
     propose_join,
     propose_splits,
 )
@@ -135,6 +138,53 @@ def test_joins_follow_from_values(
     """Keys overlap, are unique on the right, and have related names."""
     found = propose_join(left, right)
     assert (None if found is None else found.on) == on
+
+
+DAYS = pa.array([19_000, 19_001], pa.int32()).cast(pa.date32())
+TIMES = pa.array([19_000 * 86_400 + 5, 19_001 * 86_400 + 9], pa.timestamp("s"))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "on", "words"),
+    [
+        (side("a", user_id=["u1", "u2"]), side("users", id=["U1", "U2"]), ("user_id", "id_key"),
+         "in lower case. Add 'derive: {id_key: \"lower(id)\"}' to users"),
+        (side("a", user_id=["U1", "U2"], user_id_key=[1, 2]), side("users", id=["u1", "u2"]),
+         ("user_id_key_", "id"), "to a, and 'drop: [user_id_key_]'"),
+        (side("a", user=["7", "8"]), side("users", id=["007", "008", "009"]), ("user", "id_key"),
+         "without leading zeros"),
+        (side("a", seen=TIMES), side("weather", date=DAYS), ("seen_key", "date"), "by their day"),
+        (side("a", seen=TIMES), side("weather", date=DAYS.cast(pa.timestamp("s"))),
+         ("seen_key", "date_key"), "by their day"),
+        (side("a", day=DAYS), side("b", at=TIMES), ("day", "at_key"), "by their day"),
+        (side("a", seen=TIMES), side("b", at=pc.add(TIMES, pa.scalar(1, pa.duration("s")))), None, ""),
+        (side("a", user=["x", "y"]), side("users", id=["X", "x", "Y"]), None, ""),
+        (side("a", town=["x", "y"]), side("users", id=["X", "Y"]), None, ""),
+        (side("a", user=["x", "y"]), side("users", id=["P", "Q"]), None, ""),
+    ],
+)  # fmt: skip
+def test_joins_by_a_derived_key(
+    left: Side, right: Side, on: tuple[str, str] | None, words: str
+) -> None:
+    """An expression makes the keys equal, and the right ones stay unique."""
+    assert propose_join(left, right) is None
+    found = near_join(left, right)
+    assert (None if found is None else found.on) == (None if on is None else (on,))
+    assert words in (found.reason if found else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        *((name, True) for name in ("zip", "ZipCode", "lotArea", "zip5", "census_tract", "userId")),
+        *((name, False) for name in ("humid", "piano", "monkey", "quid", "income", "armyear")),
+    ],
+)
+def test_names_that_numbers_may_have(name: str, asks: bool) -> None:
+    """Words of a name count, no ends of words."""
+    columns = profile_columns(pa.table({name: list(range(100)) * 3}))
+    (found,) = propose_encodings(columns.values(), None)
+    assert ("vocabulary" in found.encoding + found.choice) == asks
 
 
 def test_a_sample_may_overlap_less() -> None:
