@@ -51,7 +51,9 @@ def plan_without(folder: Path, absent: tuple[str, ...]) -> Plan:
         "path: t.csv", "path: t.csv, types: {k: text}"
     )
     recipe = parse_recipe(text, "r.yaml", str(folder))
-    source = dataclasses.replace(recipe.sources["s"], may_lack=COLUMNS, types={"k": "text"})
+    source = recipe.sources["s"]
+    planning = source.planning._replace(may_lack=COLUMNS)
+    source = dataclasses.replace(source, planning=planning, types={"k": "text"})
     return make_plan(dataclasses.replace(recipe, sources={**recipe.sources, "s": source}))
 
 

@@ -351,7 +351,7 @@ def test_metadata_that_outgrow_the_memory(
         database.close()
     given: dict[str, Any] = {"path": (str(path),), "format": "iceberg"}
     if by_catalog:
-        given = {"path": (), **iceberg.source_of(tmp_path)}
+        given = iceberg.source_of(tmp_path)
         given["catalog"] = Catalog(uri=given["catalog"])
     with pytest.raises(DataError, match=rf"{path.name}: found more than 1,048,576 bytes of meta"):
-        plan_source(Source("s", **given), "")
+        plan_source(Source.made("s", **given), "")
