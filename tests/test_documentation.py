@@ -194,15 +194,9 @@ def make_tutorial(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
 
 def make_trips(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """The table, the module and the recipes of docs/from_tfx.md."""
-    lines = [
-        f"{n},{'' if n % 11 == 0 else format(n * 7919 % 1000 / 50 + 0.3, '.2f')},"
-        f"{'' if n % 13 == 0 else 'ABCDE'[n * n % 5] + '-cabs'},"
-        f"d{n * 7 % 300},{n * 5 % 24},{3 + n * 31 % 400 / 8},{int(n % 3 == 0)}"
-        for n in range(3000)
-    ]
-    header = "trip,distance,company,driver,hour,fare,tipped"
-    (folder / "trips.csv").write_text("\n".join([header, *lines]) + "\n")
     blocks = list(blocks_of("docs/from_tfx.md"))
+    program = next(block.text for block in blocks if block.language == "python")
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
     (module,) = (block.text for block in blocks if block.text.startswith("# module.py"))
     (folder / "module.py").write_text(module)
     recipes = [block.text for block in blocks if block.language == "yaml"]

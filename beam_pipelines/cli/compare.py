@@ -88,6 +88,8 @@ def _lines(found: DataComparison) -> Iterator[str]:
     if not found.findings:
         yield f"{found.test} is like {found.base}."
     yield from _not_judged(found)
+    if found.has_encodings:
+        yield "not compared: features that encodings made, but the columns before them"
 
 
 def _not_judged(found: DataComparison) -> Iterator[str]:

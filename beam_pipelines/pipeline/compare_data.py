@@ -30,6 +30,7 @@ class DataComparison:
       joins: source -> the joins with it of both sides.
       sizes: of both sides: bytes and number of shards; ``None`` where nothing was written.
       findings: all that matters, in words.
+      has_encodings: whether a side has features whose values were not compared.
     """
 
     base: str
@@ -38,6 +39,7 @@ class DataComparison:
     joins: Mapping[str, tuple[JoinMatches, JoinMatches]]
     sizes: tuple[tuple[int, int] | None, tuple[int, int] | None]
     findings: tuple[str, ...]
+    has_encodings: bool = False
 
     def to_html(self) -> str:
         """Returns the comparison as one HTML page."""
@@ -112,7 +114,8 @@ def compare_data(
         *_join_findings(joins, max_drift),
     ]
     sizes = _size(sides[0].manifest), _size(sides[1].manifest)
-    return DataComparison(sides[0].path, sides[1].path, splits, joins, sizes, tuple(findings))
+    paths, has_encodings = (side.path for side in sides), any(map(_has_encodings, sides))
+    return DataComparison(*paths, splits, joins, sizes, tuple(findings), has_encodings)
 
 
 def _side(path: str, stack: contextlib.ExitStack) -> _Side:
@@ -121,6 +124,12 @@ def _side(path: str, stack: contextlib.ExitStack) -> _Side:
         folder = stack.enter_context(api.folder_or_temporary(None))
         api.describe(path, folder)
     return _Side(path, read_statistics(folder), find_manifest(folder) or {})
+
+
+def _has_encodings(side: _Side) -> bool:
+    """Whether a dataset has features that statistics, of columns before encoding, lack."""
+    recipe = side.manifest.get("recipe", {})
+    return bool(recipe.get("encode") or recipe.get("preprocessing_fn"))
 
 
 def _pairs(base: _Side, test: _Side, split: str | None) -> dict[str, tuple[str, str]]:
