@@ -179,7 +179,7 @@ def anomalies_error(
 
 
 def _recipe_note(rows: Sequence[Row], plan: Plan | None) -> str:
-    """Returns a remedy if data without a recipe are checked by a dataset's schema."""
+    """Returns a remedy for data without a recipe and a dataset's schema."""
     if plan is None or not {row.type for row in rows} & _OF_COLUMNS:
         return ""
     recipe, paths = plan.recipe, plan.base.source.path

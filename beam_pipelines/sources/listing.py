@@ -188,7 +188,7 @@ class _Lister:
     def _without_datasets(
         self, folder: str, listed: Sequence[files.Listed]
     ) -> Sequence[files.Listed]:
-        """Leaves out datasets of this package below a folder, such as its own output."""
+        """Leaves out datasets of this package, such as earlier outputs."""
         paths = {file.path for file in listed}
         ends = (f"/{RAW_SCHEMA}", f"/{MANIFEST}")
         roots = {path.removesuffix(ends[1]) for path in paths if path.endswith(ends[1])}

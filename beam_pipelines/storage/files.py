@@ -454,7 +454,7 @@ def absolute(path: str) -> str:
 
 
 def shown(path: str) -> str:
-    """Returns a path for a message: from the working directory if that is shorter."""
+    """Returns a path from the working directory if that is shorter."""
     if not is_local(path) or not os.path.isabs(path):
         return path
     return min(path, os.path.relpath(path), key=len)

@@ -192,7 +192,7 @@ def test_a_folder_of_several_formats_is_asked_about(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("output", "format_"), [("out", ""), ("a/out.csv", "csv")])
 def test_datasets_are_no_data(tmp_path: Path, output: str, format_: str) -> None:
-    """A folder is read as before after a run has written into it."""
+    """A folder is read as before a run wrote into it."""
     for name in ("x.csv", "dataset.json.csv", "a/dataset.csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write(tmp_path / name, "k,v\n1,2\n")

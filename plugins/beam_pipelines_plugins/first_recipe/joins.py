@@ -87,7 +87,7 @@ def propose_join(left: Side, right: Side) -> JoinProposal | None:
 
 
 def near_join(left: Side, right: Side) -> JoinProposal | None:
-    """Returns the join by which left rows would find one row, with a derived key."""
+    """Returns the join that a derived key would make."""
     most = _OVERLAP if right.is_whole else _OVERLAP_OF_SAMPLE
     found = []
     for a, b in itertools.product(left.columns.values(), right.columns.values()):
@@ -115,7 +115,7 @@ def near_join(left: Side, right: Side) -> JoinProposal | None:
 
 
 def _may_match(left: ColumnProfile, right: ColumnProfile, source: str) -> bool:
-    """Whether times, or texts and numbers of related names, may match by an expression."""
+    """Whether an expression may make two columns equal."""
     types = left.type, right.type
     if all(pa.types.is_timestamp(type_) or pa.types.is_date(type_) for type_ in types):
         return True
