@@ -114,8 +114,15 @@ def compare_data(
         *_join_findings(joins, max_drift),
     ]
     sizes = _size(sides[0].manifest), _size(sides[1].manifest)
-    paths, has_encodings = (side.path for side in sides), any(map(_has_encodings, sides))
-    return DataComparison(*paths, splits, joins, sizes, tuple(findings), has_encodings)
+    return DataComparison(
+        sides[0].path,
+        sides[1].path,
+        splits,
+        joins,
+        sizes,
+        tuple(findings),
+        any(map(_has_encodings, sides)),
+    )
 
 
 def _side(path: str, stack: contextlib.ExitStack) -> _Side:

@@ -25,6 +25,8 @@ _SKEWED = 2.0
 _FEW_NUMBERS = 12
 _MOSTLY_NULL = 0.9
 _MOSTLY_DECIMAL = 0.5
+# With a currency or a unit.
+_DECIMAL = r"^[-+(]?\p{Sc}?[0-9][0-9,]*\.[0-9]+ ?[\pL%°\p{Sc}]{0,4}\)?$"
 # Below this a whole number may be a year, which has no comma.
 _NO_YEAR = 10_000
 _DAY_MICROSECONDS = 86_400_000_000
@@ -147,19 +149,39 @@ def _drop(column: ColumnProfile, _: set[str]) -> Proposal:
         Role.CONSTANT: f"always {_text(column.values[0].as_py())}" if column.distinct else "",
         Role.IDENTIFIER: "names the row: nearly every value is unique",
     }
-    if column.role is Role.IDENTIFIER and _are_decimals(column):
-        reason = "texts of numbers, nearly all different"
-        choice = "z_score, after the decision on its source that makes numbers of it"
-        return Proposal(column.name, "drop", reason, choice)
+    if column.role is Role.IDENTIFIER and (choice := _as_numbers(column)):
+        return Proposal(column.name, "drop", "texts of numbers, nearly all different", choice)
     return Proposal(column.name, "drop", reasons[column.role])
 
 
-def _are_decimals(column: ColumnProfile) -> bool:
-    """Whether texts are decimal numbers, but for a few."""
+def _as_numbers(column: ColumnProfile) -> str:
+    """Returns the decision on texts of decimal numbers, or ``""``."""
     if not column.is_text or not column.distinct:
-        return False
-    decimals = pc.sum(pc.match_substring_regex(column.values, r"^[+-]?[0-9]+\.[0-9]+$")).as_py()
-    return bool(decimals >= _MOSTLY_DECIMAL * column.distinct)
+        return ""
+    decimals = pc.sum(pc.match_substring_regex(column.values, _DECIMAL)).as_py()
+    are_numbers = decimals >= _MOSTLY_DECIMAL * column.distinct
+    choice = "z_score, after the decision on its source that makes numbers of it"
+    return choice if are_numbers else ""
+
+
+def _as_one(column: ColumnProfile, taken: set[str]) -> str:
+    """Returns the decision on texts that differ by case or blanks alone, or ``""``."""
+    name = f"{column.name}_lower"
+    if not column.is_text or name in taken:
+        return ""
+    folded = pc.utf8_lower(pc.utf8_trim_whitespace(column.values)).dictionary_encode().indices
+    _, firsts, counts = np.unique(folded.to_numpy(), return_index=True, return_counts=True)
+    several = firsts[counts > 1]
+    if not len(several):
+        return ""
+    first = int(several.min())
+    alike = column.values.filter(pc.equal(folded, folded[first])).to_pylist()
+    shown = " and ".join(json.dumps(_text(value), ensure_ascii=False) for value in alike[:2])
+    sql = json.dumps(f"lower(trim({identifier(column.name)}))", ensure_ascii=False)
+    return (
+        f"if {shown} are one value, derive: {{{yaml_text(name)}: {sql}}}, "
+        f"drop: [{yaml_text(column.name)}], and encode {yaml_text(name)} in its place"
+    )
 
 
 def _flag(column: ColumnProfile, taken: set[str]) -> Proposal:
@@ -250,13 +272,15 @@ def _category(column: ColumnProfile, taken: set[str]) -> Proposal:
         return Proposal(column.name, _chain([*fill, vocabulary]), reason, choice)
     fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
     reason = f"{column.distinct:,} values{_shown(column)}{_nulls(column)}"
-    return Proposal(column.name, _chain([*fill, _names(column)]), reason)
+    choice = _as_numbers(column) or _as_one(column, taken)
+    return Proposal(column.name, _chain([*fill, _names(column)]), reason, choice)
 
 
-def _many(column: ColumnProfile, _: set[str]) -> Proposal:
+def _many(column: ColumnProfile, taken: set[str]) -> Proposal:
     fill = ["{fill: unknown}"] if column.may_lack and column.is_text else []
     reason = f"{column.distinct:,} values in {column.present:,} rows{_nulls(column)}"
-    return Proposal(column.name, _chain([*fill, _names(column)]), reason)
+    choice = _as_numbers(column) or _as_one(column, taken)
+    return Proposal(column.name, _chain([*fill, _names(column)]), reason, choice)
 
 
 def _names(column: ColumnProfile) -> str:

@@ -187,6 +187,25 @@ def test_names_that_numbers_may_have(name: str, asks: bool) -> None:
     assert ("vocabulary" in found.encoding + found.choice) == asks
 
 
+@pytest.mark.parametrize(
+    ("values", "choice"),
+    [
+        (["1.7 kg", "2.1 kg", "unknown"], "z_score, after the decision on its source"),
+        (["$1,234.50", "($2.10)", "3.10 €"], "z_score, after the decision on its source"),
+        (["A1.5", "B2.5", "1.2.3"], ""),
+        (["DE", "UK", "uk"], 'if "UK" and "uk" are one value, derive: {x_lower: "lower(trim(x))"}'),
+        (["a b", "c", "a b "], 'if "a b" and "a b " are one value, derive: {x_lower: '),
+        (["ä", "a", "b"], ""),
+    ],
+)
+def test_open_decisions_on_words(values: list[str], choice: str) -> None:
+    """Numbers with units, and words that differ by case or blanks, are asked about."""
+    columns = profile_columns(pa.table({"x": values * 40}))
+    (found,) = propose_encodings(columns.values(), None)
+    assert found.choice.startswith(choice)
+    assert bool(found.choice) == bool(choice)
+
+
 def test_a_sample_may_overlap_less() -> None:
     """The sample of a right source has some of the keys only."""
     left = side("events", user=list(range(1, 101)))
