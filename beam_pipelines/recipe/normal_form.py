@@ -14,8 +14,8 @@ from beam_pipelines.core.errors import mask
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
 
-# Fields that may have URLs.
-_PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn")
+# Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
+_PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn", "files", "key")
 # Options of formats that every source of a normal form has, with their defaults, so that the hashes
 # of recipes stay. Other options are there if a recipe has them.
 _ALWAYS: Mapping[str, Any] = {
@@ -66,8 +66,10 @@ def _fields(value: Any, *without: str) -> dict[str, Any]:
 def _masked(name: str, value: Any) -> Any:
     if name in ("url", "uri"):
         return value and _without_user(value)
-    if name not in _PATHS:
+    if name not in _PATHS or (name == "key" and isinstance(value, list)):
         return value
+    if isinstance(value, dict):
+        return {key: mask(item) for key, item in value.items()}
     return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
 
 

@@ -5,10 +5,12 @@ The tests search everything that successful and failed runs write and print.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -24,8 +26,14 @@ import beam_pipelines as bp
 from beam_pipelines.adapters.source import Rows
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
-from beam_pipelines.core.errors import DataError, keep_secret, mask
-from beam_pipelines.pipeline.planning.recipes import parse_recipe
+from beam_pipelines.core.errors import (
+    DataError,
+    RecipeError,
+    RecipeProblems,
+    keep_secret,
+    mask,
+)
+from beam_pipelines.pipeline.planning.recipes import parse_recipe, recipe_schema
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from tests.reader.datasets import example, write_records
 from tests.reader.indexed import finish
@@ -212,8 +220,6 @@ def test_runs_that_fail(
     (store / "other.pbtxt").write_text('feature { name: "a" type: BYTES }\n')
     text, status = FAILURES[case]
     start, end = url("").split("?")
-    import re
-
     text = (
         re.sub(r"URL/([\w.]+)", rf"{start}\1?{end}", text)
         .replace("PASSWORD", PASSWORD)
@@ -475,3 +481,76 @@ def _error(call: Callable[[], object]) -> str:
     with pytest.raises((ValueError, DataError)) as found:
         call()
     return str(found.value)
+
+
+SECRET_URL = f"http://alice:{PASSWORD}@127.0.0.1:9/x.csv?any={TOKEN}"
+# Keys that take a path without a description that begins so.
+MORE_PATHS = {
+    ("sources", "t"),
+    ("sources", "t", 0),
+    ("split", "t", "files"),
+    ("protect", "t", "keyed_hash"),
+    ("protect", "t", "keyed_hash", "key"),
+}
+
+
+def texts_of(
+    schema: dict[str, Any], place: tuple[str | int, ...] = (), help_: str = ""
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yields the places of a recipe that take any text, and their descriptions."""
+    help_ = schema.get("description", help_)
+    if "string" in schema.get("type", ()) and not {"pattern", "enum", "maxLength"} & set(schema):
+        yield place, help_
+    for option in schema.get("anyOf", ()):
+        yield from texts_of(option, place, help_)
+    if "items" in schema:
+        yield from texts_of(schema["items"], (*place, 0), help_)
+    for name, value in schema.get("properties", {}).items():
+        yield from texts_of(value, (*place, name), help_)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from texts_of(schema["additionalProperties"], (*place, "t"), help_)
+
+
+def with_secret(place: tuple[str | int, ...]) -> str:
+    """Returns a recipe that has the URL at one place."""
+    inner: Any = SECRET_URL
+    for key in reversed(place[1:]):
+        inner = [inner] if key == 0 else {key: inner}
+    key = place[2] if len(place) > 2 else ""
+    own = {"table": {"url": "sqlite:///n.db"}, "query": {"url": "sqlite:///n.db"}, "url": {}}
+    given: dict[str, Any] = {"name": "t", "label": "a", place[0]: inner}
+    if place[0] != "sources":
+        given["sources"] = {"t": "a.csv"}
+    elif isinstance(inner["t"], dict):
+        inner["t"] = own.get(str(key), {"path": "a.csv"}) | inner["t"]
+    return json.dumps(given)
+
+
+def test_a_secret_url_at_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    """No key of a recipe gives away a URL that it was given.
+
+    Messages, tracebacks and ``repr`` hide it at each key that takes a text, the manifest's recipe
+    and all that a run writes at each key that takes a path.
+    """
+    Path("a.csv").write_text("a,b\n" + "1,x\n" * 20)
+    places = dict(texts_of(recipe_schema()))
+    assert len(places) > 80
+    assert set(places) > MORE_PATHS
+    paths = 0
+    for place, help_ in places.items():
+        text = with_secret(place)
+        is_path = place in MORE_PATHS or bool(re.search(r"\b(Path|URL|URI|Files?)\b", help_))
+        commands = ["plan", "convert --output out --overwrite"] if is_path else ["plan"]
+        for command in commands:
+            Path("recipe.yaml").write_text(text)
+            main_module.run([*command.split(), "recipe.yaml", "--verbose"])
+            check_silent(capsys)
+        found: Any = None
+        with contextlib.suppress(RecipeProblems, RecipeError):
+            found = parse_recipe(text, "recipe.yaml")
+        if found is None:
+            continue
+        shown = repr(found) + (json.dumps(normalised(found)) if is_path else "")
+        assert [secret for secret in SECRETS if secret in shown] == [], place
+        paths += is_path
+    assert paths >= 12
