@@ -5,7 +5,16 @@ first used: a trainer that reads never loads Beam, a conversion never loads Tens
 beam-pipelines-reader alone, it has the names that readers need.
 """
 
-from __future__ import annotations
+# No import stands before: ``__future__`` could be a file of the current folder, too.
+import sys
+
+# ``python -m beam_pipelines`` looks there first, and the folder may be that of the data.
+if (
+    sys.argv[:1] == ["-m"]
+    and "beam_pipelines" in sys.orig_argv
+    and not getattr(sys.flags, "safe_path", sys.flags.isolated)
+):
+    del sys.path[0]
 
 from typing import TYPE_CHECKING, Any
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,6 +44,16 @@ COMMAND = str(Path(sys.executable).parent / "beam-pipelines")
 PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
 
 
+def write_modules(folder: Path, without: frozenset[str]) -> None:
+    """Writes a module of every name, which leaves its name in ``RAN``."""
+    names = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()}
+    names |= {"sitecustomize", "usercustomize", "beam_pipelines_native"}
+    code = f"with open({str(folder / 'RAN')!r}, 'a') as file:\n    file.write(__name__ + ' ')\n"
+    for name in names - without:
+        if name.isidentifier():
+            (folder / f"{name}.py").write_text(code)
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data, and a hostile module of every name."""
@@ -53,12 +64,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (file,) = (folder / "table").glob("*.parquet")
     delta_tables.delete_rows(folder / "table", file.name, [3, 4])
     (folder / "r.yaml").write_text(RECIPE)
-    names = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()}
-    names |= {"sitecustomize", "usercustomize", "beam_pipelines_native"}
-    code = f"with open({str(folder / 'RAN')!r}, 'a') as file:\n    file.write(__name__ + ' ')\n"
-    for name in names:
-        if name.isidentifier():
-            (folder / f"{name}.py").write_text(code)
+    write_modules(folder, frozenset())
     return folder
 
 
@@ -91,3 +97,17 @@ def test_the_modules_are_hostile(hostile: Path) -> None:
     ports_during((sys.executable, "-c", "import colorsys"), folder)
     assert (hostile / "RAN").read_text() == "colorsys "
     (hostile / "RAN").unlink()
+
+
+def test_the_module_of_the_command_alone_is_looked_up(tmp_path: Path) -> None:
+    """``python -m`` takes from the folder what Python needs to find the module, and no more."""
+    seen = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "no_such_module"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    imported = {line.rpartition("|")[2].strip() for line in seen.stderr.splitlines()}
+    assert "runpy" in imported
+    write_modules(tmp_path, frozenset({*imported, "beam_pipelines"}))
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
+    assert ports_during((*WAYS["module"][:4], "t.csv"), tmp_path) == set()
+    assert not (tmp_path / "RAN").exists(), (tmp_path / "RAN").read_text()
