@@ -33,7 +33,7 @@ class _Table(NamedTuple):
         return int(struct.unpack_from(layout, self.data, place)[0])
 
     def field(self, number: int) -> int:
-        """Returns the place of a field, or 0 if the table has none."""
+        """Returns the place of a field; 0 if there is none."""
         slots, slot = self.place - self.number(self.place), 4 + 2 * number
         known = slot < self.number(slots, "<H")
         offset = self.number(slots + slot, "<H") if known else 0
@@ -85,7 +85,7 @@ def check_growth(data: bytes | pa.Buffer) -> None:
 
 
 def _listed(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
-    """Yields kind and sizes of the messages that the end of a file lists."""
+    """Yields kind and sizes of the messages in a file's footer."""
     end = file.seek(0, os.SEEK_END) - 10
     (size,) = struct.unpack("<i", _read(file, end, 4))
     footer = _root(_read(file, end - size, size))
@@ -106,7 +106,7 @@ def _streamed(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
 
 
 def _message(file: BinaryIO, start: int, size: int) -> tuple[int, int, int]:
-    """Returns a message's kind, the bytes of its body, and of its buffers."""
+    """Returns a message's kind, and bytes of its body and buffers."""
     data = _read(file, start, size)
     message = _root(data[8 if data.startswith(b"\xff" * 4) else 4 :])
     kind = message.number(message.field(1), "<B") if message.field(1) else 0

@@ -145,7 +145,7 @@ class Source:
 
     @property
     def limits(self) -> Limits:
-        """What no input may exceed."""
+        """The limits of every input."""
         return self.planning.limits
 
     @property

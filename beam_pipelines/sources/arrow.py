@@ -47,7 +47,7 @@ class Arrow(BatchFiles):
 def _bounded(
     found: Iterator[pa.RecordBatch], file: BinaryIO, is_file: bool, limits: Limits, path: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yields batches, after what they and those before become was compared with the limit."""
+    """Yields batches whose sizes are within the limit, with those before."""
     all_compressed = all_decompressed = 0
     for compressed, decompressed in batch_sizes(file, is_file):
         all_compressed += compressed

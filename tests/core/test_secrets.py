@@ -497,7 +497,7 @@ MORE_PATHS = {
 def texts_of(
     schema: dict[str, Any], place: tuple[str | int, ...] = (), help_: str = ""
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yields the places of a recipe that take any text, and their descriptions."""
+    """Yields the places of a recipe that take texts, described."""
     help_ = schema.get("description", help_)
     if "string" in schema.get("type", ()) and not {"pattern", "enum", "maxLength"} & set(schema):
         yield place, help_
@@ -527,7 +527,7 @@ def with_secret(place: tuple[str | int, ...]) -> str:
 
 
 def test_a_secret_url_at_every_key(capsys: pytest.CaptureFixture[str]) -> None:
-    """No key of a recipe gives away a URL that it was given.
+    """No key of a recipe gives away its URL.
 
     Messages, tracebacks and ``repr`` hide it at each key that takes a text, the manifest's recipe
     and all that a run writes at each key that takes a path.

@@ -62,7 +62,7 @@ def plan_without(folder: Path, absent: tuple[str, ...]) -> Plan:
     [*itertools.combinations(COLUMNS, 1), ("b", "y"), ("c", "y"), ("a", "c", "Größe"), ("c", "k")],
 )
 def test_the_message_names_what_features_need(tmp_path: Path, absent: tuple[str, ...]) -> None:
-    """Columns of the filter, of the label, and dropped ones are not asked for."""
+    """Columns of filter and label, and dropped ones, are not needed."""
     plan = plan_without(tmp_path, absent)
     lacking = find_lacking(plan)
     made = {name for name, needs in NEEDS.items() if {*absent} & {*needs}}

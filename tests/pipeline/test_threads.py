@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def result_of(name: str, output: Path) -> object:
-    """Converts a recipe; returns the digests of what it wrote, or its error."""
+    """Converts a recipe; returns digests of its files, or its error."""
     try:
         bp.convert(f"{name}.yaml", str(output), quiet=True)
     except bp.DataError as error:
@@ -73,7 +73,7 @@ def result_of(name: str, output: Path) -> object:
 
 
 def patched() -> dict[tuple[str, ...], object]:
-    """Returns the functions, classes and modules that Beam's modules and classes refer to."""
+    """Returns what Beam's modules and classes refer to."""
     found: dict[tuple[str, ...], object] = {}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "apache_beam" or name in ("bz2", "logging", "signal"):
@@ -88,7 +88,7 @@ def patched() -> dict[tuple[str, ...], object]:
 
 @pytest.mark.parametrize("times", [4, pytest.param(34, marks=pytest.mark.slow)])
 def test_conversions_in_threads(folder: Path, times: int) -> None:
-    """Results are those of single runs, and no patch is put on another one."""
+    """Results are those of single runs; each patch is taken back."""
     alone = {name: result_of(name, folder / f"alone-{name}") for name in RECIPES}
     assert {name for name, result in alone.items() if isinstance(result, str)} == {"damaged"}
     before = patched()

@@ -100,7 +100,7 @@ def test_the_modules_are_hostile(hostile: Path) -> None:
 
 
 def test_the_module_of_the_command_alone_is_looked_up(tmp_path: Path) -> None:
-    """``python -m`` takes from the folder what Python needs to find the module, and no more."""
+    """``python -m`` takes nothing but its module from the folder."""
     seen = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "no_such_module"],
         cwd=tmp_path, capture_output=True, text=True,

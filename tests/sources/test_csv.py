@@ -441,7 +441,7 @@ def test_headers_again_are_found_as_by_a_pattern(
 
 @pytest.mark.parametrize("last", ["x", "'7"])
 def test_an_apostrophe_before_texts_encloses_nothing(tmp_path: Path, last: str) -> None:
-    """A single quote is a quote only where a cell ends behind its second one."""
+    """A single quote quotes only where the second ends a cell."""
     lines = "".join(f"'{number},{number},{last}\n" for number in range(40))
     rows = read_rows(write(tmp_path / "a.csv", f"a,b,c\n{lines}"))
     assert rows == [{"a": f"'{number}", "b": number, "c": last} for number in range(40)]

@@ -191,7 +191,7 @@ def test_hidden_values() -> None:
 def test_rejected_rows_of_unions(
     tmp_path: Path, options: str, union: str, lines: list[str], rejected: int, private: str
 ) -> None:
-    """Bad rows of a union show no value, whichever part of it finds them."""
+    """Bad rows of a union show no value, whatever finds them."""
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("n,pin\n" + "\n".join(lines) + "\n")
     text = (

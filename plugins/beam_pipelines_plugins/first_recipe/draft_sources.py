@@ -201,7 +201,7 @@ def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
 
 
 def united(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
-    """Returns tables; those of a series that has got columns as a union.
+    """Returns tables; a series that has got columns is a union.
 
     One table of the series has the columns of all others.
     """

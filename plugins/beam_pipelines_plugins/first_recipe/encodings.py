@@ -165,7 +165,7 @@ def _as_numbers(column: ColumnProfile) -> str:
 
 
 def _as_one(column: ColumnProfile, taken: set[str]) -> str:
-    """Returns the decision on texts that differ by case or blanks alone, or ``""``."""
+    """Returns the decision on texts that differ by case or blanks."""
     name = f"{column.name}_lower"
     if not column.is_text or name in taken:
         return ""

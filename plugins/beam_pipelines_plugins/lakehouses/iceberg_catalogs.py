@@ -174,7 +174,7 @@ def refuse_code(properties: Mapping[str, Any], where: str) -> None:
 
 
 def _read_metadata(path: str) -> bytes:
-    """Reads a metadata file, which may be compressed, for the package to decompress.
+    """Reads a metadata file, which the package decompresses.
 
     Raises:
       DataError: it has too many bytes, or would have.

@@ -331,7 +331,7 @@ def test_manifests_that_outgrow_the_memory(
 def test_metadata_that_outgrow_the_memory(
     tmp_path: Path, packing: str, by_catalog: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Large metadata are refused before they are parsed, whoever names them."""
+    """Large metadata of a path or a catalog are refused before parsing."""
     table_of(tmp_path)
     monkeypatch.setattr(iceberg_catalogs, "_MOST_METADATA_BYTES", 1 << 20)
     suffix = ".metadata.json" if packing == "none" else ".gz.metadata.json"
