@@ -77,8 +77,6 @@ def lost_fraction(
       data, table, source: as in ``rounded_integer``.
       known: other columns, which are not looked at.
     """
-    if not _FRACTION.search(data):
-        return None
     floats = [name for name, values in _leaves(table) if values.type == pa.float64()]
     names = [name for name in floats if name not in source.types and name not in known]
     return _confirmed(data, _FRACTION, names, _is_lost, _FRACTION) if names else None
@@ -109,10 +107,9 @@ def _is_refused(number: object) -> bool:
     return type(number) is int and bool(whole_numbers.why_refused(number))
 
 
-def _is_lost(number: object) -> bool:
-    if type(number) is not Decimal:
-        return False
-    return len(number.as_tuple().digits) > 17 and not is_kept(number)
+def _is_lost(number: Any) -> bool:
+    is_long = type(number) is Decimal and len(number.as_tuple().digits) > 17
+    return is_long and not is_kept(number)
 
 
 def _leaves(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
