@@ -146,7 +146,6 @@ class FirstPass(beam.PTransform):
         rights: Any = ()
         found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
         shares = beam.pvalue.AsList(splits["shares"]) if "shares" in splits else ()
-        limits = beam.pvalue.AsList(splits["limits"]) if "limits" in splits else ()
         waits = [beam.pvalue.AsList(each) for each in checked]
         waits += [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
@@ -173,7 +172,7 @@ class FirstPass(beam.PTransform):
                     counts_by_source(rights),
                     FittedFolders(encoder.fitted, encoder.analyzed),
                     found,
-                    *(next(iter(path), "") for path in paths[:2]),
+                    next(iter(paths[0]), ""),
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
@@ -182,7 +181,6 @@ class FirstPass(beam.PTransform):
                 rights,
                 found,
                 shares,
-                limits,
                 *waits,
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )

@@ -54,7 +54,6 @@ from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
-from beam_pipelines.transforms.limit_classes import check_named, limited_classes
 from beam_pipelines.transforms.meet import Met, OfSplits
 from beam_pipelines.transforms.row_counts import (
     JoinCounts,
@@ -63,6 +62,7 @@ from beam_pipelines.transforms.row_counts import (
     count_base,
     count_source,
 )
+from beam_pipelines.transforms.sample import check_named
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
 
@@ -123,7 +123,6 @@ def make_result(
     fitting: FittedFolders,
     found: Iterable[Met | OfSplits] = (),
     shares: str = "",
-    limits: str = "",
 ) -> FirstPassResult:
     """Computes the result of the first pass.
 
@@ -137,7 +136,6 @@ def make_result(
       fitting: folders of the fitted encodings.
       found: rows that met, and what chunks with splits add to checks.
       shares: file of the rows of classes; empty: they are not divided.
-      limits: file of the limits of classes; empty: there are none.
 
     Raises:
       DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
@@ -196,7 +194,7 @@ def make_result(
         sampled=sampled,
         findings=judge_checks(plan, chunk_counts, found, facts),
         shares=load_shares(plan.split, shares) if shares else None,
-        sampled_classes=_describe_sampled(plan, row_counts, limits),
+        sampled_classes=_describe_sampled(plan, row_counts),
     )
 
 
@@ -417,13 +415,12 @@ def _estimate(
     return shard_bytes, framed_bytes
 
 
-def _describe_sampled(plan: Plan, counts: RowCounts, limits: str) -> dict[str, Any] | None:
+def _describe_sampled(plan: Plan, counts: RowCounts) -> dict[str, Any] | None:
     """Returns the manifest's entry; ``None`` without a sample.
 
     Args:
       plan: of the run.
       counts: of the run.
-      limits: file of ``FindLimits``; empty: there are no limits.
 
     Raises:
       DataError: a class that the recipe names does not occur.
@@ -432,8 +429,6 @@ def _describe_sampled(plan: Plan, counts: RowCounts, limits: str) -> dict[str, A
     if sample is None:
         return None
     splits = tuple(plan.split.names[number] for number in sample.splits)
-    if limits:
-        return entry_of(sample.column, splits, limited_classes(limits))
     if plan.append is None:  # new files need not have every class
         check_named(sample, {sample.names[number] for number in counts.classes})
     classes = [

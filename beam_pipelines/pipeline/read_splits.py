@@ -22,7 +22,6 @@ from beam_pipelines.transforms.group import GroupRows
 from beam_pipelines.transforms.join.join import JoinChunks
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
-from beam_pipelines.transforms.limit_classes import FindLimits
 from beam_pipelines.transforms.meet import (
     MeetRows,
     hash_names,
@@ -31,7 +30,6 @@ from beam_pipelines.transforms.meet import (
 )
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import Checks, SelectOrReject
-from beam_pipelines.transforms.sample import SamplePlan
 from beam_pipelines.transforms.select import SelectChunks, SelectPlan
 from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
 
@@ -46,7 +44,7 @@ class ReadSplits(beam.PTransform):
     Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
     ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
     was found unique. If rows are compared, also ``found``: ``Met`` and
-    ``OfSplits`` elements. If classes are divided, also ``shares``; if they are limited, ``limits``.
+    ``OfSplits`` elements. If classes are divided, also ``shares``.
     """
 
     plan: Plan
@@ -91,12 +89,8 @@ class ReadSplits(beam.PTransform):
         chunks = self._compare_splits(chunks, compared)
         if compared:
             found["found"] = compared | "AllFound" >> beam.Flatten()
-        limits = ""
-        if plan.split.sample is not None and plan.split.sample.has_limits:
-            limits = self.folders.scratch_of("limits")
-            chunks, found["limits"] = self._limit(chunks, plan.split.sample, limits)
         splits = chunks | "Split" >> SplitChunks(
-            plan.split, self.folders.rejected_of("base"), plan.recipe.output, limits
+            plan.split, self.folders.rejected_of("base"), plan.recipe.output
         )
         kept = splits.chunks | "NoteKept" >> beam.Map(note_rows, log, "kept")
         return {"chunks": kept, "chunk_counts": splits[CHUNK_COUNTS], **keys, **found}
@@ -125,23 +119,6 @@ class ReadSplits(beam.PTransform):
         )
         assigned = chunks | "AssignSplits" >> assign
         return assigned["chunks"], assigned["shares"]
-
-    def _limit(
-        self, chunks: beam.PCollection[Chunk], sample: SamplePlan, path: str
-    ) -> tuple[beam.PCollection[Chunk], beam.PCollection[str]]:
-        """Finds the rows of each class that limits keep."""
-        folders, partitions = self.folders, count_partitions(self.plan.base)
-        find = FindLimits(
-            self.plan.split,
-            sample,
-            partitions,
-            path,
-            (folders.scratch_of("sampled"), folders.scratch_of("unlimited")),
-            folders.exchange_of("sampled"),
-            folders.removes_spilled,
-        )
-        limited = chunks | "FindLimits" >> find
-        return limited["chunks"], limited["limits"]
 
     def _compare(
         self, chunks: beam.PCollection[Chunk], drops: bool

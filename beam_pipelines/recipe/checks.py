@@ -142,12 +142,6 @@ def _check_append(value: Value, recipe: Recipe) -> None:
             "and files that are not read again would keep theirs. Leave one of them out.",
             "append",
         )
-    if recipe.sample is not None and not recipe.sample.rates:
-        value.wrong(
-            "found it with 'limit' or 'mix' of 'sample': they follow from all rows, and files that "
-            "are not read again are sampled already. Take 'rates', or leave one of them out.",
-            "append",
-        )
     if is_whole_name(recipe.output.shard_name):
         value.wrong(
             f"found it with 'shard_name: {recipe.output.shard_name}', the name of one file, where "

@@ -13,6 +13,7 @@ from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import mask
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.sample import Sample
 
 # Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
 _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn", "files", "key")
@@ -26,6 +27,10 @@ _ALWAYS: Mapping[str, Any] = {
     "image": {"resize": [], "format": None, "mode": None, "quality": 90, "classes": []},
     "idx": {"form": None, "labels": None, "classes": []},
 }
+
+
+# Keys that samples had: hashes of recipes and bytes of manifests stay.
+_OF_SAMPLES: Mapping[str, Any] = {"limit": None, "mix": {}, "repeat": False}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -43,7 +48,9 @@ def _plain(value: Any) -> Any:
         options = {key: _masked(key, _plain(item)) for key, item in value.options.items()}
         return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value)
+        own = _fields(value)
+        first = ("by", "rates") if isinstance(value, Sample) else ()
+        return {**{key: own[key] for key in first}, **(_OF_SAMPLES if first else {}), **own}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -94,7 +101,12 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
       KeyError, TypeError, ValueError, AttributeError: the data are not a recipe's.
     """
     sources = {name: _source(source) for name, source in data["sources"].items()}
-    recipe: Recipe = built(Recipe, {**data, "sources": sources, "directory": directory})
+    sample = data.get("sample") and {
+        key: value for key, value in data["sample"].items() if key not in _OF_SAMPLES
+    }
+    recipe: Recipe = built(
+        Recipe, {**data, "sources": sources, "sample": sample, "directory": directory}
+    )
     return recipe
 
 

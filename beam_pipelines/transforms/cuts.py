@@ -53,24 +53,16 @@ class Cuts:
       names: of the classes.
       rows: int64[classes, pieces], the rows between the cuts.
       keys: ``KEY`` of the first row after each cut, [classes, pieces - 1].
-      copies: int64[classes], of a sample: how often the rows after the first cut are written, and
-        those before it once more.
     """
 
     classes: npt.NDArray[np.uint64]
     names: tuple[str, ...]
     rows: npt.NDArray[np.int64]
     keys: npt.NDArray[Any]
-    copies: npt.NDArray[np.int64]
 
     def save(self, path: str) -> None:
         """Writes the cuts to a file."""
-        arrays = {
-            "classes": self.classes,
-            "rows": self.rows,
-            "keys": self.keys,
-            "copies": self.copies,
-        }
+        arrays = {"classes": self.classes, "rows": self.rows, "keys": self.keys}
         files.write_bytes(path, pack_arrays(arrays, self.names))
 
     @classmethod
@@ -84,14 +76,12 @@ class Cuts:
         address: tuple[int, int],
         classes: npt.NDArray[np.uint64],
         hashes: npt.NDArray[Any],
-        rows: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.uint8]:
         """Returns the piece of each row of a chunk, from 0.
 
         Args:
           address: the chunk's range and part.
           classes, hashes: uint64[rows]; every class is a known one.
-          rows: as in ``send_keys``.
         """
         own = np.searchsorted(self.classes, classes)
         pieces = np.zeros(len(hashes), np.uint8)
@@ -99,27 +89,9 @@ class Cuts:
             cut_hashes = cut["hash"][own]
             is_after = hashes > cut_hashes
             tied = np.flatnonzero(hashes == cut_hashes)
-            is_after[tied] = _reaches(address, tied if rows is None else rows[tied], cut[own[tied]])
+            is_after[tied] = _reaches(address, tied, cut[own[tied]])
             pieces += is_after
         return pieces
-
-
-class LoadedCuts:
-    """Cuts in a file, which each step loads once.
-
-    Attributes:
-      path: of the file.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._cuts: Cuts | None = None
-
-    def get(self) -> Cuts:
-        """Returns the cuts."""
-        if self._cuts is None:
-            self._cuts = Cuts.load(self.path)
-        return self._cuts
 
 
 def _reaches(
@@ -160,7 +132,6 @@ def send_keys(
     classes: npt.NDArray[np.uint64],
     hashes: npt.NDArray[np.uint64],
     partitions: int,
-    rows: npt.NDArray[np.int64] | None = None,
 ) -> Message:
     """Sends the keys of a chunk's rows to their partitions.
 
@@ -168,11 +139,10 @@ def send_keys(
       address: the chunk's range and part.
       classes, hashes: uint64[rows].
       partitions: of the hashes.
-      rows: numbers of the rows in the chunk, ascending; ``None``: 0, 1, ….
     """
     sent = np.empty(len(hashes), _SENT)
     sent["class"], sent["hash"] = classes, hashes
-    sent["row"] = np.arange(len(hashes)) if rows is None else rows
+    sent["row"] = np.arange(len(hashes))
     if partitions == 1:
         return Message(address, {0: sent.tobytes()} if len(sent) else {})
     parts = (((hashes >> _HALF) * np.uint64(partitions)) >> _HALF).astype(np.int64)
@@ -222,7 +192,6 @@ def find_cuts(
     partitions: Sequence[SortedKeys],
     names: Mapping[int, str],
     rows: npt.NDArray[np.int64],
-    copies: npt.NDArray[np.int64] | None = None,
 ) -> Cuts:
     """Finds the keys at the cuts of each class.
 
@@ -230,7 +199,6 @@ def find_cuts(
       partitions: all, in any order.
       names: class -> its name.
       rows: int64[classes, pieces] of the classes of ``count_classes``.
-      copies: as in ``Cuts``; ``None``: 0 each.
     """
     ordered = sorted(partitions)
     classes = list(count_classes(ordered))
@@ -252,9 +220,7 @@ def find_cuts(
             for own, cut in wanted[offset]:
                 keys[own, cut] = cuts
     shown = tuple(names[number] for number in classes)
-    if copies is None:
-        copies = np.zeros(len(classes), np.int64)
-    return Cuts(np.array(classes, np.uint64), shown, rows, keys, copies)
+    return Cuts(np.array(classes, np.uint64), shown, rows, keys)
 
 
 def _keys_at(path: str, places: Sequence[int]) -> Iterable[tuple[int, Any]]:

@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import Problem, missing_column
+from beam_pipelines.core.errors import DataError, Problem, missing_column
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.transforms.classes import Coded, code_classes
-from beam_pipelines.transforms.cuts import Cuts
 
 # Another stream of numbers than those of splits, shuffle and statistics.
 _SEED = 0x736D706C  # "smpl"
@@ -36,11 +35,7 @@ class SamplePlan:
       splits: numbers of the splits that are sampled.
       names: of the classes that the recipe names.
       classes: the hash of each of them.
-      rates: of each of them; empty: the sampling is by limit.
-      limits: of each of them.
-      mix: share of each of them; empty: the sampling is not by shares.
-      repeats: whether ``mix`` repeats rows and leaves none out.
-      limit: of all classes, or ``None``.
+      rates: of each of them; empty: all rows stay.
       weight: column of the weights, or ``None``.
       seed: of the recipe.
     """
@@ -50,17 +45,8 @@ class SamplePlan:
     names: tuple[str, ...] = ()
     classes: tuple[int, ...] = ()
     rates: tuple[float, ...] = ()
-    limits: tuple[int, ...] = ()
-    mix: tuple[float, ...] = ()
-    repeats: bool = False
-    limit: int | None = None
     weight: str | None = None
     seed: int = 0
-
-    @property
-    def has_limits(self) -> bool:
-        """Whether the rows of all chunks have to be counted first."""
-        return bool(self.limits or self.mix) or self.limit is not None
 
     def keys_of(self, address: tuple[int, int], rows: int) -> npt.NDArray[np.uint64]:
         """Returns the hash of each row's address."""
@@ -76,12 +62,6 @@ class SamplePlan:
         have the same order.
         """
         return dataclasses.replace(self, seed=mix_int(self.seed + generation))
-
-    def limit_of(self, number: int) -> int | None:
-        """Returns the most rows of a class, given by its hash."""
-        if self.limits and number in self.classes:
-            return self.limits[self.classes.index(number)]
-        return self.limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,19 +110,13 @@ def plan_sample(
         weight=sample.weight,
         seed=sample.seed,
     )
-    limits = sample.limit if isinstance(sample.limit, Mapping) else {}
-    given = tuple(sample.rates) or tuple(limits) or tuple(sample.mix)
-    classes = _hash_classes(plan.column, given, schema, problems)
-    if isinstance(sample.limit, int):
-        return dataclasses.replace(plan, limit=sample.limit)
+    names = tuple(sample.rates)
+    classes = _hash_classes(plan.column, names, schema, problems)
     return dataclasses.replace(
         plan,
-        names=given,
+        names=names,
         classes=classes,
         rates=tuple(sample.rates.values()),
-        limits=tuple(limits.values()),
-        mix=tuple(sample.mix.values()),
-        repeats=sample.repeat,
     )
 
 
@@ -189,10 +163,20 @@ def _hash_classes(
     return tuple(found)
 
 
-def classes_in(coded: Coded, assignment: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Returns the hash of each row's class and split."""
-    splits = mix(np.arange(256, dtype=np.uint64) + np.uint64(GOLDEN))
-    return mix(coded.of_rows ^ splits[assignment])
+def check_named(sample: SamplePlan, found: set[str]) -> None:
+    """Raises ``DataError`` if a class that the recipe names does not occur.
+
+    Args:
+      sample: its plan.
+      found: named classes that occur, by name.
+    """
+    missing = [name for name in sample.names if name not in found]
+    if missing:
+        raise DataError(
+            f"sample: found no row of class {', '.join(missing)} in column '{sample.column}' of "
+            "the splits that are sampled, expected some; nothing was written. Mend the class, or "
+            "leave it out of the recipe."
+        )
 
 
 def sample_rows(
@@ -200,7 +184,6 @@ def sample_rows(
     chunk: Chunk,
     assignment: npt.NDArray[np.uint8],
     names: tuple[str, ...],
-    cuts: Cuts | None = None,
 ) -> Sampled:
     """Chooses the rows of a chunk.
 
@@ -209,7 +192,6 @@ def sample_rows(
       chunk: before its rows are divided.
       assignment: split of each row.
       names: of the splits.
-      cuts: after which rows of each class are left out, if there are limits; ``None``: no row is.
     """
     rows = chunk.batch.num_rows
     copies, weights = np.ones(rows, np.int64), np.ones(rows, np.float32)
@@ -219,17 +201,6 @@ def sample_rows(
         coded = code_classes(chunk.batch, (plan.column,), SAMPLE)
         copies, weights = _by_rates(plan, chunk, coded, is_sampled)
         counts = _count_named(plan, coded, copies, is_sampled)
-    elif cuts is not None and len(cuts.classes):
-        chosen = np.flatnonzero(is_sampled)
-        coded = code_classes(chunk.batch, (plan.column,), SAMPLE)
-        own = classes_in(coded, assignment)[chosen]
-        keys = plan.keys_of(chunk[:2], rows)[chosen]
-        places = np.searchsorted(cuts.classes, own)
-        is_first = cuts.pieces_of(chunk[:2], own, keys, chosen) == 0
-        copies[chosen] = cuts.copies[places] + is_first
-        found = cuts.rows.sum(axis=1)
-        totals = found / np.maximum(cuts.rows[:, 0] + cuts.copies * found, 1)
-        weights[chosen] = totals.astype(np.float32)[places]
     for number in plan.splits:
         own_copies = copies[assignment == number]
         counts[f"sampled_out/{names[number]}"] = int((own_copies == 0).sum())

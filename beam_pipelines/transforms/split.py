@@ -30,7 +30,6 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.sql.database import not_null_line
-from beam_pipelines.transforms.cuts import Cuts, LoadedCuts
 from beam_pipelines.transforms.rejected_rows import store_rejected
 from beam_pipelines.transforms.sample import (
     Sampled,
@@ -379,7 +378,6 @@ def split_chunk(
     chunk: Chunk,
     rejected: str = "",
     output: Output | None = None,
-    cuts: Cuts | None = None,
 ) -> Iterator[Chunk | ChunkCounts]:
     """Yields a chunk's row counts, then its rows by split.
 
@@ -388,7 +386,6 @@ def split_chunk(
       chunk: with its counts; the yielded chunks have none.
       rejected: file of its rejected rows, for the row counts.
       output: the recipe's, to shuffle the rows; ``None`` keeps their order.
-      cuts: the rows that the limits of a sample keep; ``None``: all.
 
     Yields:
       One ``ChunkCounts``; then a ``Chunk`` for each split with rows.
@@ -396,7 +393,7 @@ def split_chunk(
     assignment = assign_split(plan, chunk)
     sampled = None
     if plan.sample is not None:
-        sampled = sample_rows(plan.sample, chunk, assignment, plan.names, cuts)
+        sampled = sample_rows(plan.sample, chunk, assignment, plan.names)
     counts = chunk.counts if sampled is None else add_counts(chunk.counts, sampled.counts)
     chosen = [_rows_of(index, assignment, sampled) for index in range(len(plan.names))]
     rows = [len(own) for own in chosen]
@@ -429,11 +426,8 @@ def _rows_of(index: int, assignment: Assignment, sampled: Sampled | None) -> npt
     return rows if sampled is None else np.repeat(rows, sampled.copies[rows])
 
 
-def _tag_counts(
-    chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None, limits: LoadedCuts | None
-) -> Iterator[Any]:
-    cuts = None if limits is None else limits.get()
-    for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output, cuts):
+def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
+    for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output):
         yield (
             beam.pvalue.TaggedOutput(CHUNK_COUNTS, result)
             if isinstance(result, ChunkCounts)
@@ -453,15 +447,12 @@ class SplitChunks(beam.PTransform):
       plan: from ``plan_split``.
       rejected: folder for rejected rows, for this step only; empty if chunks have none.
       output: the recipe's, to shuffle the rows; ``None`` keeps their order.
-      limits: path of the cuts of a sample with limits; empty: there are none.
     """
 
     plan: SplitPlan
     rejected: str = ""
     output: Output | None = None
-    limits: str = ""
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.pvalue.DoOutputsTuple:
-        limits = LoadedCuts(self.limits) if self.limits else None
-        assign = beam.FlatMap(_tag_counts, self.plan, self.rejected, self.output, limits)
+        assign = beam.FlatMap(_tag_counts, self.plan, self.rejected, self.output)
         return chunks | "Assign" >> assign.with_outputs(CHUNK_COUNTS, main="chunks")

@@ -157,13 +157,6 @@ statistics: {{weight: w}}
 output: {{num_shards: 2}}
 """
 
-LIMITED = f"""{SOURCES}
-split: {{train: 0.7, eval: 0.3, stratify: day, seed: 3}}
-sample: {{by: shop, limit: 20, weight: w, seed: 4}}
-output: {{num_shards: 2}}
-"""
-
-
 UNION = """
 name: visits
 sources:
@@ -172,7 +165,7 @@ sources:
   all: {union: [visits, users], missing: fill, origin: origin}
 from: all
 split: {train: 0.7, eval: 0.3, stratify: origin}
-sample: {by: origin, mix: {visits: 0.6, users: 0.4}, weight: w}
+sample: {by: origin, rates: {visits: 0.6, users: 1.5}, weight: w}
 output: {num_shards: 2}
 """
 
@@ -185,7 +178,6 @@ CONVERSIONS = {
     "as_they_are": Conversion(AS_THEY_ARE),
     "stratified": Conversion(STRATIFIED),
     "stratified_groups": Conversion(STRATIFIED_GROUPS),
-    "limited": Conversion(LIMITED),
     "union": Conversion(UNION),
     # All of these engines run on this machine, so that payloads may go through files too.
     "through_files": Conversion(SHUFFLED, {"exchange": "files"}),

@@ -31,7 +31,7 @@ SECTIONS = {
     "expect": "expect: [{name: few, row: n >= 0}]",
     "duplicates": "duplicates: {by: rows, action: drop}",
     "leaks": "leaks: error",
-    "sample": "sample: {by: m, limit: 100}",
+    "sample": "sample: {by: m, rates: {1: 1}}",
     "split": "split: {train: 0.5, eval: 0.5}",
     "statistics": "statistics: {weight: n, slice_by: [t]}",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts
-from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.sample import Sample
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.transforms import limit_classes
-from beam_pipelines.transforms.cuts import Cuts, sort_keys
-from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.split import SplitPlan, plan_split, split_chunk
 
 SCHEMA = pa.schema([("id", pa.int64()), ("label", pa.string())])
@@ -39,10 +35,8 @@ def chunk_of(labels: list[str | None], number: int = 0) -> Chunk:
     return Chunk(number, 0, batch, {"read": len(labels)})
 
 
-def divide(
-    plan: SplitPlan, chunk: Chunk, cuts: Cuts | None = None
-) -> tuple[ChunkCounts, dict[str, list[dict[str, Any]]]]:
-    counts, *parts = split_chunk(plan, chunk, cuts=cuts)
+def divide(plan: SplitPlan, chunk: Chunk) -> tuple[ChunkCounts, dict[str, list[dict[str, Any]]]]:
+    counts, *parts = split_chunk(plan, chunk)
     assert isinstance(counts, ChunkCounts)
     return counts, {part.split: part.batch.to_pylist() for part in parts}
 
@@ -82,83 +76,6 @@ def test_rates_hold_on_average() -> None:
     assert kept["b"] == counts.counts["class_kept/1"]
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from([3, {"a": 2, "null": 4}]))
-def test_limits(
-    tmp_path_factory: pytest.TempPathFactory,
-    chunks: list[list[str | None]],
-    limit: int | dict[str, int],
-) -> None:
-    """A class has at most its limit of rows, whatever the chunks.
-
-    The weights of a class add up to its rows.
-    """
-    folder = tmp_path_factory.mktemp("limits")
-    plan = plan_of(Sample("label", limit=limit, weight="w"))
-    assert plan.sample is not None
-    made = [chunk_of(labels, number) for number, labels in enumerate(chunks)]
-    messages = [limit_classes.send_sampled(chunk, plan, plan.sample, 2) for chunk in made]
-    stored = []
-    for partition in range(2):
-        own = [message for message in messages if partition in message.payloads]
-        if own:
-            payloads = tuple(bytes(message.payloads[partition]) for message in own)
-            orders = tuple(message.order for message in own)
-            stored.append(sort_keys(Received(partition, payloads, orders), str(folder), "s"))
-    names = {}
-    for chunk in made:
-        names.update(limit_classes.name_sampled(chunk, plan, plan.sample))
-    all_rows = [divide(plan, chunk)[1] for chunk in made]
-    before = collections.Counter(
-        row["label"] for parts in all_rows for row in parts.get("train", [])
-    )
-    limits = {"a": 2, None: 4} if isinstance(limit, dict) else dict.fromkeys("abc", 3) | {None: 3}
-    if isinstance(limit, dict) and not (before["a"] and before[None]):
-        with pytest.raises(DataError, match="found no row of class"):
-            limit_classes.cut_limits(stored, names, plan.sample)
-        return
-    cuts = limit_classes.cut_limits(stored, names, plan.sample)
-    after, weights = collections.Counter(), collections.Counter()
-    for chunk in made:
-        for row in divide(plan, chunk, cuts)[1].get("train", []):
-            after[row["label"]] += 1
-            weights[row["label"]] += row["w"]
-    for label, count in before.items():
-        assert after[label] == min(count, limits.get(label, count))
-        assert weights[label] == pytest.approx(count)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.integers(1, 100), min_size=2, max_size=4),
-    st.lists(st.integers(1, 9), min_size=4, max_size=4),
-    st.booleans(),
-)
-def test_mixes(rows: list[int], parts: list[int], repeats: bool) -> None:
-    """A mix is the largest without repeats, or the smallest without losses."""
-    names = [str(number) for number in range(len(rows))]
-    whole = sum(parts[: len(rows)])
-    shares = {name: part / whole for name, part in zip(names, parts, strict=False)}
-    plan = plan_of(Sample("label", mix=shares, repeat=repeats)).sample
-    assert plan is not None
-    written = limit_classes._mixed(plan, [("train", name) for name in names], rows).tolist()
-    chosen = max if repeats else min
-    total = chosen(count / shares[name] for name, count in zip(names, rows, strict=True))
-    for count, own, name in zip(rows, written, names, strict=True):
-        assert own >= count if repeats else own <= count
-        assert own == pytest.approx(total * shares[name], abs=1)
-    assert any(abs(count - own) <= 1 for count, own in zip(rows, written, strict=True))
-
-
-def test_a_mix_names_all_classes() -> None:
-    """A class without a share is an error."""
-    plan = plan_of(Sample("label", mix={"a": 0.5, "b": 0.5})).sample
-    assert plan is not None
-    places = [("train", "a"), ("train", "b"), ("train", "c")]
-    with pytest.raises(DataError, match="found rows of class c in column 'label', expected a, b"):
-        limit_classes._mixed(plan, places, [1, 2, 3])
-
-
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
@@ -177,16 +94,3 @@ def test_recipes_that_cannot_be_sampled(sample: Sample, message: str) -> None:
     with pytest.raises(RecipeProblems) as caught:
         plan_of(sample, schema)
     assert message in caught.value.problems[0].message
-
-
-def test_files_of_limits(tmp_path: Path) -> None:
-    """The classes of a file have their rows before and after."""
-    rows = np.array([[3, 5], [2, 0]])
-    keys = np.zeros((2, 1), [("hash", "<u8"), ("range", "<u4"), ("part", "<u4"), ("row", "<u4")])
-    path, copies = str(tmp_path / "cuts"), np.array([0, 2])
-    Cuts(np.array([1, 2], np.uint64), ("a\0train", "b\0eval"), rows, keys, copies).save(path)
-    found = limit_classes.limited_classes(path)
-    assert [tuple(each) for each in found] == [
-        ("a", ("train",), 8, 3, 8 / 3),
-        ("b", ("eval",), 2, 6, 1 / 3),
-    ]

@@ -94,8 +94,6 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
         notes.append("sequences are made of the rows that were read, and may be longer")
     if plan.split.stratify:
         notes.append("splits are by hash, and not yet divided by class")
-    if plan.split.sample is not None and plan.split.sample.has_limits:
-        notes.append("classes are not limited")
     if plan.preprocessing is not None:
         notes.append("'preprocessing_fn' did not run")
     index_of = join_indexes(plan, notes)
