@@ -13,24 +13,19 @@ from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import mask
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.recipe.sample import Sample
 
 # Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
 _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn", "files", "key")
 # Options of formats that every source of a normal form has, with their defaults, so that the hashes
 # of recipes stay. Other options are there if a recipe has them.
 _ALWAYS: Mapping[str, Any] = {
-    **dict.fromkeys(("delimiter", "quote", "header", "skip_lines", "encoding", "trim", "schema")),
+    **dict.fromkeys(("delimiter", "quote", "header", "skip_lines", "encoding", "schema")),
     "formats": {},
     "list_nulls": {},
     "libsvm": {"base": None, "size": None, "fields": None, "sort": False, "name": "features"},
     "image": {"resize": [], "format": None, "mode": None, "quality": 90, "classes": []},
     "idx": {"form": None, "labels": None, "classes": []},
 }
-
-
-# Keys that samples had: hashes of recipes and bytes of manifests stay.
-_OF_SAMPLES: Mapping[str, Any] = {"limit": None, "mix": {}, "repeat": False}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -48,9 +43,7 @@ def _plain(value: Any) -> Any:
         options = {key: _masked(key, _plain(item)) for key, item in value.options.items()}
         return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        own = _fields(value)
-        first = ("by", "rates") if isinstance(value, Sample) else ()
-        return {**{key: own[key] for key in first}, **(_OF_SAMPLES if first else {}), **own}
+        return _fields(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -101,12 +94,7 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
       KeyError, TypeError, ValueError, AttributeError: the data are not a recipe's.
     """
     sources = {name: _source(source) for name, source in data["sources"].items()}
-    sample = data.get("sample") and {
-        key: value for key, value in data["sample"].items() if key not in _OF_SAMPLES
-    }
-    recipe: Recipe = built(
-        Recipe, {**data, "sources": sources, "sample": sample, "directory": directory}
-    )
+    recipe: Recipe = built(Recipe, {**data, "sources": sources, "directory": directory})
     return recipe
 
 
