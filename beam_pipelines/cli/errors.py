@@ -71,10 +71,11 @@ def hint_without_recipe(message: str, data: str) -> str:
     from beam_pipelines.pipeline.planning.recipes import is_recipe
     from beam_pipelines.recipe.model import Source
     from beam_pipelines.recipe.reader import bare_name
+    from beam_pipelines.sources import FORMATS
 
     if is_recipe(data):
         return ""
-    known = {field.name for field in dataclasses.fields(Source)}
+    known = {*(field.name for field in dataclasses.fields(Source)), *FORMATS.option_names}
     for _, key, value, alone in _PROPOSED.findall(message):
         if (key or alone) in known or key in _TOP_KEYS:
             name = key if key in _TOP_KEYS else f"sources.{bare_name(data)}.{key or alone}"

@@ -276,7 +276,7 @@ def check_unchanged(plan: Plan) -> None:
     planned = [
         (file.archive or file.path, file)
         for source in plan.sources.values()
-        if format_of(source).has_files
+        if source.files and format_of(source).has_files
         for file in source.files
     ]
     dates = file_checksums.modified_secs(dict.fromkeys(path for path, _ in planned))

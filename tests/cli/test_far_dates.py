@@ -67,7 +67,7 @@ def test_commands(
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("derive: {x: CAST(CAST(clock AS VARCHAR) AS BIGINT)}", "clock: '24:00:00.000000'"),
+        ("derive: {x: CAST(CAST(clock AS VARCHAR) AS BIGINT)}", "row 1 ({'id': 0"),
         ("split: {stratify: day, train: 0.5, eval: 0.5}", ""),
         ("expect: [{name: rises, column: 'monotone(moment)'}]", ""),
         ("expect: [{name: late, column: \"max(day) > DATE '2020-01-01'\"}]", "0001-11-24 (BC)"),

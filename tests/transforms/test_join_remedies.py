@@ -166,7 +166,7 @@ NEAR: list[tuple[Any, Any, str]] = [
         (["7", "8"], pa.array([7.0, None]), {"b": "int64"}),
         (pa.array([7.0, None]), pa.array(["007", "08"]), {"a": "int64", "b": "int64"}),
         (pa.array(["x", "7"]), pa.array([7.0, None]), {"b": "text"}),
-        (["7.5", ""], pa.array(["7.5", "8"]), {"b": "float64"}),
+        (["7.5", ""], pa.array(["7.5", "8"]), {"a": "text"}),
     ],
 )
 def test_ids_with_a_fraction_of_zeros(

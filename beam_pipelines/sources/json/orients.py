@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError
 
-_TEXT = r'"(?:\\.|[^"\\])*"'
+# Python's patterns take memory for each repeat of a group: one for each escape, and no more.
+_TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 # How tables begin; a blank stands for any white space. Without names, columns are numbers, too.
 _BEGINNINGS = {
     orient: re.compile(pattern.replace(" ", r"\s*"), re.DOTALL)
