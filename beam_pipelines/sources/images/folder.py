@@ -125,6 +125,7 @@ class Images(Format):
     ) -> Iterator[Rows]:
         """Reads the files of one range; see ``Format``."""
         ids = {name: number for number, name in enumerate(plan.labels.get(LABEL, ()))}
+        options = image_options(plan.source)
         crc, size = 0, 0
         rows: list[dict[str, Any]] = []
         rejected: list[Rejected] = []
@@ -132,7 +133,7 @@ class Images(Format):
             data = _read(file, plan.source.limits)
             crc = google_crc32c.extend(crc, data)
             try:
-                data, look = look_at(data, image_options(plan.source), plan.source.limits)
+                data, look = look_at(data, options, plan.source.limits)
             except PictureError as error:
                 bad = Rejected(plan.source.name, file.path, "", "", str(error), "")
                 if not reject:

@@ -78,6 +78,7 @@ class BadLines:
         """
         self._plan = plan
         self._read_lines = read_lines
+        self._list_nulls = plan.source.options_of(ListOptions).list_nulls
         self._columns = [
             _JsonColumn(field, tuple(field.name.split(".")), _Values.of(field))
             for field in plan.read_schema
@@ -228,8 +229,8 @@ class BadLines:
             return self._refused[name, _kind(found)]
         if name in self._unparsed and column.values.lack(found):
             return ValueError(self._unparsed[name] + _as_written(found))
-        has_choice = name in self._plan.source.options_of(ListOptions).list_nulls
-        if column.values.are_lists and not has_choice and isinstance(found, list) and None in found:
+        is_refused = column.values.are_lists and name not in self._list_nulls
+        if is_refused and isinstance(found, list) and None in found:
             others = [item for item in found if item is not None]
             return ValueError(NULL_INSIDE) if column.values.take(others) else None
         return None

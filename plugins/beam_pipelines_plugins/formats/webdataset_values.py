@@ -60,6 +60,7 @@ class Values:
 
     def __init__(self, source: Source, layout: Layout) -> None:
         self._source, self._layout = source, layout
+        self._options = image_options(source)
         self._fields = layout.plain_fields(source)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._fields.names}
         self.places: list[str] = []
@@ -144,7 +145,7 @@ class Values:
     def _image(self, slot: str, member: Member) -> dict[str, Any]:
         names = [name for name, _ in image_columns(slot)]
         try:
-            data, look = look_at(member.data, image_options(self._source), self._source.limits)
+            data, look = look_at(member.data, self._options, self._source.limits)
         except PictureError as error:
             raise MemberError(member, names[0], str(error)) from error
         return dict(zip(names, (data, *look), strict=True))
