@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -89,7 +90,8 @@ class Rows(Protocol):
         """Returns pairs of rows in order."""
 
 
-class Sample(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sample:
     """Sampled rows of all splits, without private columns.
 
     Attributes:

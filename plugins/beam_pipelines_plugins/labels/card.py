@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from beam_pipelines.analysis.report.details import Cell, Table
 from beam_pipelines.analysis.report.sampled import Described
 from beam_pipelines.checks.check import Sample
 from beam_pipelines.core.formatting import show_number, show_share
-from beam_pipelines.encodings.values import to_float64
-from beam_pipelines_plugins.labels.relations import Label, Relation, can_be_label, relations
+from beam_pipelines_plugins.labels.relations import Label, Relation
+from beam_pipelines_plugins.labels.sampled import relations_of
 
 _WIDEST = 80  # pixels of a bar
 
 
 def describe_label(sample: Sample) -> Described | None:
     """Returns the column of mutual information, or ``None`` without a label."""
-    batch, name = sample.raw, sample.label
-    names = batch.schema.names
-    if name is None or name not in names or not can_be_label(batch.column(name).type):
+    found = relations_of(sample)
+    if found is None or not found.of:
         return None
-    label = Label(name, batch.column(name), sample.classes)
-    others = [other for other in names if other not in (name, sample.weight)]
-    weights = to_float64(batch.column(sample.weight)) if sample.weight in names else None
-    found = dict(relations(batch, label, others, weights)) if label.is_useful else {}
-    return card_of(found, label, batch.num_rows) if found else None
+    return card_of(found.of, found.label, sample.raw.num_rows)
 
 
-def card_of(found: dict[str, Relation], label: Label, rows: int) -> Described:
+def card_of(found: Mapping[str, Relation], label: Label, rows: int) -> Described:
     """Returns the column of some relations.
 
     Args:

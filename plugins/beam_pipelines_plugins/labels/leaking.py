@@ -7,9 +7,9 @@ from typing import Any
 
 from beam_pipelines.checks.check import Sample
 from beam_pipelines.encodings.apply import needed
-from beam_pipelines.encodings.values import to_float64
 from beam_pipelines_plugins.labels.giveaways import Giveaway, find_giveaways
 from beam_pipelines_plugins.labels.relations import Label, can_be_label, relations
+from beam_pipelines_plugins.labels.sampled import LabelRelations, relations_of
 
 
 def leaking_features(sample: Sample, bound: float) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -23,19 +23,18 @@ def leaking_features(sample: Sample, bound: float) -> Iterator[tuple[str, dict[s
       bound: least AUC, or share of the label's information.
     """
     raw, name, plan = sample.raw, sample.label, sample.encode
-    is_column = name in raw.schema.names
-    rows = raw if is_column else sample.encoded
+    rows = raw if name in raw.schema.names else sample.encoded
     if name is None or name not in rows.schema.names or not can_be_label(rows.column(name).type):
         return
-    label = Label(name, rows.column(name), sample.classes)
+    array = rows.column(name)
     _, used = needed(plan, set(plan.written) - {name})
     own = (name, sample.weight)
     names = [other for other in raw.schema.names if other in used and other not in own]
-    weights = None
-    if is_column and sample.weight in raw.schema.names:
-        weights = to_float64(raw.column(sample.weight))
-    known = dict(relations(raw, label, names, weights))
-    for found in find_giveaways(raw, rows.column(name), label, names, known, bound):
+    measured = relations_of(sample)
+    if measured is None:
+        label = Label(name, array, sample.classes)
+        measured = LabelRelations(label, dict(relations(raw, label, names, None)))
+    for found in find_giveaways(raw, array, measured.label, names, measured.of, bound):
         data: dict[str, Any] = {"column": found.column, "label": name, "how": found.how}
         if found.measure:
             data |= {"measure": found.measure, "value": round(found.value, 6)}
