@@ -38,7 +38,7 @@ ROWS, NEAR, TIME, FEATURE, FIT = "rows", "near", "time", "feature", "fit"
 _ENTITY = "entity"
 _NOT_SEARCHED = (
     "columns that give the label away were not looked for, as beam-pipelines-plugins is not "
-    "installed. Install it, in a clone: pip install ./plugins"
+    f"installed. {plugins.INSTALL}"
 )
 
 _HINTS: Mapping[str, str] = {

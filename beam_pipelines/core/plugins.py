@@ -21,6 +21,8 @@ from beam_pipelines.core.errors import DataError
 FORMATS, PLANNERS, ENCODINGS, CHECKS = "formats", "planners", "encodings", "checks"
 PASSPORTS, COMMANDS, FUNCTIONS = "passports", "commands", "functions"
 DESCRIPTIONS = "descriptions"
+# The remedy where beam-pipelines-plugins is missing.
+INSTALL = "Install it, in a clone: pip install ./plugins"
 
 
 class Known(NamedTuple):
@@ -148,6 +150,5 @@ def load(group: str, name: str) -> Any:
         raise KeyError(name)
     raise DataError(
         f"{group.removesuffix('s')} '{name}': found beam-pipelines alone, expected the "
-        "distribution beam-pipelines-plugins, which has it. Install it, in a clone: pip install "
-        "./plugins"
+        f"distribution beam-pipelines-plugins, which has it. {INSTALL}"
     )

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 MAX_CHUNK_ROWS = 131_072
 # Bytes that a format decodes at once, if it can choose.
 CHUNK_BYTES = 16 * MIB
+# Behind what differs between files of a source, in messages.
+MUST_AGREE = (
+    "Files of one source must agree: mend one, or make them two sources and a 'union' of both with "
+    "'missing: fill', as 'init' of their folder does."
+)
 
 # Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.
 QuoteStates = Mapping[str, bytes]

@@ -31,6 +31,7 @@ from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.bad_values import ColumnError
 from beam_pipelines.sources.exact_cast import convert_array
 from beam_pipelines.sources.format import (
+    MUST_AGREE,
     Contents,
     Rows,
     check_columns,
@@ -218,9 +219,7 @@ def _check_names(first: str, names: Sequence[str], path: str, others: Sequence[s
     ):
         if missing:
             raise DataError(
-                f"{one}: found no column '{missing[0]}', which {other} has. Files of one source "
-                "must agree: mend one, or make them two sources and a 'union' of both with "
-                "'missing: fill', as 'init' of their folder does."
+                f"{one}: found no column '{missing[0]}', which {other} has. {MUST_AGREE}"
             )
 
 

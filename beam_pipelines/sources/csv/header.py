@@ -12,7 +12,7 @@ from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import split_cells
-from beam_pipelines.sources.format import problem
+from beam_pipelines.sources.format import MUST_AGREE, problem
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import (
     NEWLINE,
@@ -164,8 +164,4 @@ def check_same_columns(
         if found != wanted:
             difference = f"found column {number} named '{found}', expected '{wanted}'"
             break
-    raise DataError(
-        f"{path}: {difference} as in {first}. Files of one source must agree: mend one, or "
-        "make them two sources and a 'union' of both with 'missing: fill', as 'init' of their "
-        "folder does."
-    )
+    raise DataError(f"{path}: {difference} as in {first}. {MUST_AGREE}")
