@@ -31,7 +31,7 @@ from beam_pipelines.recipe.protect import Protection, read_protect
 from beam_pipelines.recipe.sample import Sample, read_sample
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.recipe.statistics import Statistics
-from beam_pipelines.recipe.unions import Union
+from beam_pipelines.recipe.unions import Union, derive_key
 from beam_pipelines.recipe.values import (
     read_any_texts,
     read_budget,
@@ -120,13 +120,7 @@ class Source:
         "`sample`",
         "Whether types are inferred from the beginning of the files or from every row.",
     )
-    derive: Mapping[str, str] = recipe_key(
-        read_mapping,
-        {},
-        "none",
-        "New column: SQL expression, before the joins; each sees those above it.",
-        omitted=True,
-    )
+    derive: Mapping[str, str] = derive_key()
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     planning: Planning = dataclasses.field(default=Planning(), compare=False)
 

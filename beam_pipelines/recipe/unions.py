@@ -11,6 +11,17 @@ from beam_pipelines.recipe.values import read_choice, read_mapping, read_text, r
 from beam_pipelines.recipe.yaml_text import yaml_text
 
 
+def derive_key() -> Any:
+    """Declares ``derive`` of a source, which a union has as well."""
+    return recipe_key(
+        read_mapping,
+        {},
+        "none",
+        "New column: SQL expression, before the joins; each sees those above it.",
+        omitted=True,
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Union:
     """Rows of several sources, one after the other, with columns by name."""
@@ -28,13 +39,7 @@ class Union:
     key: tuple[str, ...] = recipe_key(
         read_texts, (), "none", "Columns whose combined value must be unique in all of them."
     )
-    derive: Mapping[str, str] = recipe_key(
-        read_mapping,
-        {},
-        "none",
-        "New column: SQL expression, before the joins; each sees those above it.",
-        omitted=True,
-    )
+    derive: Mapping[str, str] = derive_key()
 
 
 def unused_sources(recipe: Any) -> tuple[str, ...]:
