@@ -29,7 +29,7 @@ class Drop(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """What a transform may use in which rows meet.
+    """The inputs of a transform in which rows meet.
 
     Attributes:
       base: read again to find the positions of rows that are left out.

@@ -59,7 +59,7 @@ Manifest = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
-    """What the manifest of a run is made of.
+    """The parts of a run that its manifest describes.
 
     Attributes:
       recipe, plans, row_counts: of the run.

@@ -57,7 +57,7 @@ JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 
 class Planning(NamedTuple):
-    """What planning knows of a source beyond its keys.
+    """Facts of a source that planning adds to its keys.
 
     Attributes:
       limits: the recipe's.

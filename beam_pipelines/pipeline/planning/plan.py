@@ -22,9 +22,7 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.group_plan import (
-    GroupPlan,
-)
+from beam_pipelines.transforms.group_plan import GroupPlan
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.preprocessing_fn import Preprocessing
 from beam_pipelines.transforms.reject import Checks
@@ -48,7 +46,7 @@ class Append(NamedTuple):
 
 
 class RunPlan(NamedTuple):
-    """What a command says beyond its recipe.
+    """The options of a command beyond its recipe.
 
     Attributes:
       append: the run appends to a dataset; the base source has the new files only, maybe none.
@@ -62,7 +60,7 @@ class RunPlan(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """What the data have to be.
+    """The schema of good data, and how anomalies are judged.
 
     Attributes:
       contract: the recipe's schema as serialized ``schema_pb2.Schema``.

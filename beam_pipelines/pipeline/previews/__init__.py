@@ -1,1 +1,1 @@
-"""What a run would give, computed from some rows in memory."""
+"""Previews and estimates of a run, computed from some rows in memory."""
