@@ -124,14 +124,6 @@ class Source:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     planning: Planning = dataclasses.field(default=Planning(), compare=False)
 
-    @classmethod
-    def made(cls, name: str, path: tuple[str, ...] = (), **keys: Any) -> Source:
-        """Returns the source of these keys, also those of its format."""
-        own = {field.name for field in dataclasses.fields(cls)}
-        planning = {key: keys.pop(key) for key in Planning._fields if key in keys}
-        options = {key: keys.pop(key) for key in [*keys] if key not in own}
-        return cls(name, path, **keys, options=options, planning=Planning(**planning))
-
     @property
     def reads_all(self) -> bool:
         """Whether types are inferred from every row."""

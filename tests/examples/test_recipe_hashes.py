@@ -38,6 +38,6 @@ def test_every_example_has_a_hash() -> None:
 
 @pytest.mark.parametrize("name", HASHES)
 def test_hashes_stay(name: str) -> None:
-    """New keys of recipes and other layouts of their classes change no hash."""
+    """New keys and other layouts of classes change no hash."""
     path = REPOSITORY / "examples" / f"{name}.yaml"
     assert recipe_hash(load(str(path))).startswith(HASHES[name])

@@ -22,12 +22,12 @@ import numpy as np
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline.planning import recipes
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import scratch
 from tests.fuzz.finding import explained
 from tests.fuzz.targets.tfrecord import framed, masked_crc
+from tests.support.made_source import made_source
 
 MIB = 1 << 20
 # The memory of the libraries: code, tables, threads, and memory that they keep for reuse.
@@ -147,7 +147,7 @@ def reader_of(case: Case, path: str) -> Callable[[], Any]:
         return lambda: manifest.read_manifest(os.path.dirname(path))
     if case.options is None:
         return lambda: recipes.load(path)
-    source = Source.made("s", (path,), **case.options)
+    source = made_source("s", (path,), **case.options)
     return lambda: read.read_table(planner.plan_source(source, ""), reject=True)
 
 

@@ -46,6 +46,7 @@ from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.sources.libsvm.format import Libsvm
 from beam_pipelines_plugins.personal.check import Pii
+from tests.support.made_source import made_source
 
 
 class Encoding:
@@ -175,12 +176,12 @@ def test_smallest_recipe_has_defaults() -> None:
         ("[b.csv, c.csv]", Source("a", ("b.csv", "c.csv"))),
         (
             r'{path: b, format: csv, delimiter: "\t", quote: ""}',
-            Source.made("a", ("b",), format="csv", delimiter="\t", quote=""),
+            made_source("a", ("b",), format="csv", delimiter="\t", quote=""),
         ),
-        ('{path: b, quote: "\'"}', Source.made("a", ("b",), quote="'")),
+        ('{path: b, quote: "\'"}', made_source("a", ("b",), quote="'")),
         (
             "{path: b, header: false, columns: [no, on, 1]}",
-            Source.made("a", ("b",), header=False, columns=("no", "on", "1")),
+            made_source("a", ("b",), header=False, columns=("no", "on", "1")),
         ),
         ("{path: b, nulls: []}", Source("a", ("b",), nulls=())),
         ('{path: b, nulls: ""}', Source("a", ("b",), nulls=("",))),
@@ -191,7 +192,7 @@ def test_smallest_recipe_has_defaults() -> None:
         ("{path: b, key: [x, y], infer: full}", Source("a", ("b",), key=("x", "y"), infer="full")),
         (
             "{path: b, compression: zstd, schema: s.pbtxt}",
-            Source.made("a", ("b",), compression="zstd", schema="s.pbtxt"),
+            made_source("a", ("b",), compression="zstd", schema="s.pbtxt"),
         ),
     ],
 )

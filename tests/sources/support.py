@@ -15,6 +15,7 @@ from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan, planner
 from beam_pipelines.transforms import read
+from tests.support.made_source import made_source
 
 
 def strict_rows(text: str, delimiter: str) -> list[list[str]] | None:
@@ -42,7 +43,7 @@ def write(path: Path, content: bytes | str) -> str:
 
 def source(*paths: str | Path, **options: Any) -> Source:
     """Returns a source named ``s``."""
-    return Source.made("s", tuple(map(str, paths)), **options)
+    return made_source("s", tuple(map(str, paths)), **options)
 
 
 def plan_of(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> plan.SourcePlan:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import CLOSED, INSIDE, NEWLINE, OUTSIDE, Dialect
 from beam_pipelines.transforms import read
 from tests.sources import support
+from tests.support.made_source import made_source
 
 pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 
@@ -164,7 +164,7 @@ def read_cut(
     """Reads text from a file that is cut at the given bytes."""
     path = factory.getbasetemp() / "cut.csv"
     path.write_bytes(text.encode())
-    source = Source.made(
+    source = made_source(
         "s", (str(path),), delimiter=delimiter, header=False, columns=names, nulls=()
     )
     schema = support.text_schema(names)

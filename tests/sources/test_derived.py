@@ -35,6 +35,7 @@ from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import build_index, join_batch, table_batch
 from beam_pipelines.transforms.join.plan import plan_join
 from beam_pipelines.transforms.row_positions import RowPositions
+from tests.support.made_source import made_source
 
 DERIVE = {"up": "upper(k)", "twice": "n * 2", "both": "up || '-' || twice"}
 ROWS = [(f"k{n}\n" if n % 5 == 0 else f"k{n}", n) for n in range(400)]
@@ -69,7 +70,7 @@ def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of(*paths: Path, **options: Any) -> SourcePlan:
-    source = Source.made("a", tuple(map(str, paths)), **{"derive": DERIVE, **options})
+    source = made_source("a", tuple(map(str, paths)), **{"derive": DERIVE, **options})
     return with_derived(plan_source(source, ""), source.derive)
 
 
@@ -120,7 +121,7 @@ def test_unions(tmp_path: Path) -> None:
         dataclasses.replace(plan_of(tmp_path / "b.jsonl", derive={"low": "upper(k)"})),
     ]
     own = {"size": "length(low)"}
-    source = Source.made("u", union=Union(("a", "b")), key=("size",), derive=own)
+    source = made_source("u", union=Union(("a", "b")), key=("size",), derive=own)
     rows = rows_of(with_derived(plan_union(source, members), own))
     assert [row["low"] for row in rows] == [
         *(k.lower() for k, _ in ROWS),

@@ -46,6 +46,7 @@ from tests.support.image_files import (
     photographs,
     write_digits,
 )
+from tests.support.made_source import made_source
 
 REPOSITORY = Path(__file__).parents[2]
 PHOTO = photographs()["flower"]
@@ -60,7 +61,7 @@ def as_tensorflow(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def source_of(path: str | Path, **options: Any) -> Source:
-    return Source.made("photos", (str(path),), format="images", **options)
+    return made_source("photos", (str(path),), format="images", **options)
 
 
 def rows_of(

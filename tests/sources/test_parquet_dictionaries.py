@@ -30,6 +30,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
 )
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.size_sample import Share, _sample, estimate_row_bytes
+from tests.support.made_source import made_source
 
 LONG = "x" * MIB
 
@@ -138,7 +139,7 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
         for _ in range(4):
             writer.write_table(pa.table({name: text}))
     plan = planner.plan_source(
-        Source.made("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
+        made_source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
     )
     with pytest.raises(
         DataError, match=rf"row group 1, column '{name}': found .* bytes decompressed"

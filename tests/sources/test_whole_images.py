@@ -20,13 +20,13 @@ from PIL import Image
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.sources.images.wholeness import PictureError
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_table
 from tests.support.image_files import animation, encode, photographs
+from tests.support.made_source import made_source
 
 RGB = np.ascontiguousarray(photographs()["flower"][100:140, 200:260])
 GREY = np.ascontiguousarray(RGB[:, :, 1])
@@ -368,7 +368,7 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path):
     (folder / "1.jpg").write_bytes(data)
     (folder / "2.jpg").write_bytes(data[:-200] + bytes(200))
     for options in (ImageOptions(), RESIZE):
-        source = Source.made("photos", (str(tmp_path / "photos"),), format="images", image=options)
+        source = made_source("photos", (str(tmp_path / "photos"),), format="images", image=options)
         plan = plan_source(source, "")
         with pytest.raises(DataError, match=r"2\.jpg: found an image that does not decode"):
             read_table(plan, reject=False)

@@ -24,6 +24,7 @@ from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import build_index, count_matches
 from beam_pipelines.transforms.join.plan import plan_join
+from tests.support.made_source import made_source
 
 DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
 MIDNIGHTS = [datetime.datetime(2024, 1, day) for day in (1, 2, 3)]  # noqa: DTZ001
@@ -246,7 +247,7 @@ def test_keys_of_a_database_are_cast(
     with sqlite3.connect(tmp_path / "d.db") as connection:
         connection.execute(f"CREATE TABLE t (k {type_}, b INTEGER)")
         connection.executemany("INSERT INTO t VALUES (?, 2)", [(key,) for key in right])
-    source = Source.made("b", url=str(tmp_path / "d.db"), table="t")
+    source = made_source("b", url=str(tmp_path / "d.db"), table="t")
     plans = {
         "a": plan_source(put(tmp_path, "a", pa.array(left)), ""),
         "b": plan_source(source, ""),

@@ -17,7 +17,6 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sql.expressions import parse_expression
@@ -25,6 +24,7 @@ from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import bigquery, keep
 from beam_pipelines_plugins.databases.conditions import with_condition
 from tests.support.bigquery_server import PROJECT, Server, bigquery_server
+from tests.support.made_source import made_source
 
 pytestmark = pytest.mark.end_to_end
 
@@ -82,7 +82,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def planned(**options: Any) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source.made("rows", url=URL, **options), "")
+    return plan_source(made_source("rows", url=URL, **options), "")
 
 
 def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
@@ -152,7 +152,7 @@ def test_all_tables_are_of_one_snapshot(server: Server, tmp_path: pathlib.Path) 
     thread = threading.Thread(target=write)
     server.put("shop.a", pa.table({"x": pa.array([0], pa.int64())}))
     server.put("shop.b", pa.table({"rows": pa.array([1], pa.int64())}))
-    plans = {name: plan_source(Source.made(name, url=f"{URL}", table=name), "") for name in "ab"}
+    plans = {name: plan_source(made_source(name, url=f"{URL}", table=name), "") for name in "ab"}
     thread.start()
     try:
         for attempt in range(5):

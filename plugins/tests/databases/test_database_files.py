@@ -17,7 +17,6 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
@@ -25,6 +24,7 @@ from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.keep import keep_tables
 from beam_pipelines_plugins.databases.planner import ranges_of
 from tests.support.filtered_tables import check_filters, table_rows
+from tests.support.made_source import made_source
 
 SQLITE = """
 CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, score REAL, price DECIMAL(10,2),
@@ -64,7 +64,7 @@ def duckdb_file(folder: pathlib.Path, script: str = DUCKDB) -> str:
 
 def planned(url: str, **options: Any) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source.made("rows", url=url, **options), "")
+    return plan_source(made_source("rows", url=url, **options), "")
 
 
 def both(url: str, folder: pathlib.Path, **options: Any) -> list[dict[str, Any]]:
@@ -327,7 +327,7 @@ def test_a_writer_does_not_show(tmp_path: pathlib.Path) -> None:
         writer.execute("INSERT INTO b VALUES (40000)")
         writer.commit()
         plans = {
-            name: plan_source(Source.made(name, url=path, table=name), "") for name in ("a", "b")
+            name: plan_source(made_source(name, url=path, table=name), "") for name in ("a", "b")
         }
 
         def write(rows: int) -> None:

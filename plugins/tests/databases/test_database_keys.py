@@ -16,6 +16,7 @@ from beam_pipelines.recipe.places import planner_of
 from beam_pipelines.recipe.reader import bare_name, bare_recipe
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.planner import plan_source
+from tests.support.made_source import made_source
 
 URL = "postgresql://shop@db.example.com:5433/shop"
 
@@ -48,7 +49,7 @@ def read(source: str) -> Source:
 )
 def test_places(source: str, expected: dict[str, Any]) -> None:
     """A text, or ``url`` with ``table`` or ``query``, names a table."""
-    assert read(source) == Source.made("b", **expected)
+    assert read(source) == made_source("b", **expected)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_recipes_of_files_keep_their_hash() -> None:
     """The keys of databases are not part of a recipe without them."""
     files = Recipe("a", {"a": Source("a", ("a.csv",))}, "a")
     assert not set(normalised(files)["sources"]["a"]) & {"url", "table", "query", "partition"}
-    source = Source.made("a", url=URL, table="users", partition="id")
+    source = made_source("a", url=URL, table="users", partition="id")
     table = dataclasses.replace(files, sources={"a": source})
     assert recipe_hash(table) != recipe_hash(files)
     again = from_normalised(normalised(table), "").sources["a"]

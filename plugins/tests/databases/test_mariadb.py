@@ -18,7 +18,6 @@ import tensorflow as tf
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sql.expressions import parse_expression
@@ -26,6 +25,7 @@ from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, mysql
 from beam_pipelines_plugins.databases.conditions import with_condition
 from tests.support.filtered_tables import check_filters, table_rows
+from tests.support.made_source import made_source
 from tests.support.mariadb_server import PASSWORD, USER, Server
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
@@ -118,7 +118,7 @@ def shop(running_mariadb: Server) -> Server:
 
 def planned(server: Server, **options: object) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source.made("rows", url=server.url(), **options), "")
+    return plan_source(made_source("rows", url=server.url(), **options), "")
 
 
 def kept(plans: Mapping[str, SourcePlan], folder: pathlib.Path) -> dict[str, SourcePlan]:
@@ -152,7 +152,7 @@ def test_types_are_exact(shop: Server, mariadb: Server, tmp_path: pathlib.Path) 
 
 def test_the_scheme_of_mysql(shop: Server, mariadb: Server) -> None:
     """``mysql://`` reads the same rows."""
-    plan = plan_source(Source.made("rows", url=mariadb.url(scheme="mysql"), table="kinds"), "")
+    plan = plan_source(made_source("rows", url=mariadb.url(scheme="mysql"), table="kinds"), "")
     assert rows_of(plan).equals(rows_of(planned(mariadb, table="kinds")))
     assert plan.format == "mysql"
 
@@ -251,7 +251,7 @@ def test_names_are_quoted(shop: Server, mariadb: Server, tmp_path: pathlib.Path)
         {"x`y": 1, "order": 2, "now": 3}
     ]
     whole = plan_source(
-        Source.made("rows", url=mariadb.url("").rstrip("/"), table="shop.users"), ""
+        made_source("rows", url=mariadb.url("").rstrip("/"), table="shop.users"), ""
     )
     assert whole.schema.names == ["user_id", "age", "city", "score", "day"]
 
@@ -453,7 +453,7 @@ def test_no_error_names_the_user(mariadb: Server, monkeypatch: pytest.MonkeyPatc
         if password is not None:
             monkeypatch.setenv("MYSQL_PWD", password)
         with pytest.raises(DataError, match=said) as raised:
-            plan_source(Source.made("rows", url=mariadb.url(database), table="user"), "")
+            plan_source(made_source("rows", url=mariadb.url(database), table="user"), "")
         assert USER not in str(raised.value)
 
 
@@ -618,7 +618,7 @@ def test_places_of_the_server(
     socket = running_mariadb.folder / "socket"
     file.write_text(f"[client]\nsocket={socket}\nuser=shop\ndatabase=shop\npassword='{PASSWORD}'\n")
     url = f"mariadb://?defaults-file={file}"
-    found = rows_of(plan_source(Source.made("t", url=url, table="old"), ""))
+    found = rows_of(plan_source(made_source("t", url=url, table="old"), ""))
     assert found.column("id").to_pylist() == [1, 2]
 
 
@@ -629,7 +629,7 @@ def ciphers(server: Server, options: str, folder: pathlib.Path, host: str = "127
     url = server.url().replace("127.0.0.1", host)
     query = "SELECT variable_value AS x FROM information_schema.session_status "
     query += "WHERE variable_name = 'SSL_CIPHER'"
-    source = Source.made("t", url=f"{url}?defaults-file={file}", query=query)
+    source = made_source("t", url=f"{url}?defaults-file={file}", query=query)
     return str(rows_of(plan_source(source, "")).column("x")[0].as_py())
 
 
@@ -656,10 +656,10 @@ def test_no_password_in_clear_text(
     mariadb.run("INSTALL SONAME 'auth_pam'", "CREATE USER open@'%' IDENTIFIED VIA pam")
     url = mariadb.url().replace("shop@", "open@")
     with pytest.raises(DataError, match="asks for the password in clear text"):
-        plan_source(Source.made("t", url=url, table="old"), "")
+        plan_source(made_source("t", url=url, table="old"), "")
 
 
 def test_no_server(tmp_path: pathlib.Path) -> None:
     """A server that does not answer is an error with its address."""
     with pytest.raises(DataError, match=r"mysql://127.0.0.1:9/shop#t: MySQL answered: Can't"):
-        plan_source(Source.made("t", url="mysql://127.0.0.1:9/shop", table="t"), "")
+        plan_source(made_source("t", url="mysql://127.0.0.1:9/shop", table="t"), "")

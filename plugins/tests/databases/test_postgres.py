@@ -17,12 +17,12 @@ import tensorflow as tf
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, postgres
 from tests.support.filtered_tables import check_filters, table_rows
+from tests.support.made_source import made_source
 from tests.support.postgres_server import PASSWORD, Server
 
 pytestmark = [pytest.mark.databases, pytest.mark.end_to_end]
@@ -99,7 +99,7 @@ def shop(running: Server) -> Server:
 
 def planned(server: Server, **options: object) -> SourcePlan:
     """The plan of one source."""
-    return plan_source(Source.made("rows", url=server.url(), **options), "")
+    return plan_source(made_source("rows", url=server.url(), **options), "")
 
 
 def kept(
@@ -723,4 +723,4 @@ def test_passwords_come_from_files_and_environment(
 def test_no_server(tmp_path: pathlib.Path) -> None:
     """A server that does not answer is an error with its address."""
     with pytest.raises(DataError, match=r"postgresql://127.0.0.1:9/shop#t: PostgreSQL answered"):
-        plan_source(Source.made("t", url="postgresql://127.0.0.1:9/shop", table="t"), "")
+        plan_source(made_source("t", url="postgresql://127.0.0.1:9/shop", table="t"), "")

@@ -16,7 +16,7 @@ from beam_pipelines_plugins.labels.relations import Label, relations
 
 
 def sample_of(label="y"):
-    """Returns rows with a column that tells the label, and one that does not."""
+    """Returns rows in which one column tells the label."""
     numbers = np.random.default_rng(3)
     y = numbers.integers(0, 2, 2_000)
     rows = pa.record_batch({"y": y, "told": y * 3 + 1, "other": numbers.normal(size=len(y))})
@@ -37,7 +37,7 @@ def test_relations_are_measured_once(monkeypatch):
 
 
 def test_rows_are_not_kept():
-    """What was measured goes with the sample; without a label nothing is."""
+    """Relations go with their sample; without a label there are none."""
     gc.collect()
     before = len(sampled._FOUND)
     sample = sample_of()

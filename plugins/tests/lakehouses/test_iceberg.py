@@ -19,12 +19,12 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.lakehouses.options import Catalog
 from tests.support import iceberg_tables as iceberg
+from tests.support.made_source import made_source
 
 DAY = datetime.date(2026, 11, 23)
 MOMENT = datetime.datetime(2026, 11, 23, 8, 30, 0, 250_000)  # noqa: DTZ001 - without a zone
@@ -33,10 +33,10 @@ MOMENT = datetime.datetime(2026, 11, 23, 8, 30, 0, 250_000)  # noqa: DTZ001 - wi
 def plan_of(folder: Path, path: Path | None = None, **options: Any) -> SourcePlan:
     """Plans the table of a folder's catalog, or of a metadata file."""
     if path is not None:
-        return plan_source(Source.made("s", (str(path),), format="iceberg", **options), "")
+        return plan_source(made_source("s", (str(path),), format="iceberg", **options), "")
     given = iceberg.source_of(folder, **options)
     given["catalog"] = Catalog(uri=given["catalog"])
-    return plan_source(Source.made("s", (), **given), "")
+    return plan_source(made_source("s", (), **given), "")
 
 
 def read_rows(folder: Path, path: Path | None = None, **options: Any) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ def test_a_catalog_of_another_name(tmp_path: Path) -> None:
     iceberg.create(tmp_path, pa.table({"n": [1]}))
     uri = f"sqlite:///{tmp_path}/catalog.db"
     for name, is_there in (("default", True), ("prod", False)):
-        source = Source.made(
+        source = made_source(
             "s", (), format="iceberg", catalog=Catalog(name, uri), table="db.trips"
         )
         if is_there:

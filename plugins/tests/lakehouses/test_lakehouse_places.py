@@ -29,6 +29,7 @@ from beam_pipelines_plugins.lakehouses import iceberg_catalogs
 from beam_pipelines_plugins.lakehouses.options import Catalog
 from tests.support import delta_tables as delta
 from tests.support import iceberg_tables as iceberg
+from tests.support.made_source import made_source
 
 CODE = "import pathlib\npathlib.Path('RAN').touch()\nclass Impl:\n    pass\n"
 
@@ -181,7 +182,7 @@ def server(
 def plan_from(uri: str) -> SourcePlan:
     """Plans the table of a catalog."""
     return plan_source(
-        Source.made("s", (), format="iceberg", catalog=Catalog(uri=uri), table="db.trips"), ""
+        made_source("s", (), format="iceberg", catalog=Catalog(uri=uri), table="db.trips"), ""
     )
 
 
@@ -354,4 +355,4 @@ def test_metadata_that_outgrow_the_memory(
         given = iceberg.source_of(tmp_path)
         given["catalog"] = Catalog(uri=given["catalog"])
     with pytest.raises(DataError, match=rf"{path.name}: found more than 1,048,576 bytes of meta"):
-        plan_source(Source.made("s", **given), "")
+        plan_source(made_source("s", **given), "")

@@ -25,6 +25,7 @@ from beam_pipelines.transforms import read
 from tests.fuzz import cells, mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
+from tests.support.made_source import made_source
 
 HEAD = 4
 _DIALECTS = ((",", '"'), (";", "'"), ("\t", '"'), (",", ""))
@@ -138,7 +139,7 @@ def read_all(
     )
 
     def call() -> tuple[SourcePlan, Any]:
-        plan = planner.plan_source(Source.made("s", (path,), **options), "")
+        plan = planner.plan_source(made_source("s", (path,), **options), "")
         if not is_streamed:
             plan = cut(plan, places(head, len(data)))
         return plan, read.read_table(plan, reject)

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
 from tests.support import delta_tables as delta
+from tests.support.made_source import made_source
 
 _TOKENS = [b'"long"', b'"string"', b'"date"', b'"decimal(9,2)"', b'"add"', b'"remove"', b"null", b"-1", b"{}", b"[]",
            b'"deletionVectors"', b'"columnMapping"', b'"typeWidening"', b'"delta.columnMapping.mode":"name"',
@@ -39,7 +39,7 @@ def run(data: bytes) -> None:
     (folder / "_delta_log" / f"{0:020d}.json").write_bytes(data)
 
     def call() -> Any:
-        source = Source.made("s", (str(folder),), format="delta", limits=Limits(nesting_depth=16))
+        source = made_source("s", (str(folder),), format="delta", limits=Limits(nesting_depth=16))
         return read.read_table(planner.plan_source(source, ""), reject=False)[0]
 
     table, _ = explained(call)

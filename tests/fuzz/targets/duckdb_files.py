@@ -11,11 +11,11 @@ from typing import Any
 
 import duckdb
 
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import patches, scratch
 from tests.fuzz.finding import explained, require
+from tests.support.made_source import made_source
 
 _TOKENS = [b"DUCK", b"\0" * 8, b"\xff" * 8, b"\1", b"\x40", b"v1.0.0"]
 _ROWS = "SELECT range AS i, range / 4 AS x, 'text ' || range AS s, [range, NULL] AS l FROM range(9)"
@@ -27,7 +27,7 @@ def run(data: bytes) -> None:
     path = scratch.write("duckdb", "a.duckdb", patches.patched(data, _files()))
 
     def call() -> Any:
-        source = Source.made("s", url=path, table="t", columns=("i", "s"))
+        source = made_source("s", url=path, table="t", columns=("i", "s"))
         return read.read_table(planner.plan_source(source, ""), reject=False)[0]
 
     table, _ = explained(call)

@@ -18,7 +18,6 @@ from google.protobuf.message import DecodeError, Message
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.dataset import inspect
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.transforms import read
@@ -26,6 +25,7 @@ from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
 from tests.fuzz.targets.tfrecord import framed
+from tests.support.made_source import made_source
 
 _SCHEMA = """
 feature { name: "i" type: INT } feature { name: "f" type: FLOAT } feature { name: "b" type: BYTES }
@@ -297,7 +297,7 @@ def read_file(
 
     def call() -> Any:
         plan = planner.plan_source(
-            Source.made(
+            made_source(
                 "s",
                 (path,),
                 schema=schema_path,

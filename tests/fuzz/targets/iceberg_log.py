@@ -19,13 +19,13 @@ import pyarrow as pa
 from pyiceberg.table import StaticTable
 
 from beam_pipelines.core.limits import Limits
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
 from tests.support import iceberg_tables as iceberg
+from tests.support.made_source import made_source
 
 _TOKENS = [b'"long"', b'"string"', b'"decimal(9, 2)"', b'"struct"', b'"identity"', b'"bucket[4]"', b"null", b"-1", b"0", b"{}", b"[]",
            b'"append"', b'"overwrite"', b'"format-version":1', b'"schema.name-mapping.default"', b"99999999999999999999", b'"@/a"', b'"n"', b"true"]  # fmt: skip
@@ -46,7 +46,7 @@ def run(data: bytes) -> None:
         return
 
     def call() -> Any:
-        source = Source.made("s", (path,), format="iceberg", limits=Limits(nesting_depth=16))
+        source = made_source("s", (path,), format="iceberg", limits=Limits(nesting_depth=16))
         return read.read_table(planner.plan_source(source, ""), reject=False)[0]
 
     table, _ = explained(call)

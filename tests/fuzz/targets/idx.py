@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.images.idx import IdxOptions
 from beam_pipelines.transforms import read
@@ -25,6 +24,7 @@ from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
 from tests.fuzz.targets.csv_ranges import cut, places
+from tests.support.made_source import made_source
 
 HEAD = 4
 _FORMS = (None, "png", "bytes", "floats", "values")
@@ -80,7 +80,7 @@ def run(data: bytes) -> None:
     )
 
     def call() -> Any:
-        plan = planner.plan_source(Source.made("s", (path,), format="idx", idx=options), "")
+        plan = planner.plan_source(made_source("s", (path,), format="idx", idx=options), "")
         if not is_compressed:
             plan = cut(plan, places(head[2:], len(arrays)))
         return read.read_table(plan, reject)

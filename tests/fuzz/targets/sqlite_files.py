@@ -10,11 +10,11 @@ import functools
 import sqlite3
 from typing import Any
 
-from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.transforms import read
 from tests.fuzz import patches, scratch
 from tests.fuzz.finding import explained, require
+from tests.support.made_source import made_source
 
 _TOKENS = [b"SQLite format 3\0", b"CREATE TABLE t", b"VIEW", b"INTEGER", b"REAL", b"\0\0", b"\x0d", b"\x05", b"\xff\xff"]  # fmt: skip
 _PAGE_BYTES = 512
@@ -36,7 +36,7 @@ def run(data: bytes) -> None:
 
     def call() -> Any:
         return read.read_table(
-            planner.plan_source(Source.made("s", url=path, table="t"), ""), False
+            planner.plan_source(made_source("s", url=path, table="t"), ""), False
         )[0]
 
     table, _ = explained(call)
