@@ -85,6 +85,7 @@ def kinds(value: Any) -> Any:
 @example(rows=[({"a": [{"b": 1}, {"b": "x"}], "b": 2}, {})], bad=[], names=["a.b"])
 @example(rows=[({"a": {"b": 1}, "b": 2, "a.b": 3}, {})], bad=[], names=["a.b"])
 @example(rows=[({"id": [1, "x", 2.5, None, True]}, {})], bad=[], names=["id"])
+@example(rows=[({"a.b": [[{"id": False}, [[{"id": 1}]]]]}, {})], bad=[], names=["a.b.id"])
 @given(
     rows=st.lists(st.tuples(OBJECTS, WRITERS), min_size=1, max_size=5),
     bad=st.lists(BAD, max_size=2),

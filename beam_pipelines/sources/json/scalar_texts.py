@@ -243,8 +243,10 @@ class _Lines:
         around = self._around(np.maximum(objects, 0))
         if name is None:
             return np.asarray(is_object & (around == _NONE))
-        in_list = is_object & (around != _NONE) & (self.text[around] == _LIST)
-        values = np.where(in_list, around, objects)
+        values = objects
+        while (in_list := is_object & (around != _NONE) & (self.text[around] == _LIST)).any():
+            values = np.where(in_list, around, values)
+            around = np.where(in_list, self._around(np.maximum(values, 0)), around)
         colons = self._skip(np.maximum(values - 1, 0), -1)
         ends = self._skip(np.maximum(colons - 1, 0), -1)
         strings = np.searchsorted(self._closes, ends)
