@@ -25,14 +25,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
 
 import criteo_like
-from beam_pipelines.core import _native, hashing
+from beam_pipelines.core import _native
+from beam_pipelines.core._native import reference, reference_hashes
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.memory import keep_freed_memory
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import Dialect
-from beam_pipelines.tfrecord import example, framing
 from measuring import print_line
 
 Way = Callable[[], Any]
@@ -53,7 +53,7 @@ def by_tfx_bsl(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
             values = values.cast(pa.large_binary())
         columns.append(pa.LargeListArray.from_arrays(offsets, values, mask=column.is_null()))
     lists = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-    return framing.frame(pa.array(RecordBatchToExamplesEncoder().encode(lists), pa.binary()))
+    return _native.frame(pa.array(RecordBatchToExamplesEncoder().encode(lists), pa.binary()))
 
 
 def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
@@ -61,7 +61,7 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
     shuffled = np.random.default_rng(1).permutation(len(batch))
     framed = _native.serialize(batch)
     data = data_of(framed)
-    fallback = example.serialize_batch(batch)
+    records = _native.serialize(batch, framed=False)
     arrays = batch.columns
     plain, quoted = csv_of(batch, "none"), csv_of(batch, "all_valid")
     parser = parser_of(batch.schema)
@@ -84,37 +84,29 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
         "the same, quotes followed where a file is cut": [
             ("native", lambda: [transition(parser, body) for body in quoted]),
             (
-                "numpy",
-                lambda: without_kernels(lambda: [transition(parser, body) for body in quoted]),
+                "reference",
+                lambda: [
+                    reference.quote_transition(body, ord("\n"), ord(","), ord('"'))
+                    for body in quoted
+                ],
             ),
         ],
         "rows to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch)),
-            (
-                "Arrow kernels",
-                lambda: without_kernels(lambda: framing.frame(example.serialize_batch(batch))),
-            ),
-            ("tfx-bsl, framed by Arrow", lambda: by_tfx_bsl(batch)),
+            ("reference", lambda: reference.serialize(batch)),
+            ("tfx-bsl, framed by the kernel", lambda: by_tfx_bsl(batch)),
         ],
         "rows in random order to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch, shuffled)),
-            (
-                "Arrow kernels",
-                lambda: without_kernels(
-                    lambda: framing.frame(example.serialize_batch(batch)).take(pa.array(shuffled))
-                ),
-            ),
+            ("reference", lambda: reference.serialize(batch, shuffled)),
         ],
         "frames of records": [
-            ("native", lambda: _native.frame(fallback)),
-            (
-                "Arrow kernels and google-crc32c",
-                lambda: without_kernels(lambda: framing.frame(fallback)),
-            ),
+            ("native", lambda: _native.frame(records)),
+            ("reference, with google-crc32c", lambda: reference.frame(records)),
         ],
         "framed bytes to checked records": [
             ("native", lambda: _native.unframe(data)),
-            ("Python and google-crc32c", lambda: without_kernels(lambda: _checked(data))),
+            ("reference, with google-crc32c", lambda: reference.unframe(data)),
         ],
         "framed tf.Examples to columns of lists": decoders(batch),
         "the same, three columns of them": decoders(batch, 3),
@@ -123,7 +115,7 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
         ),
         "hashes of rows, all columns": [
             ("native", lambda: _native.hash_rows(arrays)),
-            ("numpy", lambda: without_kernels(lambda: hashing.hash_rows(arrays))),
+            ("reference", lambda: reference_hashes.hash_rows(arrays)),
         ],
     }
 
@@ -218,19 +210,6 @@ def checked_quotes(parser: CsvParser, body: bytes) -> Any:
 def transition(parser: CsvParser, body: bytes) -> tuple[int, int, int]:
     """Scans a range for quotes."""
     return quotes.transition(body, quotes.NEWLINE, parser.dialect)
-
-
-def _checked(data: pa.Buffer) -> Any:
-    return framing._record_starts(data.to_pybytes(), "", 0, 0)  # noqa: SLF001 (what is compared)
-
-
-def without_kernels(way: Way) -> Any:
-    """Does something as where the kernels are not built."""
-    available, _native.KERNELS_AVAILABLE = _native.KERNELS_AVAILABLE, False
-    try:
-        return way()
-    finally:
-        _native.KERNELS_AVAILABLE = available
 
 
 def least_cpu_seconds(compared: list[tuple[str, Way]], repeats: int) -> list[float]:

@@ -31,7 +31,7 @@ import criteo_like
 import processes
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.column import is_text
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.compression import Compression
@@ -42,8 +42,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sinks.tfrecord.deflate import Stream, compress_parts
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
-from beam_pipelines.tfrecord.example import serialize_batch
-from beam_pipelines.tfrecord.framing import frame, read_record_blocks
+from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.transforms import read, select, shuffle, size_sample, split
 from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
@@ -132,7 +131,11 @@ def ranges(clicks: Clicks, mebibytes: int) -> Work:
         for byte_range in plan.ranges:
             for chunk in read.read_range(plan, byte_range, states, reject=False):
                 parts.append(TableStatistics.of(chunk.batch))
-                frame(serialize_batch(encode_batch(clicks.encode, chunk.batch, chunk.path)))
+                _native.frame(
+                    _native.serialize(
+                        encode_batch(clicks.encode, chunk.batch, chunk.path), framed=False
+                    )
+                )
         return TableStatistics.merged(parts)
 
     return Work(run, clicks.rows, plan.size_bytes, lambda _: f"{len(plan.ranges)} ranges")
@@ -201,7 +204,7 @@ def hash_rows(clicks: Clicks, column: str | None) -> Work:
     names = [column] if column else clicks.plan.schema.names
     arrays = [[chunk.batch.column(name) for name in names] for chunk in clicks.chunks]
     size = sum(array.nbytes for columns in arrays for array in columns)
-    return Work(lambda: [hashing.hash_rows(columns) for columns in arrays], clicks.rows, size)
+    return Work(lambda: [_native.hash_rows(columns) for columns in arrays], clicks.rows, size)
 
 
 @stages.add(("split, by the whole row", ()), ("split, by one text column", (COLUMN_OF_JOIN,)))
@@ -245,7 +248,10 @@ def serialize(clicks: Clicks) -> Work:
         return f"{sum(array.nbytes for array in made) / clicks.rows:.0f} bytes a row come out"
 
     return Work(
-        lambda: [serialize_batch(batch) for batch in clicks.features], clicks.rows, size, size_of
+        lambda: [_native.serialize(batch, framed=False) for batch in clicks.features],
+        clicks.rows,
+        size,
+        size_of,
     )
 
 
@@ -289,7 +295,9 @@ def framed_bytes(clicks: Clicks) -> int:
 def frame_examples(clicks: Clicks) -> Work:
     """TFRecord's lengths and CRCs."""
     size = sum(int(byte_lengths(examples).sum()) for examples in clicks.examples)
-    return Work(lambda: [frame(examples) for examples in clicks.examples], clicks.rows, size)
+    return Work(
+        lambda: [_native.frame(examples) for examples in clicks.examples], clicks.rows, size
+    )
 
 
 @stages.add(("scatter, packing included",))

@@ -12,6 +12,7 @@ import pyarrow.csv as pa_csv
 import criteo_like
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
@@ -20,8 +21,6 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.tfrecord.example import serialize_batch
-from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms import read, shuffle
 from beam_pipelines.transforms.exchange import Message
@@ -86,12 +85,12 @@ class Clicks:
     @functools.cached_property
     def examples(self) -> list[pa.Array]:
         """Serialized tf.Examples of each chunk."""
-        return [serialize_batch(batch) for batch in self.features]
+        return [_native.serialize(batch, framed=False) for batch in self.features]
 
     @functools.cached_property
     def framed(self) -> list[pa.LargeBinaryArray]:
         """The same with TFRecord's framing."""
-        return [frame(examples) for examples in self.examples]
+        return [_native.frame(examples) for examples in self.examples]
 
     @functools.cached_property
     def shards(self) -> ShardPlan:

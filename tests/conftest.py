@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -17,6 +18,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.serving import process
 from tests.support.chromium import CHROMIUM, OPTIONS
 from tests.support.graph_server import GraphServer
+from tests.support.kernels import without_kernels
 
 # In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes
 # on looking. No test fails because a machine is busy, so there are no deadlines.
@@ -45,15 +47,13 @@ def flights_data() -> pathlib.Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["native", "arrow"])
+@pytest.fixture(scope="module", params=[True, False], ids=["native", "reference"])
 def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs a module's tests twice: with the C++ kernels and without them."""
-    before = _native.KERNELS_AVAILABLE
-    if request.param and not before:
+    if request.param and not _native.KERNELS_AVAILABLE:
         pytest.skip("the C++ kernels are not built")
-    _native.KERNELS_AVAILABLE = request.param
-    yield
-    _native.KERNELS_AVAILABLE = before
+    with contextlib.nullcontext() if request.param else without_kernels():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,9 +17,9 @@ from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
+from beam_pipelines.core import _native
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
-from beam_pipelines.core.hashing import hash_rows
 from beam_pipelines.sql.database import identifier
 
 # A column of texts is nearly numeric from this share of numbers on, but for all of them.
@@ -244,5 +244,5 @@ def _fingerprint(column: ColumnStatistics) -> Any:
         return None
     if not isinstance(values, NumberStatistics) and not pa.types.is_string(value_type(column.type)):
         return None
-    hashes = hash_rows([pa.array(values.values), pa.array(values.counts)])
+    hashes = _native.hash_rows([pa.array(values.values), pa.array(values.counts)])
     return str(column.type), column.missing, len(hashes), int(hashes.sum())  # in any order

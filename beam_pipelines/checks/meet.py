@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core.equal_hashes import find_repeats
+from beam_pipelines.core import _native
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.expressions import Expression
@@ -83,13 +83,13 @@ class Meet(NamedTuple):
 
 def repeats(sent: npt.NDArray[Any]) -> Pairs:
     """Decides on rows whose hash an earlier row has."""
-    pairs: Pairs = find_repeats(sent).T
+    pairs: Pairs = _native.find_repeats(sent).T
     return pairs
 
 
 def later_splits(sent: npt.NDArray[Any]) -> Pairs:
     """Decides on rows whose hash a row of an earlier split has."""
-    several = np.unique(find_repeats(sent))
+    several = np.unique(_native.find_repeats(sent))
     own = sent[several]
     # Of equal hashes the earliest split comes first, and in it the first row.
     order = several[np.lexsort((own["split"], own["low"], own["high"]))]

@@ -287,7 +287,7 @@ def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.R
       batch: any columns.
       rows: int64[n] or int32[n], without nulls.
     """
-    return _native.take(batch, rows) if _native.KERNELS_AVAILABLE else batch.take(pa.array(rows))
+    return _native.take(batch, rows)
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -15,22 +15,19 @@ pseudorandom number generators", 2014), ``G`` its increment 0x9E3779B97F4A7C15:
 - null: ``mix(NULL + seed)``, whatever the type.
 - a row: from ``h = mix(seed)``, column by column, ``h = mix((h xor hash of the value) + G)``.
 
-``tests/core/test_hashing.py`` has vectors that must never change, and this definition in plain
-Python.
+``_native/reference_hashes.py`` is this definition in plain Python, ``tests/core/test_hashing.py``
+has vectors that must never change.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import offsets_of, words_of
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -38,11 +35,6 @@ GOLDEN = 0x9E3779B97F4A7C15
 NULL = 0x6E756C6C6E756C6C  # "nullnull"
 _MASK = (1 << 64) - 1
 
-# Rows at a time: the temporary arrays of a block stay in the processor's second level cache.
-_BLOCK_ROWS = 16384
-_BLOCK_BYTES = 1 << 20
-# Masks of a word's bytes that belong to a text with 0 to 8 bytes left.
-_WORD_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 _DIGEST = operator.methodcaller("digest")
 _NAN_BITS = np.int64(0x7FF8000000000000)
 
@@ -76,49 +68,6 @@ def mix(values: Hashes) -> Hashes:
     return values
 
 
-def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> Hashes:
-    """Hashes rows, given as the columns to look at.
-
-    Args:
-      arrays: one or more arrays of n values each, of column types (``core/columns.py``); the order
-        of the columns matters.
-      seed: another seed is another hash function.
-
-    Returns:
-      uint64[n].
-    """
-    if _native.KERNELS_AVAILABLE:
-        return _native.hash_rows(arrays, seed)
-    hashes = np.full(len(arrays[0]), mix_int(seed), np.uint64)
-    for array in arrays:
-        hashes ^= hash_column(array, seed)
-        hashes += np.uint64(GOLDEN)
-        mix(hashes)
-    return hashes
-
-
-def hash_column(array: pa.Array, seed: int = 0) -> Hashes:
-    """Hashes the values of one array.
-
-    Args:
-      array: n values of a column type. Nulls hash to one constant.
-      seed: another seed is another hash function.
-
-    Returns:
-      uint64[n].
-
-    Raises:
-      TypeError: the array has no column type.
-    """
-    if _native.KERNELS_AVAILABLE:
-        return _native.hash_column(array, seed)
-    hashes = np.empty(len(array), np.uint64)
-    for start in range(0, len(array), _BLOCK_ROWS):
-        block = array.slice(start, _BLOCK_ROWS)
-        hashes[start : start + len(block)] = _hash_block(block, seed & _MASK)
-    return hashes
-
-
 def canonical_bits(array: pa.Array) -> npt.NDArray[np.int64]:
     """Returns int64[n], equal where numbers, dates, times or bools are equal.
 
@@ -149,72 +98,3 @@ def _fixed_width(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
         return np.empty(0, dtype)
     values: npt.NDArray[Any] = np.frombuffer(buffer, dtype, len(array), array.offset * width)
     return values
-
-
-def _hash_block(array: pa.Array, seed: int) -> Hashes:
-    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-        hashes = _hash_bytes(array, seed)
-    elif pa.types.is_list(array.type):
-        hashes = _hash_lists(array, seed)
-    else:
-        hashes = mix(canonical_bits(array).view(np.uint64) + _increment(seed))
-    if array.null_count:
-        hashes[array.is_null().to_numpy(zero_copy_only=False)] = mix_int(NULL + seed)
-    return hashes
-
-
-def _increment(seed: int) -> np.uint64:
-    increment: np.uint64 = np.uint64((GOLDEN + seed) & _MASK)
-    return increment
-
-
-def _hash_bytes(array: pa.Array, seed: int) -> Hashes:
-    offsets = offsets_of(array)
-    if offsets[-1] - offsets[0] > _BLOCK_BYTES and len(array) > 1:
-        middle = len(array) // 2
-        return np.concatenate(
-            [_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)]
-        )
-    words, starts, lengths = words_of(array)
-    counts = (lengths + 7) >> 3
-    ends = np.cumsum(counts)
-    places = _places(ends, counts)
-    left = np.repeat(lengths, counts) - 8 * places
-    terms = words[np.repeat(starts, counts) + 8 * places] & _WORD_MASKS[np.minimum(left, 8)]
-    terms ^= _place_keys(places, seed)
-    sums = _sum_segments(mix(terms), ends - counts, ends)
-    return mix(sums + lengths.view(np.uint64) + _increment(seed))
-
-
-def _hash_lists(array: pa.Array, seed: int) -> Hashes:
-    offsets = offsets_of(array)
-    first, lengths = int(offsets[0]), np.diff(offsets)
-    terms = hash_column(array.values.slice(first, int(offsets[-1]) - first), seed)
-    ends = offsets[1:] - first
-    terms ^= _place_keys(_places(ends, lengths), seed)
-    sums = _sum_segments(mix(terms), ends - lengths, ends)
-    return mix(sums + lengths.view(np.uint64) + _increment(seed))
-
-
-def _place_keys(places: npt.NDArray[np.int64], seed: int) -> Hashes:
-    """Returns the key of each place in a text or list.
-
-    Places are 0, 1, ….
-    """
-    return mix((places.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(seed))
-
-
-def _places(ends: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns 0, 1, …, length - 1 for each segment, concatenated."""
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - lengths, lengths)
-
-
-def _sum_segments(
-    terms: Hashes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> Hashes:
-    """Sums terms[start:end] modulo 2**64 for each segment, empty ones included."""
-    running = np.zeros(len(terms) + 1, np.uint64)
-    np.cumsum(terms, out=running[1:])
-    result: Hashes = running[ends] - running[starts]
-    return result

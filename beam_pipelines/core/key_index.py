@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native, hashing
 
 Rows = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
     values = tuple(_comparable(array) for array in arrays)
     keyed = np.flatnonzero(all_valid(arrays))
     for seed in itertools.count():
-        hashes = hashing.hash_rows(arrays, seed)[keyed]
+        hashes = _native.hash_rows(arrays, seed)[keyed]
         order = np.argsort(hashes, kind="stable")
         hashes, rows = hashes[order], keyed[order]
         repeats = hashes[1:] == hashes[:-1]
@@ -65,7 +65,7 @@ def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
     keys = np.full(len(arrays[0]), NO_KEY, np.int64)
     if not len(index.hashes):
         return keys
-    hashes = hashing.hash_rows(arrays, index.seed)
+    hashes = _native.hash_rows(arrays, index.seed)
     # Lookups in the order of the hashes are local: up to 3 times as fast with millions of keys.
     order = np.argsort(hashes)
     hashes = hashes[order]

@@ -15,12 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native import KERNELS_AVAILABLE
+from beam_pipelines.core import _native
 from beam_pipelines.core.columns import concat_batches
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-
-if KERNELS_AVAILABLE:
-    from beam_pipelines.core._native.stripes import pack_stripes, unpack_stripes
 
 # A reader of a few rows reads up to two stripes more than it needs; a stripe costs 20 ns a column.
 STRIPE_BYTES = 32 << 10
@@ -99,7 +96,7 @@ def pack(batch: pa.RecordBatch, source: str, compress: bool = False) -> Packed:
     rows = batch.num_rows
     size = max(1, rows if compress else rows * STRIPE_BYTES // max(1, batch.nbytes))
     stripes: Sequence[bytes | pa.Buffer]
-    packed = pack_stripes(batch, size) if KERNELS_AVAILABLE and not compress else None
+    packed = None if compress else _native.pack_stripes(batch, size)
     if packed is None:
         starts = range(0, rows, size)
         stripes = [
@@ -157,7 +154,9 @@ def unpack(schema: pa.Schema, pieces: Sequence[tuple[bytes, Span]]) -> pa.Record
       ValueError: the bytes are others than those that were written.
     """
     if not any(span.is_arrow for _, span in pieces):
-        return unpack_stripes(schema, [(data, span.skip, span.rows) for data, span in pieces])
+        return _native.unpack_stripes(
+            schema, [(data, span.skip, span.rows) for data, span in pieces]
+        )
     batches = [
         _of_streams(data, span) if span.is_arrow else unpack(schema, [(data, span)])
         for data, span in pieces

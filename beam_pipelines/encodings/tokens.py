@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.core.key_index import KeyIndex, find_keys, index_keys
 from beam_pipelines.encodings.analyzers import Weights
-from beam_pipelines.encodings.farmhash import fingerprints
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.values import need_number
 
@@ -242,7 +242,7 @@ def buckets_of(values: pa.Array, buckets: int) -> Ids:
     That is the fingerprint modulo ``buckets``. A null gives any number below ``buckets``.
     """
     encoded = values.dictionary_encode()
-    hashes = fingerprints(as_tokens(encoded.dictionary)) % np.uint64(buckets)
+    hashes = _native.fingerprints(as_tokens(encoded.dictionary)) % np.uint64(buckets)
     places = np.append(hashes.astype(np.int64), 0)
     codes = encoded.indices.fill_null(len(places) - 1) if encoded.null_count else encoded.indices
     found: Ids = places[codes.to_numpy()]

@@ -21,10 +21,10 @@ from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.rounding import find_merged, find_null_texts, find_whole
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.checks.check import Sample
-from beam_pipelines.core import plugins
+from beam_pipelines.core import _native, plugins
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
-from beam_pipelines.core.hashing import Hashes, hash_rows
+from beam_pipelines.core.hashing import Hashes
 from beam_pipelines.encodings.apply import conversions, needed, run_chain
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.labels import labels_of_features
@@ -171,7 +171,9 @@ def _by_split(
 
 def _hashes(sample: Mapping[str, _Split]) -> Hashes:
     """Returns a hash of each row's values."""
-    parts = [hash_rows(split.raw.columns) for split in sample.values() if split.raw.num_columns]
+    parts = [
+        _native.hash_rows(split.raw.columns) for split in sample.values() if split.raw.num_columns
+    ]
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 

@@ -196,14 +196,8 @@ def _resize(pixels: Pixels, box: Box, result: Pixels) -> None:
     height, width = result.shape[:2]
     if box == (0, 0, width, height) and pixels.shape == result.shape:
         result[:] = pixels
-    elif _native.KERNELS_AVAILABLE:
-        result[:] = _native.resize(pixels, box, (height, width))
     else:
-        import PIL.Image
-
-        whole = PIL.Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
-        resized = whole.resize((width, height), PIL.Image.Resampling.BILINEAR, box)
-        result[:] = np.asarray(resized).reshape(result.shape)
+        result[:] = _native.resize(pixels, box, (height, width))
 
 
 def _check_pixels(pixels: int) -> None:

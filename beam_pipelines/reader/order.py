@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native.parts import order_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 
 # Another order of the same dataset is another version.
@@ -94,19 +93,7 @@ class Epoch:
         if self.key is None:
             return np.arange(int(rows.sum()))
         key, parts = _key(self.key, _ROWS), self.parts[places]
-        if _native.KERNELS_AVAILABLE:
-            return order_rows(key, parts.tolist(), rows.tolist())
-        keys = _hashes(key, parts)
-        before = np.cumsum(rows) - rows
-        numbers = np.arange(int(rows.sum())) - np.repeat(before, rows)
-        random = mix(np.repeat(keys, rows) + numbers.view(np.uint64) * np.uint64(GOLDEN))
-        random >>= np.uint64(32)
-        random <<= np.uint64(_ROW_BITS)
-        part = np.repeat(np.arange(len(places), dtype=np.uint64), rows)
-        random |= part << np.uint64(32 + _ROW_BITS) | numbers.view(np.uint64)
-        random.sort()
-        random &= np.uint64((1 << _ROW_BITS) - 1)
-        return random.view(np.int64) + np.repeat(before, rows)
+        return _native.order_rows(key, parts.tolist(), rows.tolist())
 
 
 class Entries(NamedTuple):

@@ -132,14 +132,13 @@ def parse_lists(
     names = [*context, *lists]
     if tables := rows.tables():
         return dict(zip(names, _of_tables(tables, rows, context, lists), strict=True))
-    if _native.KERNELS_AVAILABLE:
-        # With lists of any size, ``make_column`` finds the row that has another one.
-        for of in (sizes, {}) if sizes else ({},):
-            batch = _native.parse_examples(
-                rows.chunks(), context, True, lists, rows=rows.records, sizes=of
-            )
-            if batch is not None:
-                return dict(zip(names, batch.columns, strict=True))
+    # With lists of any size, ``make_column`` finds the row that has another one.
+    for of in (sizes, {}) if sizes else ({},):
+        batch = _native.parse_examples(
+            rows.chunks(), context, True, lists, rows=rows.records, sizes=of
+        )
+        if batch is not None:
+            return dict(zip(names, batch.columns, strict=True))
     try:
         return dict(zip(names, _by_protobuf(rows, Layout(context, lists)), strict=True))
     except WireError as error:
@@ -178,7 +177,7 @@ def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> Column:
 
 
 def _by_protobuf(rows: Rows, layout: Layout) -> list[pa.Array]:
-    """Parses records that the kernel declines, or all without kernels."""
+    """Parses records that the kernel declines."""
     context, lists = parse_sequences(_records(rows).tolist(), layout)
     return [*context, *lists]
 

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core import _native, regular_files
-from beam_pipelines.core._native.parts import StoredPart, read_parts
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader.order import Epoch, Int64s
@@ -249,27 +248,27 @@ def _read_together(
     has_others = any(
         one.parts.restarts is not None or one.row_groups is not None for one, _ in found
     )
-    if not _native.KERNELS_AVAILABLE or has_others or len(kinds) > 1:
+    if has_others or len(kinds) > 1:
         return None
-    stored: list[StoredPart] = []
+    stored: list[_native.StoredPart] = []
     for one, pairs in itertools.groupby(zip(found, data, strict=True), lambda pair: pair[0][0]):
         parts, own = zip(*((part, content) for (_, part), content in pairs), strict=True)
         stored += _stored(one, list(parts), own)
     if any(part.data is not None and len(part.data) < part.offset + part.size for part in stored):
         return None
-    return read_parts(stored, kinds != {"none"})
+    return _native.read_parts(stored, kinds != {"none"})
 
 
 def _stored(
     found: Indexed, parts: list[int], data: Sequence[Content | None]
-) -> Iterator[StoredPart]:
+) -> Iterator[_native.StoredPart]:
     columns = [column[parts].tolist() for column in found.parts.columns]
     for own, shard, offset, *numbers in zip(data, *columns, strict=True):
         file = found.files[shard]
         if own is None:
-            yield StoredPart(os.fsencode(file.path), None, file.bytes, offset, *numbers)
+            yield _native.StoredPart(os.fsencode(file.path), None, file.bytes, offset, *numbers)
         else:
-            yield StoredPart(None, own.data, file.bytes, own.start, *numbers)
+            yield _native.StoredPart(None, own.data, file.bytes, own.start, *numbers)
 
 
 def read_part(found: Indexed, part: int) -> pa.LargeBinaryArray | pa.Table:

@@ -1,4 +1,4 @@
-"""Frames, reads and checks TFRecord records.
+"""Reads and checks TFRecord records.
 
 A record, all little-endian::
 
@@ -12,58 +12,36 @@ data after the end of one (docs/decisions.md).
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Generator, Iterator
 from typing import Any, BinaryIO
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native.shared import masked_crc
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES, RecordBlock
 
 READ_BYTES = 4 << 20
-_LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
+_LENGTH_BYTES = 8
 _SMALL_BYTES = 64 << 10
 _GZIP_BITS, _ZLIB_BITS = 31, 15
 
 
-def frame(examples: pa.BinaryArray | pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Frames each value as a TFRecord record. No nulls are allowed.
-
-    Returns:
-      A large_binary array of the same length; its data buffer is a valid TFRecord file.
-    """
-    if _native.KERNELS_AVAILABLE:
-        return _native.frame(examples)
-    return pa.array(map(_framed, examples.to_pylist()), pa.large_binary())
-
-
-def _framed(record: bytes) -> bytes:
-    length = _LENGTH.pack(len(record))
-    return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
-
-
 def is_header(data: bytes) -> bool:
     """Whether data begin with a record's length and the CRC of it."""
-    length = data[: _LENGTH.size]
-    return data[_LENGTH.size : HEADER_BYTES] == _masked_crc(length) and len(data) >= HEADER_BYTES
+    length = data[:_LENGTH_BYTES]
+    return data[_LENGTH_BYTES:HEADER_BYTES] == masked_crc(length) and len(data) >= HEADER_BYTES
 
 
 def is_zlib(data: bytes) -> bool:
     """Whether data begin with a header of zlib (RFC 1950)."""
     return len(data) > 1 and data[0] & 0x8F == 0x08 and int.from_bytes(data[:2], "big") % 31 == 0
-
-
-def _masked_crc(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
-    return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def read_chunks(
@@ -237,26 +215,9 @@ def starts_of(
       DataError: a CRC does not match.
     """
     try:
-        return _native.unframe(data) if _native.KERNELS_AVAILABLE else _frame_starts(bytes(data))
+        return _native.unframe(data)
     except _native.DamagedRecordError as error:
         raise _damaged(path, number + error.number, offset + error.offset, error.part) from error
-
-
-def _frame_starts(data: bytes) -> npt.NDArray[np.int64]:
-    """Does what ``_native.unframe`` does."""
-    starts, start = [0], 0
-    while start + HEADER_BYTES <= len(data):
-        length = data[start : start + _LENGTH.size]
-        if data[start + _LENGTH.size : start + HEADER_BYTES] != _masked_crc(length):
-            raise _native.DamagedRecordError(len(starts) - 1, start, "length")
-        end = start + HEADER_BYTES + _LENGTH.unpack(length)[0]
-        if end + FOOTER_BYTES > len(data):
-            break
-        if data[end : end + FOOTER_BYTES] != _masked_crc(data[start + HEADER_BYTES : end]):
-            raise _native.DamagedRecordError(len(starts) - 1, start, "data")
-        start = end + FOOTER_BYTES
-        starts.append(start)
-    return np.array(starts, np.int64)
 
 
 def _damaged(path: str, number: int, offset: int, part: str) -> DataError:

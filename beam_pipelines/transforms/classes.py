@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.python_values import python_values
@@ -52,7 +52,7 @@ def code_classes(batch: pa.RecordBatch, columns: tuple[str, ...], key: str) -> C
     Raises:
       DataError: there are too many classes.
     """
-    hashes = hashing.hash_rows([batch.column(name) for name in columns], _SEED)
+    hashes = _native.hash_rows([batch.column(name) for name in columns], _SEED)
     coded = pa.array(hashes).dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)
     classes: npt.NDArray[np.uint64] = coded.dictionary.to_numpy()

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
@@ -395,7 +395,7 @@ def pack_sums(
     cut: dict[int, list[tuple[StepKey, pa.RecordBatch]]] = {}
     for key, batches in sums.items():
         added = add_sums(batches)
-        numbers = hashing.hash_column(added.column("key"), _PARTITION_SEED) % np.uint64(partitions)
+        numbers = _native.hash_column(added.column("key"), _PARTITION_SEED) % np.uint64(partitions)
         for partition in range(partitions):
             part = added if partitions == 1 else added.filter(pa.array(numbers == partition))
             if part.num_rows:

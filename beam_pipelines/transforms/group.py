@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
@@ -183,7 +183,7 @@ def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: Gro
     """
     column = ordered.column(name)
     firsts = np.repeat(starts, np.diff(starts, append=len(column)))
-    hashes = hashing.hash_column(column)
+    hashes = _native.hash_column(column)
     wrong = np.flatnonzero(hashes != hashes[firsts])
     if len(wrong):
         row = int(wrong[0])

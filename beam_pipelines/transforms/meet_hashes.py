@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.checks.meet import Meet
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.sql.expressions import evaluate
 
@@ -60,7 +60,7 @@ def hash_values(arrays: Sequence[pa.Array], skips_null: bool) -> pa.Array:
     """
     pairs = np.empty((len(arrays[0]), 2), "<u8")
     for number, seed in enumerate(_SEEDS):
-        pairs[:, number] = hashing.hash_rows(arrays, seed)
+        pairs[:, number] = _native.hash_rows(arrays, seed)
     validity = None
     if skips_null and any(array.null_count for array in arrays):
         is_valid = np.logical_and.reduce(

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import columns, hashing
+from beam_pipelines.core import _native, columns, hashing
 from beam_pipelines.core.chunks import ASSIGNED, SPLIT_KEY, Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, missing_column
 from beam_pipelines.core.pickling import PickledOnce
@@ -98,7 +98,7 @@ class SplitPlan(PickledOnce):
         if self.by == (SPLIT_KEY,):
             hashes: hashing.Hashes = batch.column(SPLIT_KEY).to_numpy()
         else:
-            hashes = hashing.hash_rows([batch.column(name) for name in self.by], SPLIT_SEED)
+            hashes = _native.hash_rows([batch.column(name) for name in self.by], SPLIT_SEED)
         return hashing.mix(hashes + np.uint64(hashing.mix_int(self.seed))) if self.seed else hashes
 
 

@@ -30,7 +30,6 @@ from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.tfrecord.protobuf_parser import deterministic
 from beam_pipelines.transforms.read import has_quotes, read_range, scan_range
 from beam_pipelines.transforms.rename import Names
@@ -68,7 +67,7 @@ class SplitKey:
         """Returns the key of each row."""
         columns = [batch.column(name) for name in self.columns]
         if self.kind == "row":
-            return pa.array(hashing.hash_rows(columns, SPLIT_SEED))
+            return pa.array(_native.hash_rows(columns, SPLIT_SEED))
         if self.kind == "record":
             return hashing.sha256_digests(columns[0].cast(pa.binary()).to_pylist())
         return hashing.sha256_digests(_examples(columns, self))
@@ -238,12 +237,7 @@ def _examples(cells: list[pa.Array], key: SplitKey) -> Iterator[bytes]:
 
 
 def _serialized(batch: pa.RecordBatch) -> list[bytes]:
-    examples = (
-        _native.serialize(batch, framed=False)
-        if _native.KERNELS_AVAILABLE
-        else serialize_batch(batch)
-    )
-    made: list[bytes] = examples.to_pylist()
+    made: list[bytes] = _native.serialize(batch, framed=False).to_pylist()
     return made
 
 

@@ -224,7 +224,7 @@ def test_examples_parse_by_the_derived_feature_spec() -> None:
     tf = pytest.importorskip("tensorflow")
     from tfx_bsl.tfxio import tensor_representation_util
 
-    from beam_pipelines.tfrecord.example import serialize_batch
+    from beam_pipelines.core import _native
 
     batch = pa.record_batch(
         {
@@ -243,7 +243,7 @@ def test_examples_parse_by_the_derived_feature_spec() -> None:
         name: tensor_representation_util.CreateTfExampleParserConfig(representation, kinds[name])
         for name, representation in representations.items()
     }
-    parsed = tf.io.parse_example(serialize_batch(batch).to_pylist(), spec)
+    parsed = tf.io.parse_example(_native.serialize(batch, framed=False).to_pylist(), spec)
     assert parsed["dense"].numpy().tolist() == [[1], [2], [3]]
     assert parsed["pair"].numpy().tolist() == [[1, 2], [3, 4], [5, 6]]
     assert parsed["text"].numpy().tolist() == [[b"a"], [b"b"], [b"a"]]

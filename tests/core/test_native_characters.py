@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import texts as native_texts
 
 pytestmark = pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="needs the C++ kernels")
 
@@ -24,12 +23,12 @@ def test_equals_a_loop(values: list[bytes | None], start: int) -> None:
         expected = [
             sum(int(WEIGHTS[byte]) for byte in value or b"") % 2**64 for value in values[start:]
         ]
-        assert native_texts.sum_weights(array, WEIGHTS).tolist() == expected
+        assert _native.sum_weights(array, WEIGHTS).tolist() == expected
 
 
 def test_wrong_arguments() -> None:
     """Another type or number of weights is an error."""
     with pytest.raises(TypeError, match="found int64, expected a binary or string array"):
-        native_texts.sum_weights(pa.array([1]), WEIGHTS)
+        _native.sum_weights(pa.array([1]), WEIGHTS)
     with pytest.raises(ValueError, match="found other weights"):
-        native_texts.sum_weights(pa.array(["a"]), WEIGHTS[:7])
+        _native.sum_weights(pa.array(["a"]), WEIGHTS[:7])

@@ -29,6 +29,7 @@ from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.transforms import read
+from tests.support.kernels import without_kernels
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -466,14 +467,14 @@ def test_csv_is_read_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pa_csv, "read_csv", read_csv)
     found = read.read_table(plan, False)[0]
     assert not called
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
-    expected = read.read_table(plan, False)[0]
+    with without_kernels():
+        expected = read.read_table(plan, False)[0]
     assert called
     assert found.equals(expected)
     assert found.num_rows == 5_000
 
 
-def test_without_kernels_or_columns_it_declines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kernels_or_columns_it_declines() -> None:
     """The kernel declines without the extension or without columns.
 
     It also declines for a type that it does not know. pyarrow.csv reads then.
@@ -490,8 +491,8 @@ def test_without_kernels_or_columns_it_declines(monkeypatch: pytest.MonkeyPatch)
     assert (
         native.parse(b"1,2\n", arguments[0], pa.schema([]), pa.schema([]), *arguments[3:]) is None
     )
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
-    assert native.parse(b"1,2\n", *arguments) is None
+    with without_kernels():
+        assert native.parse(b"1,2\n", *arguments) is None
 
 
 def test_places_and_types_are_checked() -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native.parts import deflate
-from beam_pipelines.tfrecord.framing import frame
+from beam_pipelines.core._native import deflate, extension
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -47,7 +46,7 @@ def record(features: dict[str, int | float | bytes]) -> bytes:
         else:
             kind = field(1, field(1, value))
         entries += field(1, field(1, name.encode()) + field(2, kind))
-    framed: bytes = frame(pa.array([field(1, entries)], pa.large_binary()))[0].as_py()
+    framed: bytes = _native.frame(pa.array([field(1, entries)], pa.large_binary()))[0].as_py()
     return framed
 
 
@@ -123,7 +122,7 @@ def test_inflates_to_the_same_bytes(parts: list[bytes], start: int) -> None:
     found = deflate(pa.array(parts, pa.large_binary())[start:]).to_pylist()
     assert list(map(inflated, found)) == parts[start:]
     for part, data in zip(found, parts[start:], strict=True):
-        assert _native._kernels.inflate(part, len(data)) == data
+        assert extension.kernels.inflate(part, len(data)) == data
     assert all(part.endswith(b"\x00\x00\xff\xff") for part in found)
 
 

@@ -1,4 +1,4 @@
-"""The native fingerprints equal those of encodings/farmhash.py.
+"""The native fingerprints equal those of encodings/_native.py.
 
 tests/encodings/test_text.py compares them with TensorFlow's.
 """
@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import texts as native_texts
-from beam_pipelines.encodings import farmhash
+from tests.support.kernels import without_kernels
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -25,9 +24,8 @@ TEXTS = st.binary(max_size=8) | st.binary(max_size=80) | st.binary(min_size=60, 
 
 def in_numpy(array: pa.Array) -> list[int]:
     """The fingerprints without the kernel."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", False)
-        hashes: list[int] = farmhash.fingerprints(array).tolist()
+    with without_kernels():
+        hashes: list[int] = _native.fingerprints(array).tolist()
     return hashes
 
 
@@ -39,13 +37,13 @@ def test_kernel_and_numpy_give_the_same(
     """The kernel and the vectorized formula have equal fingerprints, also of nulls."""
     array = pa.array(values, type_).slice(skipped)
     expected = in_numpy(array.cast(pa.binary()))
-    assert native_texts.fingerprints(array).tolist() == expected
-    assert [native_texts.fingerprint(value or b"") for value in values[skipped:]] == expected
+    assert _native.fingerprints(array).tolist() == expected
+    assert [_native.fingerprint(value or b"") for value in values[skipped:]] == expected
 
 
 def test_other_values_have_no_fingerprint() -> None:
     """Values that are no texts are refused."""
     with pytest.raises(TypeError):
-        native_texts.fingerprints(pa.array([1]))
+        _native.fingerprints(pa.array([1]))
     with pytest.raises(TypeError):
-        native_texts.fingerprint("text")  # type: ignore[arg-type]
+        _native.fingerprint("text")  # type: ignore[arg-type]

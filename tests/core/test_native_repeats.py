@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import _native, equal_hashes
+from beam_pipelines.core import _native
 
 if not _native.KERNELS_AVAILABLE:
     pytest.skip("the extension is not built: there is no compiler", allow_module_level=True)
 
-from beam_pipelines.core._native import repeats
+from tests.support.kernels import without_kernels
 
 RECORD = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4"), ("split", "u1")])
 # Halves that share their low bits, by which records are ordered, and the number of a slot.
@@ -34,10 +34,9 @@ def repeats_by_loop(hashes: list[tuple[int, int]]) -> list[list[int]]:
 def test_repeats_against_a_loop(hashes: list[tuple[int, int]]) -> None:
     """A repeat has the first record of its hash, also without kernels."""
     records, expected = records_of(hashes), repeats_by_loop(hashes)
-    assert repeats.find_repeats(records).tolist() == expected
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", False)
-        assert equal_hashes.find_repeats(records).tolist() == expected
+    assert _native.find_repeats(records).tolist() == expected
+    with without_kernels():
+        assert _native.find_repeats(records).tolist() == expected
 
 
 def test_many_hashes() -> None:
@@ -49,7 +48,7 @@ def test_many_hashes() -> None:
     rows = generator.choice(len(records) // 2, 500, replace=False)
     copies = len(records) // 2 + generator.choice(len(records) // 2, 500, replace=False)
     records["high"][copies], records["low"][copies] = records["high"][rows], records["low"][rows]
-    found = repeats.find_repeats(records)
+    found = _native.find_repeats(records)
     assert sorted(map(tuple, found.tolist())) == sorted(
         zip(rows.tolist(), copies.tolist(), strict=True)
     )
@@ -60,8 +59,8 @@ def test_hashes_with_equal_slots() -> None:
     # The number of a hash is its high half xor its low half with the words exchanged: here 0.
     highs = [place << 32 | 7 for place in range(2000)]
     hashes = [(high, 7 << 32 | high >> 32) for high in highs]
-    assert len(repeats.find_repeats(records_of(hashes))) == 0
-    assert repeats.find_repeats(records_of(hashes * 2)).tolist() == [
+    assert len(_native.find_repeats(records_of(hashes))) == 0
+    assert _native.find_repeats(records_of(hashes * 2)).tolist() == [
         [place, place + 2000] for place in range(2000)
     ]
 
@@ -69,4 +68,4 @@ def test_hashes_with_equal_slots() -> None:
 def test_records_of_another_size_are_refused() -> None:
     """A record holds a hash."""
     with pytest.raises(ValueError, match="16 to 1,024 bytes"):
-        repeats.find_repeats(np.zeros(3, "<u8"))
+        _native.find_repeats(np.zeros(3, "<u8"))

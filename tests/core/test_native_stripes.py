@@ -68,7 +68,7 @@ def draw_batch(data: st.DataObject) -> pa.RecordBatch:
 @settings(max_examples=80, deadline=None)
 def test_rows_are_those_that_were_packed(data: st.DataObject) -> None:
     """Any consecutive rows of any stripes come back, several times as well."""
-    from beam_pipelines.core._native.stripes import pack_stripes, unpack_stripes
+    from beam_pipelines.core._native import pack_stripes, unpack_stripes
 
     batch = draw_batch(data)
     size = data.draw(st.integers(1, 50))
@@ -97,7 +97,7 @@ def test_rows_are_those_that_were_packed(data: st.DataObject) -> None:
 @settings(max_examples=80, deadline=None)
 def test_damage_is_refused_or_gives_other_rows(data: st.DataObject) -> None:
     """Damaged stripes are a ``ValueError``, or give as many sound rows."""
-    from beam_pipelines.core._native.stripes import pack_stripes, unpack_stripes
+    from beam_pipelines.core._native import pack_stripes, unpack_stripes
 
     batch = draw_batch(data)
     packed = pack_stripes(batch, 8)
@@ -118,14 +118,14 @@ def test_damage_is_refused_or_gives_other_rows(data: st.DataObject) -> None:
 @pytest.mark.parametrize("column", OTHERS, ids=[str(column.type) for column in OTHERS])
 def test_other_types_are_declined(column: pa.Array) -> None:
     """The kernel leaves columns of other types to Arrow."""
-    from beam_pipelines.core._native.stripes import pack_stripes
+    from beam_pipelines.core._native import pack_stripes
 
     assert pack_stripes(pa.RecordBatch.from_arrays([column], ["c"]), 1) is None
 
 
 def test_integers_and_lengths_are_narrow() -> None:
     """Small numbers take a byte each, texts of one length their bytes."""
-    from beam_pipelines.core._native.stripes import pack_stripes
+    from beam_pipelines.core._native import pack_stripes
 
     rows = 4096
     numbers = pa.array(np.arange(rows) % 200 + 10**15)

@@ -105,11 +105,8 @@ def test_without_nulls_there_is_no_bitmap() -> None:
     assert _native.take(batch, np.array([0, 1, 1])).column(0).null_count == 2
 
 
-@pytest.mark.parametrize("is_native", [True, False], ids=["kernels", "arrow"])
-def test_take_rows_with_and_without_kernels(
-    monkeypatch: pytest.MonkeyPatch, is_native: bool
-) -> None:
+@pytest.mark.usefixtures("with_and_without_kernels")
+def test_take_rows_with_and_without_kernels() -> None:
     """``take_rows`` gives the same with and without the kernels."""
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", is_native)
     batch = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})
     assert take_rows(batch, np.array([2, 1])).to_pydict() == {"a": [3, 2], "b": ["z", None]}

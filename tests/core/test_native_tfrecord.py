@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.tfrecord import framing
+from beam_pipelines.core._native import extension, records
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -29,7 +29,7 @@ KINDS = [pa.binary(), pa.large_binary()]
 
 def framed(records: list[bytes]) -> bytes:
     """Returns records as an uncompressed TFRecord file, by the kernels' elder."""
-    return b"".join(framing.frame(pa.array(records, pa.binary())).to_pylist())
+    return b"".join(_native.frame(pa.array(records, pa.binary())).to_pylist())
 
 
 @given(st.binary(max_size=300), st.integers(0, 7))
@@ -38,7 +38,7 @@ def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
     """The instruction and the tables give the same CRC at any alignment."""
     view = memoryview(b"-" * start + data)[start:]
     expected = google_crc32c.value(data)
-    assert _native._kernels.crc32c(_native._one_text(view).__arrow_c_array__()) == (
+    assert extension.kernels.crc32c(records._one_text(view).__arrow_c_array__()) == (
         expected,
         expected,
     )
@@ -52,7 +52,7 @@ def test_frames_equal_those_of_tfrecord(
     """Slices of both widths get the same frames, and are found again."""
     array = pa.array(records, kind).slice(min(start, len(records)))
     frames = _native.frame(array)
-    assert frames.to_pylist() == framing.frame(array).to_pylist()
+    assert frames.to_pylist() == _native.frame(array).to_pylist()
     starts = _native.unframe(b"".join(frames.to_pylist()))
     assert (
         starts.tolist()

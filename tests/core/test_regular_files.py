@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.cli import main as main_module
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.dataset import info
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source
 from tests.support.image_files import encode
@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
     examples = tmp_path / "set" / "examples" / "Split-train"
     examples.mkdir(parents=True)
     (examples / "a.tfrecord").write_bytes(
-        b"".join(framing.frame(pa.array([b""], pa.binary())).to_pylist())
+        b"".join(_native.frame(pa.array([b""], pa.binary())).to_pylist())
     )
     (tmp_path / "set" / "schema.pbtxt").write_text(SCHEMA)
     (tmp_path / "set" / "dataset.json").write_text(

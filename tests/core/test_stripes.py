@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pyarrow as pa
 import pytest
 
 from beam_pipelines.core import _native, stripes
+from tests.support.kernels import without_kernels
 
 ROWS = 5000
 BATCH = pa.RecordBatch.from_pydict(
@@ -19,13 +22,12 @@ FORMS = ["kernels", "arrow", "compressed"]
 
 
 @pytest.fixture(params=FORMS)
-def content(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, int]:
+def content(request: pytest.FixtureRequest) -> tuple[bytes, int]:
     """Returns the batch packed in each form, and where its tail begins."""
     if request.param == "kernels" and not _native.KERNELS_AVAILABLE:
         pytest.skip("the extension is not built: there is no compiler")
-    if request.param == "arrow":
-        monkeypatch.setattr(stripes, "KERNELS_AVAILABLE", False)
-    packed = stripes.pack(BATCH, "a.csv", compress=request.param == "compressed")
+    with without_kernels() if request.param == "arrow" else contextlib.nullcontext():
+        packed = stripes.pack(BATCH, "a.csv", compress=request.param == "compressed")
     return b"".join(bytes(buffer) for buffer in packed.buffers), packed.tail
 
 

@@ -18,10 +18,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset import contact_sheet, inspect
 from beam_pipelines.dataset.contact_sheet import CELL_PIXELS, Thumbnail, draw_contact_sheet
-from beam_pipelines.tfrecord.framing import frame
 
 COLORS = [(200, 0, 0), (0, 160, 0), (0, 0, 220), (90, 90, 0), (0, 90, 90)]
 STEP = 8 + CELL_PIXELS
@@ -229,7 +229,7 @@ def write_shard(path: Path, columns: dict[str, pa.Array]) -> None:
             values = [value and [text.encode() for text in value] for value in values]
         lists[name] = pa.array(values, pa.large_list(large.get(item, item)))
     records = RecordBatchToExamplesEncoder().encode(pa.record_batch(lists))
-    path.write_bytes(b"".join(frame(pa.array(records, pa.binary())).to_pylist()))
+    path.write_bytes(b"".join(_native.frame(pa.array(records, pa.binary())).to_pylist()))
 
 
 def write_dataset(folder: Path, columns: dict[str, pa.Array], schema: str = "", **manifest) -> str:
@@ -358,7 +358,7 @@ def test_raw_records_are_pictures_themselves(tmp_path, drawn):
     """A dataset whose records are images, not examples, is drawn as well."""
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES}, record="raw")
     for number in range(2):
-        (tmp_path / f"{number}.tfrecord").write_bytes(b"".join(frame(IMAGES).to_pylist()))
+        (tmp_path / f"{number}.tfrecord").write_bytes(b"".join(_native.frame(IMAGES).to_pylist()))
     inspect.write_contact_sheet(folder, str(tmp_path / "out.png"), 64)
     assert [picture.content for picture in drawn] == IMAGES.to_pylist() * 2
 

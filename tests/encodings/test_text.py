@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import (
     ENCODING_FOR_KIND,
@@ -28,7 +29,6 @@ from beam_pipelines.encodings import (
     tokens,
     vocabulary_asset,
 )
-from beam_pipelines.encodings.farmhash import fingerprints
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.tokens import find_tokens
@@ -73,7 +73,7 @@ def tensorflow_buckets(values: Sequence[bytes], buckets: int) -> list[int]:
 )
 def test_fingerprints_never_change(text: str, fingerprint: int) -> None:
     """Fingerprints are FarmHash's for every version of the library."""
-    assert fingerprints(pa.array([text])).tolist() == [fingerprint]
+    assert _native.fingerprints(pa.array([text])).tolist() == [fingerprint]
 
 
 def test_fingerprints_of_every_length() -> None:
@@ -86,9 +86,9 @@ def test_fingerprints_of_every_length() -> None:
     random.shuffle(values)
     largest = 2**63 - 1
     expected = tensorflow_buckets(values, largest)
-    assert (fingerprints(pa.array(values, BYTES)) % np.uint64(largest)).tolist() == expected
+    assert (_native.fingerprints(pa.array(values, BYTES)) % np.uint64(largest)).tolist() == expected
     assert [
-        int(fingerprints(pa.array([value], BYTES))[0]) % largest for value in values
+        int(_native.fingerprints(pa.array([value], BYTES))[0]) % largest for value in values
     ] == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import gzip
@@ -32,6 +33,7 @@ from beam_pipelines.transforms import read
 from tests.fuzz.targets import part_index
 from tests.fuzz.targets.tfrecord import framed
 from tests.sources import support
+from tests.support.kernels import without_kernels
 from tests.support.manifests import small_manifest
 
 MARK = b"\xef\xbb\xbf"
@@ -216,9 +218,7 @@ def test_more_labels_than_an_idx_file_says_are_an_error(tmp_path: Path) -> None:
         read.read_table(plan, reject=True)
 
 
-def test_both_readers_of_records_name_the_first_damaged_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_readers_of_records_name_the_first_damaged_one(tmp_path: Path) -> None:
     """Both readers name the first damaged record, with and without kernels.
 
     They check the data of a record before the length of the next.
@@ -228,10 +228,8 @@ def test_both_readers_of_records_name_the_first_damaged_one(
         tmp_path / "a.tfrecord", good + good[:12] + b"abd" + good[15:] + b"\1" + good[1:]
     )
     for is_native in (True, False):
-        monkeypatch.setattr(
-            framing._native, "KERNELS_AVAILABLE", is_native and framing._native.KERNELS_AVAILABLE
-        )
         with (
+            contextlib.nullcontext() if is_native else without_kernels(),
             files.open_read(path) as file,
             pytest.raises(DataError, match=r"record 1, offset 19: the CRC of the data"),
         ):

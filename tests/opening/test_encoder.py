@@ -22,12 +22,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import beam_pipelines as bp
+from beam_pipelines.core import _native
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import to_feature
 from beam_pipelines.opening import encoder as encoder_module
 from beam_pipelines.reader.columns import Ragged
-from beam_pipelines.tfrecord.example import serialize_batch
 from tests.support.encoder_dataset import COLUMNS
 
 pytestmark = pytest.mark.end_to_end
@@ -197,7 +197,9 @@ def test_encoder_and_serving_graph_give_the_same(folder, encoder):
         ]
         batch = pa.RecordBatch.from_arrays(same, schema=COLUMNS)
         rows = batch.to_pylist()
-        examples = serialize_batch(pa.RecordBatch.from_arrays(features, COLUMNS.names))
+        examples = _native.serialize(
+            pa.RecordBatch.from_arrays(features, COLUMNS.names), framed=False
+        )
         served = {
             name: tensor.numpy()
             for name, tensor in serve(examples=tf.constant(examples.to_pylist())).items()

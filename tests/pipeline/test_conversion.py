@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
+from tests.support.kernels import without_kernels
 
 pytestmark = pytest.mark.end_to_end
 
@@ -217,8 +217,8 @@ def test_the_way_does_not_matter(
         converted(data, tmp_path / name, *options, **arguments)
         found = digests(tmp_path / name)
         assert found == expected, name
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
-    converted(data, tmp_path / "arrow")
+    with without_kernels():
+        converted(data, tmp_path / "arrow")
     assert digests(tmp_path / "arrow") == expected
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.tfrecord.framing import frame
 from tests.reader.indexed import add_index
 
 # Kind of values -> number of its field in a Feature.
@@ -83,7 +83,7 @@ def write_records(
     for shard in range(shards):
         own = records[len(records) * shard // shards : len(records) * (shard + 1) // shards]
         path = f"examples/Split-train/t-{shard:05}-of-{shards:05}.tfrecord"
-        framed_records = frame(pa.array(own, pa.large_binary()))
+        framed_records = _native.frame(pa.array(own, pa.large_binary()))
         (folder / path).write_bytes(data_of(framed_records).to_pybytes())
         size = (folder / path).stat().st_size
         found.append({"path": path, "rows": len(own), "bytes": size, "crc32c": "00000000"})

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from beam_pipelines.core import _native
 from beam_pipelines.reader import order
 from beam_pipelines.reader.order import (
     MOST_PARTS,
@@ -24,6 +23,7 @@ from beam_pipelines.reader.order import (
     take,
     weighted_shares,
 )
+from tests.support.kernels import without_kernels
 
 PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=40).map(np.array)
 
@@ -251,8 +251,7 @@ def test_order_of_the_kernel(rows, seed):
     epoch = epoch_of(rows, 1 << 20, seed, 3)
     places = np.arange(len(rows))
     found = epoch.permutation(places).tolist()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", False)
+    with without_kernels():
         assert found == epoch.permutation(places).tolist()
     edges = np.cumsum([0, *epoch.rows]).tolist()
     for start, end in itertools.pairwise(edges):

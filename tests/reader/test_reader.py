@@ -21,7 +21,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import beam_pipelines as bp
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import order
 from beam_pipelines.reader import reader as reader_module
@@ -29,6 +28,7 @@ from beam_pipelines.reader.pipeline import read_groups
 from beam_pipelines.tfrecord import part_index
 from tests.reader.datasets import example, write_records
 from tests.reader.indexed import finish, ids, write_split_index
+from tests.support.kernels import without_kernels
 from tests.support.small_dataset import SCHEMA, write_dataset
 
 ROWS = 400
@@ -164,8 +164,8 @@ def test_shapes_and_compressions(tmp_path, monkeypatch, compression, as_):
     assert sorted(found["id"]) == list(range(11))
     assert found["pair"] == [[n, -n] for n in found["id"]]
     assert found["text"] == [b"%d" % n for n in found["id"]]
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
-    assert read() == found
+    with without_kernels():
+        assert read() == found
 
 
 @settings(

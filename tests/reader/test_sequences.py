@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import beam_pipelines as bp
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from tests.reader.datasets import feature, sequence_example, write_records
+from tests.support.kernels import without_kernels
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
@@ -82,11 +83,10 @@ def rows_of(value):
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(_rows, min_size=1, max_size=7), has_kernels=st.booleans())
-def test_steps_are_those_of_the_rows(tmp_path_factory, monkeypatch, rows, has_kernels):
+def test_steps_are_those_of_the_rows(tmp_path_factory, rows, has_kernels):
     """Steps come as they were written, and as ``bp.load`` gives them."""
     folder = write(tmp_path_factory.mktemp("sequences"), rows)
-    with monkeypatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", has_kernels and _native.KERNELS_AVAILABLE)
+    with contextlib.nullcontext() if has_kernels else without_kernels():
         batches = read(folder)
         arrow = read(folder, as_="arrow", columns=["clicks", "words"])
     loaded = bp.load(folder, "train", batch_size=3, shuffle=False)

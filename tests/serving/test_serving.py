@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import schema_type
 from beam_pipelines.encodings.apply import encode_batch, to_feature
@@ -30,7 +31,6 @@ from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.signatures import argument_names
 from beam_pipelines.serving.write import write_transform_graph
-from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.fit import fit_batch
 
 pytestmark = pytest.mark.end_to_end
@@ -121,10 +121,11 @@ def raw_schema() -> schema_pb2.Schema:
 
 def raw_examples(batch: pa.RecordBatch) -> list[bytes]:
     """Raw rows as serialized examples, as a client would send them."""
-    return serialize_batch(
+    return _native.serialize(
         pa.RecordBatch.from_arrays(
             [to_feature(column) for column in batch.columns], batch.schema.names
-        )
+        ),
+        framed=False,
     ).to_pylist()
 
 
@@ -134,7 +135,7 @@ def shard_tensors(plan: EncodePlan, batch: pa.RecordBatch, spec: dict[str, Any])
 
     return dict(
         tf.io.parse_example(
-            serialize_batch(encode_batch(plan, batch, "rows.csv")).to_pylist(), spec
+            _native.serialize(encode_batch(plan, batch, "rows.csv"), framed=False).to_pylist(), spec
         )
     )
 

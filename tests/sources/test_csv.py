@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.csv.header import equal_lines
 from beam_pipelines.sources.text import blocks
@@ -89,15 +88,14 @@ def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
     }
 
 
-@pytest.mark.parametrize("has_kernels", [True, False])
+@pytest.mark.usefixtures("with_and_without_kernels")
 def test_an_integer_may_have_a_plus_sign(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool
+    tmp_path: Path,
 ) -> None:
     """``+5`` is an integer, inferred and declared, as in TFDV's CSV reader.
 
     With leading zeros it is a text, among fractions a float.
     """
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", has_kernels)
     path = write(tmp_path / "a.csv", "i,z,f,u\n+5,+07,+5,+255\n-3,1,2.5,0\n +7 ,,,\n")
     assert types_of(path) == {"i": "int64", "z": "string", "f": "double", "u": "int64"}
     assert read_rows(path, types={"u": "uint8"}) == [
@@ -111,15 +109,14 @@ def test_an_integer_may_have_a_plus_sign(
             read_rows(path, types={"u": "uint8"})
 
 
-@pytest.mark.parametrize("has_kernels", [True, False])
+@pytest.mark.usefixtures("with_and_without_kernels")
 def test_digits_with_a_zero_fraction_are_integers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool
+    tmp_path: Path,
 ) -> None:
     """``5.00`` is an integer where one is declared.
 
     By its digits and not as a float.
     """
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", has_kernels)
     cells = ["17031000001.0", "5.00", "-3.0", "+7.0", " 8.0 ", "9223372036854775807.0", "", "6"]
     path = write(tmp_path / "a.csv", "k,x\n" + "".join(f"k,{cell}\n" for cell in cells))
     expected = [17031000001, 5, -3, 7, 8, 2**63 - 1, None, 6]

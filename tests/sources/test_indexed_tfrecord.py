@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.errors import DataError
@@ -17,7 +18,6 @@ from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.foreign_index import scan
 from beam_pipelines_plugins.foreign_index.make_index import make_indexes
@@ -28,7 +28,7 @@ RANGE_BYTES = 20_000
 
 def framed(records: list[bytes]) -> bytes:
     """Returns records as an uncompressed TFRecord file."""
-    return data_of(frame(pa.array(records, pa.large_binary()))).to_pybytes()
+    return data_of(_native.frame(pa.array(records, pa.large_binary()))).to_pybytes()
 
 
 def records_of(seed: int) -> list[bytes]:

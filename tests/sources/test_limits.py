@@ -31,7 +31,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core import limits
+from beam_pipelines.core import _native, limits
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -40,7 +40,6 @@ from beam_pipelines.sources.json import depth as depth_module
 from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
-from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source, write
 
@@ -51,7 +50,7 @@ FREE_BYTES = 1 << 20
 
 def framed(records: list[bytes]) -> bytes:
     """Returns a TFRecord file."""
-    return b"".join(framing.frame(pa.array(records, pa.binary())).to_pylist())
+    return b"".join(_native.frame(pa.array(records, pa.binary())).to_pylist())
 
 
 def read_all(*paths: str | Path, bounds: Limits, **options: Any) -> int:

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 
 from beam_pipelines.core import _native
 from beam_pipelines.sources.tfrecord.decoder import decode_sequences, sequence_batch
-from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, find_layout
+from tests.support.kernels import without_kernels
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
     [-(2**63), 2**63 - 1, 2**31, -(2**31) - 1, 127, 128, -1, 0]
@@ -123,8 +123,7 @@ def test_values_are_those_of_tensorflow(
     layout, records = drawn
     raw = [message(layout, record).SerializeToString(deterministic=is_sorted) for record in records]
     assert repr(decoded(raw, layout)) == wanted(layout, records)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", False)
+    with without_kernels():
         assert repr(decoded(raw, layout)) == wanted(layout, records)
     if _native.KERNELS_AVAILABLE:
         array = pa.array(raw, pa.binary())
@@ -321,7 +320,7 @@ def test_features_that_are_not_read() -> None:
     raw = message(layout, record).SerializeToString()
     read = Layout({}, {"l": pa.float32()})
     damaged = raw + field(2, field(1, field(1, b"y") + field(2, field(1, b"\xff"))))
-    for array, framed in ((pa.array([raw]), False), (frame(pa.array([raw])), True)):
+    for array, framed in ((pa.array([raw]), False), (_native.frame(pa.array([raw])), True)):
         batch = _native.parse_examples(array, {}, framed, read.lists)
         assert batch is not None
         assert batch.to_pydict() == {"l": [[[0.5], None]]}

@@ -17,8 +17,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core import _native
 from beam_pipelines.sources.tfrecord import decoder as decoder_module
 from beam_pipelines.sources.tfrecord.decoder import ExampleDecoder
-from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.record_block import RecordBlock
+from tests.support.kernels import without_kernels
 
 SCHEMA = (
     'feature { name: "i" type: INT } feature { name: "b" type: BYTES } feature { name: "f" '
@@ -48,7 +48,7 @@ USUAL = [record(i=[1, 2], b=[b"x"]), record(f=[0.5]), b""]
 
 def block_of(records: list[bytes]) -> RecordBlock:
     """Returns records as they are read from a file."""
-    framed = frame(pa.array(records, pa.binary())).to_pylist()
+    framed = _native.frame(pa.array(records, pa.binary())).to_pylist()
     return RecordBlock(b"".join(framed), np.cumsum([0, *map(len, framed)], dtype=np.int64))
 
 
@@ -77,10 +77,10 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
         "b": [[b"x"], None, None],
         "f": [None, [0.5], None],
     }
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
-    assert expected.decode(block_of(USUAL)).equals(found)
-    with pytest.raises(ValueError, match="tfx-bsl was asked"):
-        decoder.decode(USUAL)
+    with without_kernels():
+        assert expected.decode(block_of(USUAL)).equals(found)
+        with pytest.raises(ValueError, match="tfx-bsl was asked"):
+            decoder.decode(USUAL)
 
 
 @pytest.mark.parametrize(

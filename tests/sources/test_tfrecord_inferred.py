@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
@@ -26,15 +27,17 @@ from beam_pipelines_plugins.first_recipe.init import write_recipe
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of, write
 from tests.sources.test_tfrecord_sequences import sequence, write_records
 from tests.sources.test_tfrecord_source import example, record
+from tests.support.kernels import without_kernels
 
 FIRST = example(id=[1], price=[0.5], city=["Köln".encode()], raw=[b"\xff\xd8"], tags=[b"a", b"b"])
 SECOND = example(city=[b"Ulm"], tags=[b"c"], id=[2])
 
 
 @pytest.fixture(params=[True, False], ids=["kernels", "protobuf"])
-def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def either(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs a test with the kernels and without them."""
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", request.param and _native.KERNELS_AVAILABLE)
+    with contextlib.nullcontext() if request.param else without_kernels():
+        yield
 
 
 @pytest.fixture
@@ -122,8 +125,10 @@ def test_inferred_columns_have_every_value(rows: list[dict[str, list[Any]]], ker
         for name in names & {"c", "d"}
         if all(_is_utf8(value) for row in rows for value in row.get(name, []))
     }
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", kernels and _native.KERNELS_AVAILABLE)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.nullcontext() if kernels else without_kernels(),
+    ):
         path = write(Path(folder) / "a.tfrecord", b"".join(record(example(**row)) for row in rows))
         if not names:
             with pytest.raises(DataError, match="records without features"):

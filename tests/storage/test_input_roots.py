@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.cli import main as main_module
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines.storage.input_roots import OutsideRootError, only_below
-from beam_pipelines.tfrecord import framing
 from tests.support.image_files import encode
 from tests.support.manifests import small_manifest
 
@@ -58,7 +58,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
         examples = folder / "set" / "examples" / "Split-train"
         examples.mkdir(parents=True)
         (examples / "a.tfrecord").write_bytes(
-            b"".join(framing.frame(pa.array([b""], pa.binary())).to_pylist())
+            b"".join(_native.frame(pa.array([b""], pa.binary())).to_pylist())
         )
         (folder / "set" / "schema.pbtxt").write_text(SCHEMA)
         (folder / "set" / "dataset.json").write_text(

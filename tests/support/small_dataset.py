@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.tfrecord.example import serialize_batch
-from beam_pipelines.tfrecord.framing import frame
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
@@ -62,7 +61,7 @@ def write_dataset(
         path = f"examples/Split-train/t-{index:05}-of-{len(shards):05}{SUFFIX[compression]}"
         numbers = range(number, number + rows)
         batch = pa.RecordBatch.from_pydict({**columns_of(numbers), **more(numbers)})
-        records = data_of(frame(serialize_batch(batch))).to_pybytes()
+        records = data_of(_native.frame(_native.serialize(batch, framed=False))).to_pybytes()
         (folder / path).write_bytes(_COMPRESS[compression](records))
         number, framed = number + rows, framed + len(records)
         entries.append({"path": path, "rows": rows, "bytes": (folder / path).stat().st_size})

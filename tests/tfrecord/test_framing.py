@@ -17,6 +17,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
@@ -31,7 +32,7 @@ TENSORFLOW_NAME = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}
 
 def framed(records: list[bytes]) -> bytes:
     """Returns records as an uncompressed TFRecord file."""
-    return data_of(framing.frame(pa.array(records, pa.binary()))).to_pybytes()
+    return data_of(_native.frame(pa.array(records, pa.binary()))).to_pybytes()
 
 
 def read_all(data: bytes, compression: str = "none") -> list[bytes]:
@@ -188,4 +189,4 @@ def test_not_compressed_at_all_is_an_error(compression: str) -> None:
 def test_slices_are_framed_as_they_are() -> None:
     """A slice of an array frames its own values only."""
     array = pa.array(RECORDS, pa.binary()).slice(1, 3)
-    assert read_all(data_of(framing.frame(array)).to_pybytes()) == RECORDS[1:4]
+    assert read_all(data_of(_native.frame(array)).to_pybytes()) == RECORDS[1:4]

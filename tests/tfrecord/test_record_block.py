@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.tfrecord.framing import frame
+from beam_pipelines.core import _native
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
 
 def block_of(records: list[bytes]) -> RecordBlock:
     """Returns records in frames, with a beginning of another one behind them."""
-    framed = frame(pa.array(records, pa.binary())).to_pylist()
+    framed = _native.frame(pa.array(records, pa.binary())).to_pylist()
     return RecordBlock(
         b"".join(framed) + b"\1\0\0", np.cumsum([0, *map(len, framed)], dtype=np.int64)
     )
@@ -38,7 +38,8 @@ def test_is_a_sequence_of_its_records(records: list[bytes], start: int, stop: in
     assert list(part[1:]) == records[start:stop][1:]
     assert part.framed_bytes == sum(len(record) + 16 for record in records[start:stop])
     assert (
-        part.frames().to_pylist() == frame(pa.array(records[start:stop], pa.binary())).to_pylist()
+        part.frames().to_pylist()
+        == _native.frame(pa.array(records[start:stop], pa.binary())).to_pylist()
     )
 
 

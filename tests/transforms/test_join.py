@@ -17,7 +17,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Join, Source
@@ -240,17 +240,17 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 
     The right gets a new seed.
     """
-    real = hashing.hash_rows
+    real = _native.hash_rows
 
     def weak(arrays, seed=0):
         return real(arrays, seed) % np.uint64(3 if seed < bad_seeds else 1 << 63)
 
-    monkeypatch.setattr(hashing, "hash_rows", weak)
+    monkeypatch.setattr(_native, "hash_rows", weak)
     right = pa.table({"k": list(range(50)), "v": list(range(50))})
     index = index_module.build_index(right, ["k"], [("v", "v")])
     assert index.keys.seed == bad_seeds
     monkeypatch.setattr(
-        hashing, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0]))
+        _native, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0]))
     )
     found = index_module.find_keys(index.keys, [pa.array(range(100))])
     assert (found >= 0).sum() == 1

@@ -14,6 +14,7 @@ import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.encodings.apply import encode_batch
@@ -23,7 +24,6 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
-from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing
 from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
@@ -250,10 +250,12 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
         [to_feature(values) for values in batch.columns], batch.schema.names
     )
     expected = tf.io.parse_example(
-        serialize_batch(done.chunks[0, 0, "eval"].batch).to_pylist(),
+        _native.serialize(done.chunks[0, 0, "eval"].batch, framed=False).to_pylist(),
         output.transformed_feature_spec(),
     )
-    parsed = tf.io.parse_example(serialize_batch(raw).to_pylist(), output.raw_feature_spec())
+    parsed = tf.io.parse_example(
+        _native.serialize(raw, framed=False).to_pylist(), output.raw_feature_spec()
+    )
 
     got = output.transform_features_layer()(parsed)
 
@@ -265,7 +267,9 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
         )
         np.testing.assert_array_equal(left.numpy(), right.numpy())
     served = tf.saved_model.load(str(graph / "transform_fn")).signatures["serving_default"](
-        examples=tf.constant(serialize_batch(raw.drop_columns(["late"])).to_pylist())
+        examples=tf.constant(
+            _native.serialize(raw.drop_columns(["late"]), framed=False).to_pylist()
+        )
     )
     np.testing.assert_array_equal(served["delay"].numpy(), expected["delay"].numpy())
     assert "late" not in served
@@ -289,7 +293,9 @@ def test_order_of_chunks_does_not_matter(done: Run, tmp_path: Path) -> None:
     """Chunks in another order give the same records, to the last bit."""
     again = run(tmp_path, CHUNKS[::-1])
     for address, chunk in done.chunks.items():
-        assert serialize_batch(chunk.batch).equals(serialize_batch(again.chunks[address].batch))
+        assert _native.serialize(chunk.batch, framed=False).equals(
+            _native.serialize(again.chunks[address].batch, framed=False)
+        )
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ def test_a_column_decides_and_is_dropped():
 
 def test_one_split_needs_no_hash(monkeypatch):
     """A single split passes the batch on unchanged."""
-    monkeypatch.setattr(split.hashing, "hash_rows", None)
+    monkeypatch.setattr(split._native, "hash_rows", None)
     batch = batch_of([("a", 1)])
     counted, chunk = split.split_chunk(plan_of(batch.schema, Split()), chunk_of(batch))
     assert chunk == Chunk(3, 1, batch, {}, path="data/flights.csv", split="train")

@@ -6,6 +6,7 @@ TFX's rule in plain Python is the oracle.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import hashlib
 import tempfile
@@ -20,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfx_bsl.coders import csv_decoder
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -30,6 +30,7 @@ from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.read import read_range
 from tests.sources.support import write
 from tests.sources.test_tfrecord_sequences import sequence, write_records
+from tests.support.kernels import without_kernels
 
 HEADER = ["id", "price", "city", "city_zip", "none"]
 LINES = ["1,0.1,Köln,a,", '-7,,"a, ""b""",b2,', ",3,,c,", "9223372036854775807,1e30,x,,"]
@@ -98,16 +99,14 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kernels", [True, False])
 @pytest.mark.parametrize("more", ["", "drop: [price, none]", "derive: {twice: id / 2}\nkeep: id"])
-def test_buckets_of_csv_rows_are_those_of_tfx(
-    table: Path, monkeypatch: pytest.MonkeyPatch, kernels: bool, more: str
-) -> None:
+def test_buckets_of_csv_rows_are_those_of_tfx(table: Path, kernels: bool, more: str) -> None:
     """Buckets of CSV rows are those of TFX.
 
     The key is the example of CsvExampleGen, and does not depend on the columns that the recipe
     keeps.
     """
-    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", kernels and _native.KERNELS_AVAILABLE)
-    found = rows_of(table, f"sources: {{t: {{path: t.csv, {OPTIONS}}}}}\n{BUCKETS}\n{more}")
+    with contextlib.nullcontext() if kernels else without_kernels():
+        found = rows_of(table, f"sources: {{t: {{path: t.csv, {OPTIONS}}}}}\n{BUCKETS}\n{more}")
     examples = csv_examples(HEADER, LINES)
     expected = [split_of(made.SerializeToString(deterministic=True)) for made in examples]
     by_id = {

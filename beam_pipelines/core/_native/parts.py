@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native import _kernels, imported
+from beam_pipelines.core._native.extension import imported, kernels
+from beam_pipelines.core._native.shared import StoredPart
+
+__all__ = ["deflate", "order_rows", "read_parts"]
 
 
 def deflate(parts: pa.Array) -> pa.LargeBinaryArray:
@@ -28,32 +30,9 @@ def deflate(parts: pa.Array) -> pa.LargeBinaryArray:
       MemoryError: there is no memory for the result.
     """
     try:
-        return imported(_kernels.deflate(parts.__arrow_c_array__()))
+        return imported(kernels.deflate(parts.__arrow_c_array__()))
     except TypeError:
         raise TypeError(f"parts: found {parts.type}, expected a binary or string array") from None
-
-
-class StoredPart(NamedTuple):
-    """A part of a shard, as its index has it.
-
-    Attributes:
-      path: of the shard; ``None`` if ``data`` has the part.
-      data: bytes of the shard; ``None``: they are read.
-      file_size: of the shard.
-      offset, size: of the part in the shard, or in ``data``.
-      framed_size: of its framed records, inflated.
-      rows: records in it.
-      crc32: CRC-32 of its framed records.
-    """
-
-    path: bytes | None
-    data: bytes | None
-    file_size: int
-    offset: int
-    size: int
-    framed_size: int
-    rows: int
-    crc32: int
 
 
 def read_parts(parts: Sequence[StoredPart], is_compressed: bool) -> pa.LargeBinaryArray | None:
@@ -71,7 +50,7 @@ def read_parts(parts: Sequence[StoredPart], is_compressed: bool) -> pa.LargeBina
       ValueError: a number is below 0, or there are both or neither of path and bytes.
       MemoryError: there is no memory for the records.
     """
-    pair = _kernels.read_parts(list(parts), is_compressed)
+    pair = kernels.read_parts(list(parts), is_compressed)
     return None if pair is None else imported(pair)
 
 
@@ -91,5 +70,5 @@ def order_rows(key: int, parts: Sequence[int], rows: Sequence[int]) -> npt.NDArr
       ValueError: a number of rows is below 0, or 2^32 or more.
       OverflowError: a number has more than 64 bits.
     """
-    array = imported(_kernels.order_rows(key, list(zip(parts, rows, strict=True))))
+    array = imported(kernels.order_rows(key, list(zip(parts, rows, strict=True))))
     return np.frombuffer(array.buffers()[1], np.int64, len(array))

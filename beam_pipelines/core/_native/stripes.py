@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native import _kernels, imported
+from beam_pipelines.core._native.extension import imported, kernels
+
+__all__ = ["pack_stripes", "unpack_stripes"]
 
 
 def pack_stripes(
@@ -34,7 +36,7 @@ def pack_stripes(
       MemoryError: there is no memory for the result.
     """
     try:
-        data, ends = _kernels.pack_stripes(batch.__arrow_c_array__(), rows_per_stripe)
+        data, ends = kernels.pack_stripes(batch.__arrow_c_array__(), rows_per_stripe)
     except TypeError:
         return None
     return imported(data).buffers()[1], imported(ends).to_numpy()
@@ -52,5 +54,5 @@ def unpack_stripes(schema: pa.Schema, pieces: Sequence[tuple[bytes, int, int]]) 
         2 GiB of texts.
       MemoryError: there is no memory for the result.
     """
-    array = imported(_kernels.unpack_stripes(schema.__arrow_c_schema__(), list(pieces)))
+    array = imported(kernels.unpack_stripes(schema.__arrow_c_schema__(), list(pieces)))
     return pa.RecordBatch.from_arrays(array.flatten(), schema=schema)

@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native import _kernels, imported
+from beam_pipelines.core._native.extension import imported, kernels
+
+__all__ = ["band_hashes", "fingerprint", "fingerprints", "similarities", "sum_weights"]
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
@@ -22,14 +24,14 @@ def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
       TypeError: the values are of another type.
       ValueError: buffers that contradict themselves.
     """
-    pair = _kernels.fingerprints(texts.__arrow_c_array__())
+    pair = kernels.fingerprints(texts.__arrow_c_array__())
     hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy()
     return hashes
 
 
 def fingerprint(text: bytes) -> int:
     """Returns the fingerprint of one text."""
-    number: int = _kernels.fingerprint(text)
+    number: int = kernels.fingerprint(text)
     return number
 
 
@@ -50,7 +52,7 @@ def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray
     texts.validate()
     table = pa.array(weights).__arrow_c_array__()
     try:
-        pair = _kernels.sum_weights(texts.__arrow_c_array__(), table)
+        pair = kernels.sum_weights(texts.__arrow_c_array__(), table)
     except TypeError:
         raise TypeError(f"texts: found {texts.type}, expected a binary or string array") from None
     sums: npt.NDArray[np.uint64] = imported(pair).to_numpy()
@@ -72,7 +74,7 @@ def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64
       ValueError: buffers that contradict themselves, or other bands or rows.
     """
     texts.validate()
-    pair = _kernels.band_hashes(texts.__arrow_c_array__(), bands, rows)
+    pair = kernels.band_hashes(texts.__arrow_c_array__(), bands, rows)
     hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy().reshape(len(texts), bands + 1)
     return hashes
 
@@ -92,6 +94,6 @@ def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
     """
     left.validate()
     right.validate()
-    pair = _kernels.similarities(left.__arrow_c_array__(), right.__arrow_c_array__())
+    pair = kernels.similarities(left.__arrow_c_array__(), right.__arrow_c_array__())
     found: npt.NDArray[np.float64] = imported(pair).to_numpy()
     return found

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed, RowFunction
-from beam_pipelines.encodings.farmhash import fingerprint
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
@@ -89,7 +89,7 @@ class Cross(Fixed):
                 b"" if value is None else token(value)
                 for token, value in zip(tokens, values, strict=True)
             ]
-            return fingerprint(separator.join(parts)) % buckets
+            return _native.fingerprint(separator.join(parts)) % buckets
 
         return bucket
 

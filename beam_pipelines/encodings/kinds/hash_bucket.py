@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.encodings.encoding import Fixed, RowFunction
-from beam_pipelines.encodings.farmhash import fingerprint
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     buckets_of,
@@ -67,7 +67,7 @@ class HashBucket(Fixed):
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Hashes one value."""
         token, buckets = token_function(features[0]), self.buckets
-        return elementwise(lambda value: fingerprint(token(value)) % buckets)
+        return elementwise(lambda value: _native.fingerprint(token(value)) % buckets)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Hashes the flat values."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.encodings.encoding import Encoding, Fitted, RowFunction
-from beam_pipelines.encodings.farmhash import fingerprint
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     NO_TOKENS,
@@ -141,7 +141,7 @@ class FittedVocabulary(Fitted):
                 return None
             text = token(value)
             found = places.get(text, UNSEEN)
-            return size + fingerprint(text) % num_oov if num_oov and found < 0 else found
+            return size + _native.fingerprint(text) % num_oov if num_oov and found < 0 else found
 
         return place
 

@@ -21,7 +21,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.typehints import typehints
 
-from beam_pipelines.core import columns, hashing
+from beam_pipelines.core import _native, columns
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -155,7 +155,7 @@ def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
     The order of rows counts; contents of null slots do not. Equal rows give equal addresses, other
     rows others (62 bits of BLAKE2b).
     """
-    hashes = hashing.hash_rows(batch.columns, _ADDRESS_SEED) if batch.num_columns else None
+    hashes = _native.hash_rows(batch.columns, _ADDRESS_SEED) if batch.num_columns else None
     digest = hashlib.blake2b(b"" if hashes is None else hashes.tobytes(), digest_size=8).digest()
     number = int.from_bytes(digest, "little") >> 2
     return number % NUM_RANGES, number // NUM_RANGES

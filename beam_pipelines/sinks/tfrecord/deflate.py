@@ -18,8 +18,7 @@ import pyarrow as pa
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
-from beam_pipelines.core._native import KERNELS_AVAILABLE
-from beam_pipelines.core._native.parts import deflate
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of, offsets_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.tfrecord.record_block import part_edges
@@ -132,13 +131,12 @@ def compress_parts(
 
 
 def _compress(level: int, parts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    if level <= MAX_FAST_LEVEL and KERNELS_AVAILABLE:
-        return deflate(parts)
-    compressor, level = (isal_zlib, 1) if level <= MAX_FAST_LEVEL else (zlib_ng, level)
+    if level <= MAX_FAST_LEVEL:
+        return _native.deflate(parts)
     compressed = []
     for part in parts:
-        stream = compressor.compressobj(level, compressor.DEFLATED, _RAW_BITS)
-        compressed.append(stream.compress(part.as_buffer()) + stream.flush(compressor.Z_SYNC_FLUSH))
+        stream = zlib_ng.compressobj(level, zlib_ng.DEFLATED, _RAW_BITS)
+        compressed.append(stream.compress(part.as_buffer()) + stream.flush(zlib_ng.Z_SYNC_FLUSH))
     ends = np.cumsum([0, *map(len, compressed)], dtype=np.int64)
     return _array_of(pa.py_buffer(b"".join(compressed)), ends)
 

@@ -123,16 +123,7 @@ def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, 
     """
     if dialect.quote is None or bytes((dialect.quote,)) not in data:
         return (OUTSIDE, OUTSIDE, INSIDE) if data else (OUTSIDE, CLOSED, INSIDE)
-    if _native.KERNELS_AVAILABLE:
-        return _native.quote_transition(data, previous, dialect.delimiter, dialect.quote)
-    text = np.frombuffer(data, np.uint8)
-    quotes = np.flatnonzero(text == dialect.quote)
-
-    def after(state: int) -> int:
-        return state_after(data, state, _without_stray(text, quotes, state, previous, dialect))
-
-    outside = after(OUTSIDE)
-    return outside, after(CLOSED) if quotes[0] == 0 else outside, after(INSIDE)
+    return _native.quote_transition(data, previous, dialect.delimiter, dialect.quote)
 
 
 def fold(transitions: Iterable[tuple[int, int, int]]) -> bytes:

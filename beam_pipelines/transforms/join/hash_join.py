@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import hashing
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk, Rejected, add_counts
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.key_index import all_valid
@@ -96,7 +96,7 @@ def cut_by_key(
 
     Rows keep their order; nulls hash as one value.
     """
-    hashes = hashing.hash_rows([batch.column(name) for name in on], PARTITION_SEED)
+    hashes = _native.hash_rows([batch.column(name) for name in on], PARTITION_SEED)
     numbers = (hashes % np.uint64(partitions)).astype(np.int64)
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers, minlength=partitions)

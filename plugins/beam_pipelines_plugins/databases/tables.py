@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.hashing import hash_rows
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import tables
@@ -125,7 +125,7 @@ class Table(Format):
                 if rejected and not reject:
                     raise DataError(rejected[0].describe())
                 if rows.batch.num_rows:
-                    hashes = hash_rows(rows.batch.columns)
+                    hashes = _native.hash_rows(rows.batch.columns)
                     crc32c = google_crc32c.extend(crc32c, hashes.tobytes())
                 yield rows._replace(rejected=rejected)
             row += batch.num_rows

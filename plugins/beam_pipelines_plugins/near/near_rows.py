@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.transforms.exchange import Message, Received, by_number, load_payload
@@ -110,7 +111,7 @@ def _bands_of(
         rows = np.flatnonzero(values.is_valid())
         hashes = values.drop_null().to_numpy()
         return rows, near_hashes.hash_bands(hashes, similarity), hashes
-    found = shingles.band_hashes(values, *shingles.plan_bands(similarity))
+    found = _native.band_hashes(values, *shingles.plan_bands(similarity))
     rows = np.flatnonzero(found[:, -1] != 0)
     return rows, found[rows, :-1], found[rows, -1]
 
@@ -118,7 +119,7 @@ def _bands_of(
 def _similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
     if pa.types.is_uint64(left.type):
         return 1 - near_hashes.differing(left.to_numpy(), right.to_numpy()) / near_hashes.BITS
-    return shingles.similarities(left, right)
+    return _native.similarities(left, right)
 
 
 def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:

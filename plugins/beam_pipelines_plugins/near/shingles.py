@@ -28,17 +28,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-
-from beam_pipelines.core import _native
-from beam_pipelines.core._native import texts as native_texts
-from beam_pipelines.core.hashing import GOLDEN, mix
 
 Hashes = npt.NDArray[np.uint64]
 
-CHARACTERS = 5
-_BITS = 21
-_PADDING = (1 << _BITS) - 1
 # Pairs of exactly the similarity that is asked for are candidates with this probability.
 _RECALL = 0.995
 # Values of a signature: more rows in a band make fewer candidates that are not similar.
@@ -67,60 +59,3 @@ def plan_bands(similarity: float) -> Bands:
             break
         found = Bands(bands, rows)
     return found
-
-
-def band_hashes(texts: pa.Array, bands: int, rows: int) -> Hashes:
-    """Returns the hashes of the bands of each text.
-
-    Args:
-      texts: n texts.
-      bands, rows: of a signature.
-
-    Returns:
-      uint64[n, bands + 1]; the last one is the hash of the whole text. A null or empty text has
-      zeros.
-    """
-    if _native.KERNELS_AVAILABLE:
-        return native_texts.band_hashes(texts, bands, rows)
-    random = mix(np.arange(1, bands * rows + 1, dtype=np.uint64) * np.uint64(GOLDEN))
-    factors = (random >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
-    summands = random.astype(np.uint32)
-    found = np.zeros((len(texts), bands + 1), np.uint64)
-    for row, text in enumerate(texts.to_pylist()):
-        if not text:
-            continue
-        shingles = _shingles(text)
-        upper = (shingles >> np.uint64(32)).astype(np.uint32)
-        least = (upper[:, None] * factors + summands).min(axis=0).reshape(bands, rows)
-        found[row, :bands] = np.arange(bands)
-        for value in least.T:
-            found[row, :bands] = mix((found[row, :bands] ^ value) + np.uint64(GOLDEN))
-        for shingle in shingles:
-            found[row, bands:] = mix((found[row, bands:] ^ shingle) + np.uint64(GOLDEN))
-    return found
-
-
-def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns the similarity of each pair; of an empty text 0.
-
-    Args:
-      left, right: n texts each.
-    """
-    if _native.KERNELS_AVAILABLE:
-        return native_texts.similarities(left, right)
-    found = np.zeros(len(left))
-    for row, (one, other) in enumerate(zip(left.to_pylist(), right.to_pylist(), strict=True)):
-        if one and other:
-            sets = set(_shingles(one).tolist()), set(_shingles(other).tolist())
-            found[row] = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
-    return found
-
-
-def _shingles(text: str) -> Hashes:
-    """Returns the hashes of a text's character sequences, in order."""
-    characters = np.frombuffer(text.encode("utf-32-le"), "<u4").astype(np.uint64)
-    missing = max(0, CHARACTERS - len(characters))
-    characters = np.concatenate([characters, np.full(missing, _PADDING, np.uint64)])
-    a, b, c, d, e = np.lib.stride_tricks.sliding_window_view(characters, CHARACTERS).T
-    low = a | b << np.uint64(_BITS) | c << np.uint64(2 * _BITS)
-    return mix(mix(low + np.uint64(GOLDEN)) ^ (d | e << np.uint64(_BITS)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import texts as native_texts
-from beam_pipelines.core.binary_arrays import byte_lengths, is_valid, offsets_of
+from beam_pipelines.core.binary_arrays import byte_lengths
 
 Counts = npt.NDArray[np.int64]
 
@@ -19,7 +17,6 @@ Counts = npt.NDArray[np.int64]
 _BITS = 10
 _MOST = (1 << _BITS) - 1
 _GROUPS = {"digits": "0123456789", "ats": "@", "colons": ":", "dots": ".", "dashes": "-"}
-_BLOCK_ROWS = 16384
 
 
 def _table() -> npt.NDArray[np.uint64]:
@@ -44,9 +41,7 @@ class Characters:
 
     def __init__(self, texts: pa.Array) -> None:
         self.bytes: Counts = byte_lengths(texts)
-        self._packed = (
-            native_texts.sum_weights(texts, _WEIGHTS) if _native.KERNELS_AVAILABLE else _sums(texts)
-        )
+        self._packed = _native.sum_weights(texts, _WEIGHTS)
         self._is_long = self.bytes > _MOST
         self._has_long = bool(self._is_long.any())
         self._counts: dict[str, Counts] = {}
@@ -74,23 +69,3 @@ class Characters:
                 count[self._is_long] = _MOST
             self._counts[group] = count
         return self._counts[group]
-
-
-def _sums(texts: pa.Array) -> npt.NDArray[np.uint64]:
-    """Returns the sum of the weights of each text's bytes."""
-    packed = np.zeros(len(texts), np.uint64)
-    for start in range(0, len(texts), _BLOCK_ROWS):
-        block = texts.slice(start, _BLOCK_ROWS)
-        offsets = offsets_of(block)
-        first, last = int(offsets[0]), int(offsets[-1])
-        if last == first:
-            continue
-        buffer: Any = block.buffers()[2]
-        # Sums of words wrap around, and their differences are right all the same.
-        sums = np.zeros(last - first + 1, np.uint64)
-        np.cumsum(_WEIGHTS[np.frombuffer(buffer, np.uint8, last - first, first)], out=sums[1:])
-        own = sums[offsets - first]
-        packed[start : start + len(block)] = own[1:] - own[:-1]
-    if texts.null_count:
-        packed[~is_valid(texts)] = 0
-    return packed

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from isal import isal_zlib
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import data_of
 from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, make_index
 from beam_pipelines.tfrecord.parts import after_bits, inflate_part
 from beam_pipelines_plugins.foreign_index import restart_points, scan
@@ -29,7 +29,7 @@ from beam_pipelines_plugins.foreign_index.scan import Scanned, scan_file
 
 def framed(records: list[bytes]) -> bytes:
     """Returns records as an uncompressed TFRecord file."""
-    return data_of(frame(pa.array(records, pa.large_binary()))).to_pybytes()
+    return data_of(_native.frame(pa.array(records, pa.large_binary()))).to_pybytes()
 
 
 def index_of(scanned: Scanned, data: bytes, compression: Compression) -> PartIndex:

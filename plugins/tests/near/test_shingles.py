@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native import texts as native_texts
 from beam_pipelines_plugins.near import shingles
+from tests.support.kernels import without_kernels
 
 TEXTS = st.lists(st.none() | st.text(max_size=30) | st.text("ab", max_size=12), max_size=12)
 
@@ -27,7 +27,7 @@ def test_similarity_against_sets(left: list[str | None], right: list[str | None]
     """It is the Jaccard similarity of sets of five characters."""
     pairs = list(zip(left, right, strict=False))
     arrays = [pa.array([pair[place] for pair in pairs], pa.string()) for place in (0, 1)]
-    found = shingles.similarities(*arrays)
+    found = _native.similarities(*arrays)
     for value, (one, other) in zip(found.tolist(), pairs, strict=True):
         union = sets_of(one) | sets_of(other)
         expected = len(sets_of(one) & sets_of(other)) / len(union) if one and other else 0
@@ -40,10 +40,9 @@ def test_kernels_against_numpy(texts: list[str | None], bands: int, rows: int) -
     """With and without the extension, hashes and similarities are the same."""
     array = pa.array([None, *texts], pa.string()).slice(1)
     other = array.take(pa.array(np.arange(len(array))[::-1].copy()))
-    found = shingles.band_hashes(array, bands, rows), shingles.similarities(array, other)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "KERNELS_AVAILABLE", False)
-        expected = shingles.band_hashes(array, bands, rows), shingles.similarities(array, other)
+    found = _native.band_hashes(array, bands, rows), _native.similarities(array, other)
+    with without_kernels():
+        expected = _native.band_hashes(array, bands, rows), _native.similarities(array, other)
     for one, same in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, same)
 
@@ -70,7 +69,7 @@ def test_bands_find_pairs_of_a_similarity(similarity: float) -> None:
                 break
     plan = shingles.plan_bands(similarity)
     left, right = (
-        shingles.band_hashes(pa.array([pair[place] for pair in pairs]), *plan) for place in (0, 1)
+        _native.band_hashes(pa.array([pair[place] for pair in pairs]), *plan) for place in (0, 1)
     )
     agrees = (left[:, :-1] == right[:, :-1]).any(axis=1)
     assert agrees.mean() >= 0.99
@@ -79,7 +78,7 @@ def test_bands_find_pairs_of_a_similarity(similarity: float) -> None:
 
 def test_values_that_never_change() -> None:
     """The hashes of a text are those of the definition."""
-    (found,) = shingles.band_hashes(pa.array(["near duplicates"]), 2, 2).tolist()
+    (found,) = _native.band_hashes(pa.array(["near duplicates"]), 2, 2).tolist()
     assert found == [6890243255749623766, 12476455198148746180, 3129491416529255896]
 
 
@@ -87,8 +86,8 @@ def test_other_arrays_are_errors() -> None:
     """Numbers are no texts, and pairs have one length."""
     texts = pa.array(["a", "b"])
     with pytest.raises(TypeError):
-        native_texts.band_hashes(pa.array([1]), 1, 1)
+        _native.band_hashes(pa.array([1]), 1, 1)
     with pytest.raises(ValueError, match="expected pairs"):
-        native_texts.similarities(texts, texts.slice(1))
+        _native.similarities(texts, texts.slice(1))
     with pytest.raises(ValueError, match="outside of 1 to 1024"):
-        native_texts.band_hashes(texts, 0, 1)
+        _native.band_hashes(texts, 0, 1)

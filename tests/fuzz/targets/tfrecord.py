@@ -6,6 +6,7 @@ the compression, one that sets the bytes of a read; then the file, or its uncomp
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gzip
 import random
@@ -25,6 +26,7 @@ from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
+from tests.support.kernels import without_kernels
 
 HEAD = 2
 # Name of the file, and whether the input is its raw bytes or its content.
@@ -130,7 +132,7 @@ def read_records(
 
     with (
         mock.patch.object(framing, "READ_BYTES", size),
-        mock.patch.object(_native, "KERNELS_AVAILABLE", is_native),
+        contextlib.nullcontext() if is_native else without_kernels(),
     ):
         return explained(call)
 

@@ -1,0 +1,213 @@
+"""C++ kernels for columns: rows, hashes, equal rows, CSV, pixels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.core._native.extension import imported, kernels
+
+__all__ = [
+    "find_repeats",
+    "hash_column",
+    "hash_rows",
+    "parse_csv",
+    "quote_transition",
+    "resize",
+    "take",
+]
+
+
+def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
+    """Returns rows of a batch, as its own ``take`` does.
+
+    Args:
+      batch: columns of any types; Arrow takes rows of others than texts, bool, numbers, dates and
+        times.
+      rows: int64[n] or int32[n], in any order, also several times.
+
+    Returns:
+      n rows, with the batch's schema.
+
+    Raises:
+      ValueError: a row that the batch does not have, buffers that contradict themselves, or over 2
+        GiB of texts in a column.
+    """
+    batch.validate()
+    order = pa.array(rows)
+    pairs = kernels.take(
+        [column.__arrow_c_array__() for column in batch.columns], order.__arrow_c_array__()
+    )
+    columns = [
+        column.take(order) if pair is None else _with_type(pair, column.type)
+        for column, pair in zip(batch.columns, pairs, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _with_type(pair: tuple[Any, Any], type_: pa.DataType) -> pa.Array:
+    """Returns an exported array with the column's own type."""
+    array = imported(pair)
+    return array if array.type == type_ else array.view(type_)
+
+
+def resize(
+    pixels: npt.NDArray[np.uint8],
+    box: tuple[float, float, float, float],
+    size: tuple[int, int],
+) -> npt.NDArray[np.uint8]:
+    """Resizes a part of an image as Pillow's BILINEAR does.
+
+    The filter is a triangle, widened where the image shrinks.
+
+    Args:
+      pixels: uint8 [height, width, 1 or 3].
+      box: left, top, right and bottom edge of the part, in pixels; within the image.
+      size: height and width of the result.
+
+    Returns:
+      uint8 [*size, channels], bit for bit those of ``resize`` in Pillow 12; read-only.
+
+    Raises:
+      ValueError: another number of channels, or a box that is empty or not within the image.
+    """
+    flat = np.ascontiguousarray(pixels).reshape(-1)
+    array = pa.Array.from_buffers(pa.uint8(), len(flat), [None, pa.py_buffer(flat)])
+    pair = kernels.resize(array.__arrow_c_array__(), *pixels.shape, box, *size)
+    found = imported(pair)
+    return np.frombuffer(found.buffers()[1], np.uint8, len(found)).reshape(*size, pixels.shape[2])
+
+
+def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
+    """Hashes the values of one array, as ``hashing.hash_column`` does.
+
+    Args:
+      array: n values of a column type; lists of any kind hash as lists, dictionaries as their
+        values.
+      seed: another seed is another hash function; modulo 2**64.
+
+    Returns:
+      uint64[n], read-only.
+
+    Raises:
+      TypeError: the array has no column type.
+      ValueError: buffers that contradict themselves.
+    """
+    return _hashes([array], seed, True)
+
+
+def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> npt.NDArray[np.uint64]:
+    """Hashes rows of columns, as ``hashing.hash_rows`` does.
+
+    Args:
+      arrays: one or more arrays of n values each, of column types; the order of the columns
+        matters.
+      seed: another seed is another hash function; modulo 2**64.
+
+    Returns:
+      uint64[n], read-only.
+
+    Raises:
+      TypeError: an array has no column type.
+      ValueError: no arrays, arrays of several lengths, or buffers that contradict themselves.
+    """
+    return _hashes(arrays, seed, False)
+
+
+def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArray[np.uint64]:
+    for array in arrays:
+        array.validate()
+    try:
+        pair = kernels.hash_rows(
+            [array.__arrow_c_array__() for array in arrays], seed % (1 << 64), is_column
+        )
+    except TypeError as error:
+        raise TypeError(f"type {arrays[int(str(error))].type} has no 64-bit value") from None
+    hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy()
+    return hashes
+
+
+def parse_csv(
+    data: bytes,
+    delimiter: int,
+    quote: int | None,
+    num_columns: int,
+    wanted: Sequence[tuple[int, str]],
+    nulls: Sequence[str],
+    line_bytes: int | None = None,
+) -> list[pa.Array] | None:
+    """Parses CSV records, or declines to.
+
+    The values are those of pyarrow.csv, which parses records that the kernel declines.
+
+    Args:
+      data: whole records, without a header; the last one may lack its line end.
+      delimiter, quote: bytes; without a quote nothing is quoted.
+      num_columns: cells of each record.
+      wanted: the columns to read: their places, and their types as formats of Arrow's C data
+        interface; ``!`` before ``l`` or ``g`` declines numbers with a leading zero.
+      nulls: texts that mean null in a column of any type, quoted or not.
+      line_bytes: limit of a record's bytes, without its line end; ``None``: no limit.
+
+    Returns:
+      The columns: integers of any width as int64, timestamps in UTC without a zone. ``None``
+      without records, or if one has another number of cells or nearly ``line_bytes``, a line before
+      the last ones is blank, a quote is ambiguous, a carriage return has no newline after it, or a
+      value is not of its column's type or is written in an unusual way.
+    """
+    places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
+    texts = [null.encode() for null in nulls]
+    pairs = kernels.parse_csv(
+        data,
+        delimiter,
+        -1 if quote is None else quote,
+        num_columns,
+        places,
+        types,
+        texts,
+        sys.maxsize if line_bytes is None else line_bytes,
+    )
+    if pairs is None:
+        return None
+    return [imported(pair) for pair in pairs]
+
+
+def quote_transition(
+    data: bytes, previous: int, delimiter: int, quote: int
+) -> tuple[int, int, int]:
+    """Returns the quote automaton's state after a text, for each start state.
+
+    It does the same as ``sources/text/quotes.transition``.
+
+    Args:
+      data: the text.
+      previous: the byte before it.
+      delimiter, quote: bytes.
+    """
+    states: tuple[int, int, int] = kernels.quote_transition(data, previous, delimiter, quote)
+    return states
+
+
+def find_repeats(records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Finds records that repeat a hash, as ``core/equal_hashes.py`` does.
+
+    Args:
+      records: n of a dtype of 16 to 1,024 bytes; the first 16 are the hash.
+
+    Returns:
+      int64[repeats, 2], read-only: the first record with the hash, and the record that repeats it.
+
+    Raises:
+      ValueError: records of another size, or 2^32 of them.
+    """
+    data = pa.py_buffer(np.ascontiguousarray(records).view(np.uint8))
+    type_ = pa.binary(records.dtype.itemsize)
+    array = pa.FixedSizeBinaryArray.from_buffers(type_, len(records), [None, data])
+    pairs = imported(kernels.find_repeats(array.__arrow_c_array__()))
+    places: npt.NDArray[np.int64] = pairs.to_numpy().reshape(-1, 2)
+    return places

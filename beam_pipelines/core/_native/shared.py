@@ -1,0 +1,92 @@
+"""What the kernels and their reference have in common: values and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class DamagedRecordError(ValueError):
+    """A framed record whose CRC does not match.
+
+    Attributes:
+      number: of the record, from 0.
+      offset: of its frame.
+      part: whose CRC does not match, ``length`` or ``data``.
+    """
+
+    def __init__(self, number: int, offset: int, part: str) -> None:
+        super().__init__(f"record {number}, offset {offset}: the CRC of the {part} does not match")
+        self.number, self.offset, self.part = number, offset, part
+
+
+class StoredPart(NamedTuple):
+    """A part of a shard, as its index has it.
+
+    Attributes:
+      path: of the shard; ``None`` if ``data`` has the part.
+      data: bytes of the shard; ``None``: they are read.
+      file_size: of the shard.
+      offset, size: of the part in the shard, or in ``data``.
+      framed_size: of its framed records, inflated.
+      rows: records in it.
+      crc32: CRC-32 of its framed records.
+    """
+
+    path: bytes | None
+    data: bytes | None
+    file_size: int
+    offset: int
+    size: int
+    framed_size: int
+    rows: int
+    crc32: int
+
+
+def type_error(schema: pa.Schema, name: str) -> TypeError:
+    """Returns the error for a column of another type."""
+    found = schema.field(name).type
+    return TypeError(
+        f"feature '{name}': found {found}, expected int64, float, string, binary, or lists of them"
+    )
+
+
+def check_lists(schema: pa.Schema, lists: Collection[str]) -> None:
+    """Raises ``TypeError`` if a feature list is no list."""
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if field.name in lists and not is_list(kind):
+            raise TypeError(f"feature list '{field.name}': found {field.type}, expected a list")
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of lists, of fixed size as well."""
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def list_parts(column: pa.Array) -> tuple[pa.Array, list[int]]:
+    """Returns the values of n lists, without those behind nulls, and where each begins and ends.
+
+    Returns:
+      The values; and n + 1 numbers, from 0.
+    """
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return plain(column.flatten()), np.cumsum([0, *lengths]).tolist()
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Returns an array without its dictionary."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def masked_crc(data: bytes) -> bytes:
+    """Returns TFRecord's checksum of bytes."""
+    crc: int = google_crc32c.value(data)
+    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
