@@ -68,7 +68,7 @@ from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.sources import format_of
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.preprocessing_fn import check_storage
+from beam_pipelines.transforms.preprocessing.function import check_storage
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.write import ShardInfo
 

@@ -25,7 +25,7 @@ from beam_pipelines.storage import files
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources, counts_by_source
-from beam_pipelines.transforms.preprocess import (
+from beam_pipelines.transforms.preprocessing.steps import (
     ANALYZED,
     AnalyzePreprocessing,
     ReadPreprocessing,

@@ -49,7 +49,7 @@ from beam_pipelines.runners.beam_patches import (
     trust_steps,
 )
 from beam_pipelines.runners.local_workers import local_environment
-from beam_pipelines.transforms.preprocess import explain_failure
+from beam_pipelines.transforms.preprocessing.steps import explain_failure
 
 # One thread is fastest below the first bound, then threads: they start at once, and Arrow, isal and
 # most of numpy release the interpreter's lock. Processes do not share a lock. They are fastest from

@@ -68,7 +68,7 @@ def write_transform_graph(
       label: name of the feature that is unknown when serving: signatures do not give it, nor take
         columns that only it needs.
       preprocessing: folder of tensorflow-transform's graph of a ``preprocessing_fn``
-        (``transforms/preprocess.py``), whose input are the plan's features; or ``None``. The
+        (``transforms/preprocessing``), whose input are the plan's features; or ``None``. The
         encoded schema is then that of its output.
 
     Raises:

@@ -25,8 +25,11 @@ from beam_pipelines.runners.run import find_error
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.transforms.fit import fit_batch
-from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing
-from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
+from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
+from beam_pipelines.transforms.preprocessing.steps import (
+    AnalyzePreprocessing,
+    TransformPreprocessing,
+)
 
 pytestmark = pytest.mark.end_to_end
 

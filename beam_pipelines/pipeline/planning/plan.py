@@ -24,7 +24,7 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.group_plan import GroupPlan
 from beam_pipelines.transforms.join.plan import JoinPlan
-from beam_pipelines.transforms.preprocessing_fn import Preprocessing
+from beam_pipelines.transforms.preprocessing.function import Preprocessing
 from beam_pipelines.transforms.reject import Checks
 from beam_pipelines.transforms.rename import Names, rename_sparse
 from beam_pipelines.transforms.select import SelectPlan

@@ -36,7 +36,7 @@ from beam_pipelines.transforms.group_plan import (
     with_feature_lists,
 )
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
-from beam_pipelines.transforms.preprocessing_fn import Preprocessing, plan_preprocessing
+from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
 from beam_pipelines.transforms.protect import with_fingerprints
 from beam_pipelines.transforms.rename import rename_schema
 from beam_pipelines.transforms.select import SelectPlan, plan_select

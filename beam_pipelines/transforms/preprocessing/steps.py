@@ -39,7 +39,11 @@ from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
-from beam_pipelines.transforms.preprocessing_fn import FUNCTION, Preprocessing, start_tensorflow
+from beam_pipelines.transforms.preprocessing.function import (
+    FUNCTION,
+    Preprocessing,
+    start_tensorflow,
+)
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig

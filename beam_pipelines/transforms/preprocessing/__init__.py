@@ -1,0 +1,1 @@
+"""A recipe's ``preprocessing_fn``: its source, its steps."""
