@@ -5,7 +5,10 @@ It fits nothing.
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,8 @@ import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
-from beam_pipelines.pipeline.planning.transform import plan_transform
+from beam_pipelines.pipeline.planning.transform import _check_is_whole, plan_transform
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.normal_form import from_normalised, normalised
 from beam_pipelines.recipe.settings import read_setting
 
@@ -259,3 +263,48 @@ def test_columns_of_features_are_asked_for(labelled: Path) -> None:
         (labelled / "wrong.csv").write_text(content)
         with pytest.raises(RecipeError, match=f"columns that the features {missing}"):
             plan_transform(str(labelled / "out"), [str(labelled / "wrong.csv")], {}, "test")
+
+
+URL = "https://user:pass-7b@host/towns.csv?token=t-7b"
+HIDDEN = "https://***@host/towns.csv?token=***"
+
+
+@pytest.mark.parametrize(
+    ("source", "new", "cure"),
+    [
+        ("towns", ["new.csv"], "Give it with --source towns=URL."),
+        ("trips", [], "Name the new data."),
+    ],
+)
+def test_secret_urls_are_given_again(
+    dataset: Path, tmp_path: Path, source: str, new: list[str], cure: str
+) -> None:
+    """A URL whose secrets the manifest lacks is an error, and is given again."""
+    url = f"{URL}&day={{date}}" if not new else URL
+    recipe = parse_recipe(RECIPE.replace(f"{source}.csv", f"'{url}'"), "recipe.yaml")
+    shutil.copytree(dataset / "out", tmp_path / "out")
+    path = tmp_path / "out" / "dataset.json"
+    manifest = json.loads(path.read_text())
+    kept = normalised(recipe)["sources"][source]["path"]
+    assert kept[0].startswith(HIDDEN)
+    # The value of a parameter is a secret, even where it is a date.
+    manifest["recipe"]["sources"][source]["path"] = [kept[0].replace("day=***", "day={date}")]
+    path.write_text(json.dumps(manifest))
+    (tmp_path / "new.csv").write_text("km,town\n3,ulm\n")
+    paths = [str(tmp_path / name) for name in new]
+    date = None if new else datetime.date(2024, 1, 1)
+    with pytest.raises(RecipeError, match=re.escape(cure)) as raised:
+        plan_transform(str(tmp_path / "out"), paths, {}, "test", date)
+    assert f"'path' of source '{source}': found {HIDDEN}" in str(raised.value)
+    if source == "towns":
+        again = {"towns": str(dataset / "towns.csv")}
+        assert plan_transform(str(tmp_path / "out"), paths, again, "test").sources["towns"].files
+
+
+def test_secret_urls_of_options() -> None:
+    """A secret URL of another key cannot be given again."""
+    for value in (HIDDEN, [HIDDEN]):
+        source = Source("t", ("a.idx",), options={"labels": value})
+        with pytest.raises(RecipeError, match="Convert the new data with the recipe"):
+            _check_is_whole(source, "t")
+    _check_is_whole(Source("t", (), options={"labels": "a***"}), "t")

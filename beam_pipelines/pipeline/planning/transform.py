@@ -17,7 +17,7 @@ from beam_pipelines.core.dataset_layout import (
     RAW_SCHEMA_FOLDER,
     TRANSFORM_GRAPH,
 )
-from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems, nearest
+from beam_pipelines.core.errors import HIDDEN, DataError, RecipeError, RecipeProblems, nearest
 from beam_pipelines.core.plugins import KNOWN, PLANNERS
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.checked_files import check_files
@@ -111,6 +111,8 @@ def plan_transform(
         )
         for name, source in recipe.sources.items()
     }
+    for source in changed.values():
+        _check_is_whole(source, recipe.base)
     for name in paths:
         lists = manifest["sources"].get(name, {}).get("columns", {})
         changed[name] = changed[name].with_planning(may_lack=lists)
@@ -262,6 +264,25 @@ def _check_has_date(base: Source) -> None:
             f"{', '.join(base.path)}, has no {{date}}. "
             "Name the new files."
         )
+
+
+def _check_is_whole(source: Source, base: str) -> None:
+    """Raises ``RecipeError`` if a source has a URL whose secrets the manifest does not have."""
+    texts = {"path": source.path, **source.options}
+    for key, value in texts.items():
+        several = value if isinstance(value, (list, tuple)) else [value]
+        for text in several:
+            if not (isinstance(text, str) and "://" in text and HIDDEN in text):
+                continue
+            cure = f"Give it with --source {source.name}=URL."
+            if key != "path":
+                cure = "Convert the new data with the recipe."
+            elif source.name == base:
+                cure = "Name the new data."
+            raise RecipeError(
+                f"'{key}' of source '{source.name}': found {text}, as a dataset keeps no secrets "
+                f"of URLs, expected the whole URL. {cure}"
+            )
 
 
 def _with_place(source: Source, path: tuple[str, ...]) -> Source:
