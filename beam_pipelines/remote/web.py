@@ -6,14 +6,52 @@ import http.client
 import os
 import ssl
 import threading
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
 
-_ANSWER_SECS = 30
+from beam_pipelines.core.limits import MIB
+
+ANSWER_SECS = 30
+# An answer may take a minute, and longer only if it has more bytes in each second.
+_SLOW_SECS, _SLOW_BYTES = 60, 1000
+# Of a whole file of a dataset.
+_MOST_BYTES = 1 << 30
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MISSING, _REFUSED, _PAST_END = (404, 410), (401, 403), 416
+
+
+def read_answer(
+    read: Callable[[int], bytes], length: int | None, most_bytes: int, slow_secs: float = _SLOW_SECS
+) -> bytes:
+    """Returns what a server sends, which may have no end.
+
+    Args:
+      read: returns the next bytes, at most as many as it is asked for; ``b""`` at the end.
+      length: that the server announced, if it did.
+      most_bytes: of an answer.
+      slow_secs: that a slow answer may take.
+
+    Raises:
+      OSError: it has more bytes, or fewer than it announced, or takes too long.
+    """
+    pieces, size, start = [], 0, time.monotonic()
+    while max(size, length or 0) <= most_bytes:
+        if not (piece := read(MIB)):
+            if length is not None and size < length:
+                raise OSError(f"found {size:,} bytes of an answer, expected {length:,}")
+            return b"".join(pieces)
+        size += len(piece)
+        pieces.append(piece)
+        seconds = time.monotonic() - start
+        if seconds > slow_secs and size < (seconds - slow_secs) * _SLOW_BYTES:
+            raise OSError(
+                f"found {size:,} bytes of an answer in {seconds:.0f} s, expected {_SLOW_BYTES:,} "
+                "in a second"
+            )
+    raise OSError(f"found an answer of more than {most_bytes:,} bytes, expected at most as many")
 
 
 class WebServers:
@@ -36,7 +74,7 @@ class WebServers:
           PermissionError: the server wants credentials.
           OSError: the request failed.
         """
-        return self._request(url, {})[1]
+        return self._request(url, {}, _MOST_BYTES)[1]
 
     def read(self, url: str, offset: int, size: int) -> tuple[bytes, int]:
         """Returns a range of a file, and the file's size.
@@ -45,7 +83,8 @@ class WebServers:
           OSError: as ``get``.
           ValueError: the server gives no ranges.
         """
-        found, content = self._request(url, {"Range": f"bytes={offset}-{offset + size - 1}"})
+        part = {"Range": f"bytes={offset}-{offset + size - 1}"}
+        found, content = self._request(url, part, size)
         total = (found.headers.get("Content-Range") or "").rpartition("/")[2]
         if found.status == _PAST_END and total.isdigit():
             return b"", int(total)  # the file ends before
@@ -56,13 +95,15 @@ class WebServers:
             )
         return content, int(total)
 
-    def _request(self, url: str, headers: dict[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+    def _request(
+        self, url: str, headers: dict[str, str], most_bytes: int
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         first, own = origin(url), self._headers()
         for _ in range(_MOST_REDIRECTS + 1):
             parts = urllib.parse.urlsplit(url)
             key = parts.scheme, parts.netloc
             try:
-                answer, content = self._ask(key, parts, headers | own)
+                answer, content = self._ask(key, parts, headers | own, most_bytes)
             except (http.client.HTTPException, OSError) as error:
                 self._open().pop(key, None)
                 # A connection that the server closed, or an answer that ends early.
@@ -83,7 +124,11 @@ class WebServers:
         return answer, content
 
     def _ask(
-        self, key: tuple[str, str], parts: urllib.parse.SplitResult, headers: dict[str, str]
+        self,
+        key: tuple[str, str],
+        parts: urllib.parse.SplitResult,
+        headers: dict[str, str],
+        most_bytes: int,
     ) -> tuple[http.client.HTTPResponse, bytes]:
         connections = self._open()
         if key not in connections:
@@ -93,7 +138,16 @@ class WebServers:
         target = f"{path}?{parts.query}" if parts.query else path
         connection.request("GET", target, headers=headers)
         answer = connection.getresponse()
-        return answer, answer.read()
+        is_whole = answer.status == http.HTTPStatus.OK and "Range" in headers
+        if is_whole or answer.status >= http.HTTPStatus.MULTIPLE_CHOICES:
+            # The content is not used, and may have no end.
+            connection.close()
+            return answer, b""
+        if answer.length is not None and answer.length <= most_bytes:
+            return answer, answer.read()  # in half the time
+        content = read_answer(answer.read1, answer.length, most_bytes)
+        answer.close()
+        return answer, content
 
     def _open(self) -> dict[tuple[str, str], http.client.HTTPConnection]:
         """Returns the connections of this thread; a forked process has none."""
@@ -125,10 +179,10 @@ def _connect(parts: urllib.parse.SplitResult) -> http.client.HTTPConnection:
     first = through or parts
     if parts.scheme == "https":
         made: http.client.HTTPConnection = http.client.HTTPSConnection(
-            first.hostname or "", first.port, timeout=_ANSWER_SECS, context=_context()
+            first.hostname or "", first.port, timeout=ANSWER_SECS, context=_context()
         )
     else:
-        made = http.client.HTTPConnection(first.hostname or "", first.port, timeout=_ANSWER_SECS)
+        made = http.client.HTTPConnection(first.hostname or "", first.port, timeout=ANSWER_SECS)
     if through:
         made.set_tunnel(host, parts.port or {"https": 443}.get(parts.scheme, 80))
     return made

@@ -17,7 +17,10 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
+from beam_pipelines.remote.web import read_answer
+
 _TIMEOUT_SECS = 5
+_MOST_BYTES = 64 << 20
 
 
 def describe_state(options: PipelineOptions) -> str:
@@ -70,4 +73,4 @@ def _flink_state(master: str) -> str:
 
 def _ask(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECS) as answer:  # noqa: S310 - the address that the user gave
-        return json.load(answer)
+        return json.loads(read_answer(answer.read1, answer.length, _MOST_BYTES))

@@ -28,6 +28,7 @@ from pyiceberg.utils.config import merge_config
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
+from beam_pipelines.remote.web import ANSWER_SECS, read_answer
 from beam_pipelines.storage import files, input_roots
 from beam_pipelines_plugins.formats import avro_blocks as avro
 from beam_pipelines_plugins.lakehouses.iceberg_deletes import local_path
@@ -250,7 +251,10 @@ class _RestCatalog(RestCatalog):
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
-        session.hooks["response"].append(_check_redirect)
+        session.hooks["response"] += [_check_redirect, _read_answer]
+        session.headers["Accept-Encoding"] = "identity"
+        asks = session.request
+        session.request = lambda *args, **more: asks(*args, **{"timeout": ANSWER_SECS, **more})  # type: ignore[method-assign]
         return session
 
     def _fetch_config(self) -> None:
@@ -279,6 +283,15 @@ class _RestCatalog(RestCatalog):
 def _check_redirect(response: requests.Response, **_: Any) -> None:
     if response.is_redirect:
         input_roots.check(urllib.parse.urljoin(response.url, response.headers["location"]))
+
+
+def _read_answer(response: requests.Response, **_: Any) -> None:
+    """Reads a bounded answer, before requests reads it."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise ValueError("the catalog's server sent a compressed answer, which was not asked for")
+    length = response.raw.length_remaining
+    response._content = read_answer(response.raw.read1, length, _MOST_METADATA_BYTES)  # noqa: SLF001
+    response._content_consumed = True  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def _origin(url: str) -> str:

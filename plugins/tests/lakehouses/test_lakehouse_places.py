@@ -149,6 +149,9 @@ def server(
         def do_GET(self) -> None:
             place = urllib.parse.urlsplit(self.path).path
             asked.append(place)
+            if place == config.get("endless", ("",))[0]:
+                self.send_without_end(*config["endless"][1:])
+                return
             location = config.get("redirect")
             if location is not None:
                 self.send_response(302)
@@ -164,6 +167,17 @@ def server(
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def send_without_end(self, header: str, value: str) -> None:
+            self.send_response(302 if header == "Location" else 200)
+            self.send_header(header, value)
+            self.end_headers()
+            piece = b"x" * 65_536
+            if value == "chunked":
+                piece = b"10000\r\n%b\r\n" % piece
+            with contextlib.suppress(OSError):
+                for _ in range(1 if value == "900000" else 10_000):
+                    self.wfile.write(piece)
 
         def log_message(self, *_: Any) -> None:
             """Says nothing."""
@@ -215,6 +229,29 @@ def test_answers_of_a_server_start_nothing(
             assert rows_of(plan_from(uri)) == 2
             prefix = "/v1/a" if "prefix" in answer["overrides"] else "/v1"
             assert asked == ["/v1/config", f"{prefix}/namespaces/db/tables/trips"]
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ("Transfer-Encoding: chunked", "more than 1,000,000 bytes"),
+        ("Content-Length: 99999999", "more than 1,000,000 bytes"),
+        ("Content-Type: a", "more than 1,000,000 bytes"),
+        ("Content-Length: 900000", "834464 more expected"),
+        ("Content-Encoding: gzip", "compressed answer"),
+        ("Location: /elsewhere", "more than 1,000,000 bytes"),
+    ],
+)
+@pytest.mark.parametrize("place", ["/v1/config", "/v1/namespaces/db/tables/trips"])
+def test_endless_answers_of_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str, words: str, place: str
+) -> None:
+    """An answer without an end, or without its end, is an error."""
+    monkeypatch.setattr(iceberg_catalogs, "_MOST_METADATA_BYTES", 1_000_000)
+    path = table_of(tmp_path)
+    answer = {"defaults": {}, "overrides": {}, "endless": (place, *start.split(": "))}
+    with server(path, answer, {}) as (uri, _), pytest.raises(DataError, match=words):
+        plan_from(uri)
 
 
 def test_a_local_root_allows_no_server(tmp_path: Path) -> None:
