@@ -66,7 +66,7 @@ class Formatted(Wrapped):
         found = contents.source or source
         found = dataclasses.replace(found, types={**found.types, **source.types})
         contents = contents._replace(source=found)
-        evidence = self._evidence(contents, files, texts)
+        evidence, unmatched = self._evidence(contents, files, texts)
         types = {
             name: columns.parse_type(source.types[name])
             if name in source.types
@@ -82,7 +82,9 @@ class Formatted(Wrapped):
             found,
             {n: one for n, one in evidence.items() if f"types: {{{yaml_text(n)}: " not in said},
         )
-        return contents._replace(read_schema=schema, decisions=(*contents.decisions, *noted))
+        return contents._replace(
+            read_schema=schema, decisions=(*contents.decisions, *noted, *unmatched)
+        )
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
@@ -179,11 +181,11 @@ class Formatted(Wrapped):
 
     def _evidence(
         self, contents: Contents, files: tuple[FileInfo, ...], names: Sequence[str]
-    ) -> dict[str, Evidence]:
-        """Returns the evidence of columns of texts, in a sample."""
+    ) -> tuple[dict[str, Evidence], list[str]]:
+        """Returns the evidence of columns of texts in a sample, and unmatched nulls."""
         source = contents.source
         if source is None or not names:
-            return {}
+            return {}, [] if source is None else remarks.unmatched(source, (), 0)
         # Lines are parsed as a whole: their other columns say why one is bad.
         read_schema = pa.schema(
             [
@@ -207,14 +209,21 @@ class Formatted(Wrapped):
         )
         inner = self._as_texts(plan, names)
         evidence = {name: Evidence() for name in names}
+        seen, rows, trim = set[str](), 0, bool(source.options_of(TextsOptions).trim)
         for file in inference.sample_files(tuple(plan.files)):
             with contextlib.suppress(DataError):  # reading reports it
                 table = pa.Table.from_batches(
                     [rows.batch for rows in self._head(inner, file)], inner.schema
                 )
                 for name in names:
-                    evidence[name].add(evidence_of(table.column(name)))
-        return evidence
+                    texts = table.column(name)
+                    seen |= remarks.null_texts_in([texts], source.nulls, trim)
+                    texts = pc.utf8_trim(texts, characters=WHITE_SPACE) if trim else texts
+                    evidence[name].add(evidence_of(texts))
+                rows += table.num_rows
+        # Formats with nulls of their own have left them out.
+        noted = [] if self.format.reads_nulls else remarks.unmatched(source, seen, rows)
+        return evidence, noted
 
     def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:
         """Yields the first rows of a file, or all of them."""

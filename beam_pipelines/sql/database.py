@@ -60,6 +60,11 @@ def identifier(name: str) -> str:
     return name if is_plain else quote(name)
 
 
+def literal(text: str) -> str:
+    """Returns a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def not_null_line(name: str) -> str:
     """Returns the recipe's line that keeps rows with a value."""
     condition = f"{identifier(name)} IS NOT NULL"

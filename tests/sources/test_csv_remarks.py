@@ -284,3 +284,28 @@ def test_other_first_rows_are_rows(first: str) -> None:
     text = head.replace(first.encode(), b"s,m/s,kg")
     with pytest.raises(RecipeProblems):
         check_one_header(text, ("t", "v", "m"), Dialect(44, 34), "a.csv", own)
+
+
+NULLS: list[tuple[str, list[str], bool, list[str]]] = [
+    ("a,b\n1,x\n-999,y\n3,n.d.\n", ["-999", "n.d."], False, []),
+    ("a,b\n1,x\n-999,y\n", ["-999.0"], False, ["-999.0"]),
+    ('a,b\n"-","x"\n1,"N\\A"\n', ["-", "N\\A"], False, []),
+    ("a,b\n1, -\n2,x\n", ["-"], False, ["-"]),
+    ("a,b\n1, -\n2,x\n", ["-"], True, []),
+    ("a,b\n1,2024-01-01\n2,2024-01-02\n", ["-", "01"], False, ["-", "01"]),
+    ("a,b\n1,\xff\n2,?\n", ["?", "??"], False, ["??"]),
+    ("a,b\n1,x\n", ["", "NA", "null"], False, []),
+]
+
+
+@pytest.mark.parametrize(("text", "nulls", "trim", "lacking"), NULLS)
+def test_nulls_that_no_cell_is(
+    tmp_path: Path, text: str, nulls: list[str], trim: bool, lacking: list[str]
+) -> None:
+    """A finding names them; whole cells decide, in columns of every type."""
+    path = write(tmp_path / "a.csv", text.encode("latin-1"))
+    options = {"types": {"b": "bytes"}} if "\xff" in text else {}
+    plan = plan_of(path, nulls=tuple(nulls), trim=trim, **options)
+    found = [one for one in plan.decisions if "sampled rows is" in one]
+    assert len(found) == bool(lacking)
+    assert all(repr(one) in "".join(found) for one in lacking)

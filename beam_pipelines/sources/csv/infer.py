@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference, whole_numbers
-from beam_pipelines.sources.csv import choice
+from beam_pipelines.sources.csv import choice, remarks
 from beam_pipelines.sources.csv.agreement import check_agreement
 from beam_pipelines.sources.csv.bad_cells import plain_integers
 from beam_pipelines.sources.csv.codes import are_codes, lost_digits
@@ -47,7 +47,7 @@ from beam_pipelines.sources.plan import FileInfo
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggling_quotes
-from beam_pipelines.sql.database import identifier
+from beam_pipelines.sql.database import identifier, literal
 
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _WITH_PLUS = r"^\s*\+[0-9]"
@@ -63,12 +63,14 @@ class _Found:
       rows: number of records.
       evidence: column -> shapes of its cells.
       counts_rows: whether the first column counts the rows.
+      nulls: null texts of the recipe that are cells.
     """
 
     schema: pa.Schema
     evidence: dict[str, Evidence]
     rows: int = 0
     counts_rows: bool = False
+    nulls: set[str] = dataclasses.field(default_factory=set)
 
 
 def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents:
@@ -131,7 +133,12 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         read_schema,
         nulls,
         source=source,
-        decisions=(*decisions, *_header_again(read_schema, again), *chosen),
+        decisions=(
+            *decisions,
+            *_header_again(read_schema, again),
+            *chosen,
+            *remarks.unmatched(source, found.nulls, found.rows),
+        ),
     )
 
 
@@ -177,8 +184,7 @@ def _header_again(schema: pa.Schema, again: Mapping[tuple[str, int], None]) -> l
     name = schema.names[0]
     words = f"headers among the rows: {number:,}, first in {path}, line {line}"
     if all(pa.types.is_string(field.type) for field in schema):
-        text = "'" + name.replace("'", "''") + "'"
-        sql = yaml_text(f"{identifier(name)} IS DISTINCT FROM {text}")
+        sql = yaml_text(f"{identifier(name)} IS DISTINCT FROM {literal(name)}")
         return [f"{words}  # filter: {sql} leaves such rows out"]
     return [f"{words}  # on_error: {{reject: {number}}} leaves such rows out"]
 
@@ -232,6 +238,7 @@ def _add_body(
         shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
+    _note_nulls(found, source, table, functools.partial(parse, body.data))
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
         own = (codes_of if is_code else evidence_of)(shapes[name])
@@ -243,6 +250,21 @@ def _add_body(
         found.evidence[name].add(own)
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
+
+
+def _note_nulls(
+    found: _Found, source: Source, table: pa.Table, parse: Callable[..., pa.Table]
+) -> None:
+    """Adds the null texts of the recipe that cells of a part have."""
+    trim = bool(source.options_of(CsvOptions).trim)
+    texts = [text for text in source.nulls if text not in (*Source.nulls, *found.nulls)]
+    if texts and (trim or any(column.null_count for column in table.columns)):
+        types = {
+            one.name: one.type if pa.types.is_binary(one.type) else pa.string()
+            for one in table.schema
+        }
+        cells = parse(tuple(types), types, nulls=()).columns
+        found.nulls |= remarks.null_texts_in(cells, texts, trim)
 
 
 def _trimmed(column: pa.ChunkedArray, nulls: Sequence[str]) -> pa.ChunkedArray:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.formatting import shorten
@@ -148,6 +149,36 @@ def around(
         cure = f"nulls: {yaml_list(kept)} keeps it"
         found.append(f"nulls: {yaml_list(known)}  # {words}, whose others look alike; {cure}")
     return found
+
+
+def null_texts_in(
+    cells: Iterable[pa.ChunkedArray], texts: Sequence[str], trim: bool = False
+) -> set[str]:
+    """Returns which null texts are cells, or are without white space around."""
+    found = set[str]()
+    for column in cells:
+        is_trimmed = trim and pa.types.is_string(column.type)
+        own = pc.utf8_trim(column, characters=WHITE_SPACE) if is_trimmed else column
+        same = pc.is_in(pa.array(texts, pa.string()).cast(own.type), value_set=own)
+        found.update(itertools.compress(texts, same.to_pylist()))
+    return found
+
+
+def unmatched(source: Source, seen: Collection[str], rows: int) -> list[str]:
+    """Returns the finding of null texts that no sampled row has.
+
+    Args:
+      source: of the recipe; defaults need not be there.
+      seen: null texts that are cells.
+      rows: number of sampled ones; 0: no column has texts.
+    """
+    lacking = [text for text in source.nulls if text not in (*Source.nulls, *seen)]
+    if not lacking:
+        return []
+    shown = " nor ".join(map(repr, lacking)) if len(lacking) < 3 else f"any of {yaml_list(lacking)}"
+    none = f"no text of {rows:,} sampled rows is {shown}" if rows else "no column has texts"
+    words = f"{none}; write them as whole cells are written, or leave them out"
+    return [f"nulls: {yaml_list(source.nulls)}  # {words}"]
 
 
 def _and_others(some: Mapping[str, object]) -> str:
