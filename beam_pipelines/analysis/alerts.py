@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import cure, show_ends, unit_of
+from beam_pipelines.analysis.epochs import cure, mixed, show_ends, since, unit_of
 from beam_pipelines.analysis.ids import is_like_ids
 from beam_pipelines.analysis.sentinels import find_sentinel
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
@@ -20,7 +20,8 @@ from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core import _native
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.formatting import shorten, show_share, show_value
-from beam_pipelines.sql.database import identifier
+from beam_pipelines.recipe.yaml_text import yaml_text
+from beam_pipelines.sql.database import identifier, literal
 
 # A column of texts is nearly numeric from this share of numbers on, but for all of them.
 _NEARLY = 0.9
@@ -32,6 +33,12 @@ _MANY_TEXTS, _FEW_ROWS = 1000, 10
 _PROSE, _LEAST_PROSE = r"\S\s+\S+\s+\S", 0.5
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _SHOWN = 40
+# Names of rows that sum up the others, as spreadsheets and queries end; and their most rows.
+_TOTAL = (
+    r"(?i)^\s*((grand|sub|over ?all)[ -]?)?(totals?|sum|summe|gesamt(summe)?|insgesamt|somme|"
+    r"totale|totaal|totalt|razem|suma|итого|всего|合计|总计|合計|総計)\s*:?\s*$"
+)
+_MOST_TOTAL = 0.05
 # Readers of images add these, which are often alike in all images, or differ in all.
 _OF_IMAGES = frozenset(
     f"image/{name}" for name in ("channels", "filename", "format", "height", "stem", "width")
@@ -40,8 +47,9 @@ _OF_IMAGES = frozenset(
 _EPOCH = "epoch "
 # Kinds whose lines tell what was found.
 MERGED, WHOLE = "merged by float32", "whole floats"
-NULL_TEXT, _NULL_KEY = "null as a number", "null split key"
-_TOLD = (MERGED, WHOLE, NULL_TEXT, _NULL_KEY)
+NULL_TEXT, _NULL_KEY, _TOTAL_ROW = "null as a number", "null split key", "total row"
+_MIXED = "mixed epochs"
+_TOLD = (MERGED, WHOLE, NULL_TEXT, _NULL_KEY, _TOTAL_ROW, _MIXED)
 # Columns that a line names.
 _NAMED = 5
 
@@ -136,8 +144,10 @@ def _of_column(name: str, column: ColumnStatistics, is_label: bool) -> Iterator[
     if is_label:
         yield from _of_label(column)
     texts = values if isinstance(values, TextStatistics) and pa.types.is_string(kind) else None
-    if texts is not None and _is_prose(texts):
-        return
+    if texts is not None:
+        yield from _totals(name, texts)
+        if _is_prose(texts):
+            return
     if times := _epoch(name, column):
         yield times
     elif is_like_ids(column):
@@ -194,9 +204,11 @@ def _epoch(name: str, column: ColumnStatistics) -> tuple[str, str] | None:
     numbers = values.values if values.exact else None
     low, high = values.minimum, values.maximum
     unit = unit_of(name, low, high, numbers)
+    if unit is None and (found := mixed(name, low, high)):
+        return _MIXED, found
     if unit is None or low is None or high is None:
         return None
-    found = f"{unit} since 1970, {show_ends(low, high, unit)}; {cure([name], unit)} make times"
+    found = f"{since(unit)}, {show_ends(low, high, unit)}; {cure([name], unit)} make times"
     return f"{_EPOCH}{unit}", found
 
 
@@ -204,6 +216,22 @@ def _is_prose(values: TextStatistics) -> bool:
     """Whether most texts have three words or more, as sentences do."""
     are_prose = pc.match_substring_regex(values.values, _PROSE).to_numpy(zero_copy_only=False)
     return bool(values.counts[are_prose].sum() >= _LEAST_PROSE * max(1, values.counts.sum()))
+
+
+def _totals(name: str, values: TextStatistics) -> Iterator[tuple[str, str]]:
+    """Yields the alert of texts that name a sum of other rows."""
+    places = np.flatnonzero(
+        pc.match_substring_regex(values.values, _TOTAL).to_numpy(zero_copy_only=False)
+    )
+    rows = int(values.counts[places].sum())
+    if 0 < rows <= max(1, _MOST_TOTAL * values.count) and len(places) < len(values.values):
+        text = values.values[places[0]].as_py()
+        cure = f"'filter: {yaml_text(f'{identifier(name)} IS DISTINCT FROM {literal(text)}')}'"
+        are = "1 row is" if rows == 1 else f"{rows:,} rows are"
+        yield (
+            _TOTAL_ROW,
+            f"{are} called {shorten(text, _SHOWN)!r}, as sums are; {cure} leaves it out",
+        )
 
 
 def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:

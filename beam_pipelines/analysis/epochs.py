@@ -1,4 +1,4 @@
-"""Times as numbers: seconds, milliseconds, … since 1970.
+"""Times as numbers: seconds, milliseconds, … since 1970, and days of spreadsheets.
 
 Ids and phone numbers have the same range, so that a name or round values have to tell.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from beam_pipelines.core.id_names import OF_IDS, words_of
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
@@ -19,6 +20,9 @@ from beam_pipelines.sql.database import identifier
 # Unit -> how many a second has.
 UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 10**6, "nanoseconds": 10**9}
 OR_ZERO = " or 0"
+# Days of spreadsheets: the number of 1970-01-01, those of 1990 and 2100, and names of days.
+DAYS, _DAY_OF_1970, _FIRST_DAY, _LAST_DAY = "days", 25_569, 32_874, 73_051
+_A_DAY, _OF_DAYS = 86_400, frozenset(("date", "datetime", "dob", "birthday"))
 # 1990-01-01 and 2100-01-01, in seconds.
 _FIRST, _LAST = 631_152_000, 4_102_444_800
 # So many different numbers have to be whole seconds, or whole minutes.
@@ -50,7 +54,7 @@ def unit_of(
       numbers: the distinct ones, if they are known.
 
     Returns:
-      A key of ``UNITS``, with ``OR_ZERO`` after it if some are 0, which is no time.
+      A key of ``UNITS``, or ``DAYS``; with ``OR_ZERO`` after it if some are 0, which is no time.
     """
     if low is None or high is None:
         return None
@@ -65,8 +69,9 @@ def unit_of(
         for unit, a_second in UNITS.items()
         if _FIRST * a_second <= low <= high < _LAST * a_second
     )
-    unit = next(fitting, None)
     words = set(words_of(name))
+    are_days = words & _OF_DAYS and _FIRST_DAY <= low <= high < _LAST_DAY
+    unit = DAYS if are_days else next(fitting, None)
     if unit is None or words & OF_IDS:
         return None
     if words & _OF_TIMES:
@@ -88,11 +93,36 @@ def time_name(name: str, taken: Sequence[str] = ()) -> str:
 
 def time_sql(name: str, unit: str) -> str:
     """Returns the expression that makes times of a column, to the microsecond."""
-    a_second = UNITS[unit.removesuffix(OR_ZERO)]
     number = identifier(name)
     if unit.endswith(OR_ZERO):
         number = f"NULLIF({number}, 0)"
+    if unit.startswith(DAYS):
+        return f"to_timestamp(({number} - {_DAY_OF_1970}) * {_A_DAY})"
+    a_second = UNITS[unit.removesuffix(OR_ZERO)]
     return f"to_timestamp({number}{'' if a_second == 1 else f' / {a_second}'})"
+
+
+def seconds_of(numbers: Any, unit: str) -> Any:
+    """Returns float64, or one number, as seconds since 1970, as Arrow has it."""
+    if unit.startswith(DAYS):
+        return pc.multiply(pc.subtract(numbers, float(_DAY_OF_1970)), float(_A_DAY))
+    return pc.divide(numbers, float(UNITS[unit.removesuffix(OR_ZERO)]))
+
+
+def mixed(name: str, low: float | None, high: float | None) -> str:
+    """Returns what to say of times in two units: seconds and milliseconds; or nothing."""
+    if low is None or high is None or not set(words_of(name)) & _OF_TIMES:
+        return ""
+    units = [unit_of(name, number, number) for number in (low, high)]
+    one, other = (UNITS.get(unit or "", 0) for unit in units)
+    if not 0 < one < other:
+        return ""
+    number = identifier(name)
+    parts = [number if scale == 1 else f"{number} / {scale}" for scale in (one, other)]
+    sql = f"to_timestamp(CASE WHEN {number} < {_LAST * one} THEN {parts[0]} ELSE {parts[1]} END)"
+    line = f"{yaml_text(time_name(name))}: {yaml_text(sql)}"
+    cure = f"'derive: {{{line}}}' and 'drop: {yaml_text(name)}' make times"
+    return f"{units[0]} and {units[1]} since 1970; {cure}"
 
 
 def cure(names: Sequence[str], unit: str) -> str:
@@ -104,6 +134,11 @@ def cure(names: Sequence[str], unit: str) -> str:
     return f"'derive: {{{derived}}}' and 'drop: {dropped}'"
 
 
+def since(unit: str) -> str:
+    """Returns what numbers count."""
+    return f"{unit} since {'1899-12-30' if unit.startswith(DAYS) else '1970'}"
+
+
 def show_ends(low: float, high: float, unit: str) -> str:
     """Returns the days of the least and the greatest number."""
     if unit.endswith(OR_ZERO):
@@ -112,7 +147,7 @@ def show_ends(low: float, high: float, unit: str) -> str:
 
 
 def _day(number: float, unit: str) -> str:
-    seconds = int(number // UNITS[unit.removesuffix(OR_ZERO)])
+    seconds = seconds_of(float(number), unit).as_py() // 1
     return str(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date())
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 
-from beam_pipelines.analysis.epochs import UNITS, cure, show_ends, time_name, time_sql, unit_of
+from beam_pipelines.analysis.epochs import (
+    UNITS,
+    cure,
+    mixed,
+    show_ends,
+    time_name,
+    time_sql,
+    unit_of,
+)
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines_plugins.first_recipe import derive_times, profile_columns
 
@@ -31,6 +40,12 @@ HOURS = MARCH + 3600 * np.arange(40)
         ("tweet_id", 1_200_000_000_000_000_000, 1_700_000_000_000_000_000, None),
         ("revenue", MARCH, MARCH + 40, None),
         ("created_at", None, None, None),
+        ("order_date", 45_000, 45_400.25, "days"),
+        ("dob", 33_000, 40_000, "days"),
+        ("order_date", 0, 45_400, None),
+        ("start", 45_000, 45_400, None),
+        ("date_id", 45_000, 45_400, None),
+        ("order_date", 20_240_101, 20_241_231, None),
     ],
 )
 def test_a_name_and_a_range_tell(
@@ -61,6 +76,48 @@ def test_round_numbers_tell(numbers: np.ndarray, unit: str | None) -> None:
 def test_zeros_and_infinity_are_no_times() -> None:
     """The distinct numbers of a column may lack its greatest one."""
     assert unit_of("time", 0.0, float("inf"), np.zeros(1)) is None
+
+
+def test_days_of_a_spreadsheet() -> None:
+    """They begin with 1899-12-30, and have fractions; the lines make times of them."""
+    rows = pa.table({"date": [45_000, 45_000.25, None], "n": [1, 2, 3]})
+    [derived] = derive_times(list(profile_columns(rows).values())).values()
+    assert derived.reason == "days since 1899-12-30, 2023-03-15 to 2023-03-15"
+    made = evaluate(rows.to_batches()[0], parse_expression("t", derived.sql, ["date"]))
+    assert made.cast(pa.int64()).to_pylist() == [
+        1_678_838_400_000_000,
+        1_678_860_000_000_000,
+        None,
+    ]
+    assert derived.of(rows).column("date_utc").cast(pa.int64()).to_pylist() == [
+        1_678_838_400_000_000,
+        1_678_860_000_000_000,
+        None,
+    ]
+
+
+MIXED = [
+    ("ts", MARCH, MARCH * 1000, "seconds and milliseconds since 1970"),
+    ("created at", MARCH * 1000, MARCH * 10**6, "milliseconds and microseconds since 1970"),
+    ("time", MARCH, MARCH * 10**9, "seconds and nanoseconds since 1970"),
+    ("ts", MARCH, MARCH + 5, ""),
+    ("ts", 5, MARCH, ""),
+    ("order_date", 45_000, MARCH, ""),
+    ("revenue", MARCH, MARCH * 1000, ""),
+    ("ts", None, None, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "low", "high", "words"), MIXED)
+def test_times_in_two_units(name: str, low: int | None, high: int | None, words: str) -> None:
+    """The lines that are named make times of both."""
+    found = mixed(name, low, high)
+    assert found.partition(";")[0] == words
+    if words and low and high:
+        recipe = yaml.safe_load(found.partition("'derive: ")[2].partition("' and")[0])
+        batch = pa.record_batch({name: pa.array([low, high])})
+        made = evaluate(batch, parse_expression("t", recipe[f"{name}_utc"], [name]))
+        assert made.cast(pa.int64()).to_pylist() == [MARCH * 10**6] * 2
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -9,7 +9,15 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.epochs import OR_ZERO, UNITS, show_ends, time_name, time_sql, unit_of
+from beam_pipelines.analysis.epochs import (
+    OR_ZERO,
+    seconds_of,
+    show_ends,
+    since,
+    time_name,
+    time_sql,
+    unit_of,
+)
 from beam_pipelines_plugins.first_recipe.column_profile import ColumnProfile
 
 _MICROSECONDS = 10**6
@@ -61,7 +69,7 @@ def derive_times(columns: Sequence[ColumnProfile]) -> dict[str, DerivedTime]:
             skewness=0.0,
             is_key=False,
         )
-        reason = f"{unit} since 1970, {show_ends(low, high, unit)}"
+        reason = f"{since(unit)}, {show_ends(low, high, unit)}"
         sql = time_sql(column.name, unit)
         found[column.name] = DerivedTime(column.name, unit, sql, made, reason)
     return found
@@ -71,6 +79,5 @@ def _moments(numbers: pa.Array | pa.ChunkedArray, unit: str) -> pa.Array | pa.Ch
     floats = numbers.cast(pa.float64(), safe=False)
     if unit.endswith(OR_ZERO):
         floats = pc.if_else(pc.equal(floats, 0), None, floats)
-    seconds = pc.divide(floats, float(UNITS[unit.removesuffix(OR_ZERO)]))
-    micros = pc.round(pc.multiply(seconds, float(_MICROSECONDS)))
+    micros = pc.round(pc.multiply(seconds_of(floats, unit), float(_MICROSECONDS)))
     return micros.cast(pa.int64(), safe=False).cast(pa.timestamp("us"))
