@@ -64,11 +64,13 @@ class Planning(NamedTuple):
       keeps_steps: feature lists stay feature lists, with their steps, as no recipe says what
         becomes of them.
       may_lack: column -> type of columns that files may lack; such a column is null.
+      long: columns of fractions with more digits than float64 keeps, as the sample tells.
     """
 
     limits: Limits = Limits()
     keeps_steps: bool = False
     may_lack: Mapping[str, str] = {}
+    long: frozenset[str] = frozenset()
 
 
 @masked_repr

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import json
 import re
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.columns import normalise
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
+from beam_pipelines.sources.csv.parser import CsvParser
 from beam_pipelines.sources.exact_cast import exact_cast
+from beam_pipelines.sources.text.quotes import Dialect
 from tests.sources.support import problems_of, read_rows, write
 
 DAY = 86_400_000_000
@@ -382,6 +386,48 @@ def test_integers_in_a_column_of_floats(
     declared = {name: "list<float64>" if is_list else "float64"}
     rounded = str(read_rows(path, types=declared, **options)[-1][name])
     assert rounded.strip("[]").endswith(str(float(number)))
+
+
+DIGITS = st.from_regex(r"-?[0-9]{1,12}\.[0-9]{1,24}(e-?[1-9])?", fullmatch=True)
+
+
+@given(DIGITS | st.floats(allow_nan=False, allow_infinity=False).map(repr), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_digits_of_fractions_behind_the_sample(text: str, is_native: bool) -> None:
+    """A number is refused where float64, written with as many digits, is another."""
+    assume(not re.match(r"-?0[0-9]", text))
+    schema = pa.schema([("x", pa.float64())])
+    parser = CsvParser(("x",), schema, schema, Dialect(ord(","), None), (), frozenset("x"))
+    data = f"0.5\n{text}\n".encode()
+    parse = parser.parse if is_native else parser.parse_with_arrow
+    number = Decimal(text)
+    assume(abs(number) < 2**53 and number.adjusted() > -2_000)
+    last = Decimal(1).scaleb(int(number.as_tuple().exponent))
+    kept = Decimal(float(text)).quantize(last, context=Context(2_000))
+    if len(number.as_tuple().digits) > 17 and kept != number:
+        with pytest.raises(pa.ArrowInvalid):
+            parse(data)
+        (reason,) = (
+            one[3] for one in parser.sift(data, parser.toggles(data)) if isinstance(one, tuple)
+        )
+        assert reason.startswith(f"found '{text}', expected no more digits than float64 keeps")
+        parse = dataclasses.replace(parser, long=parser.exact).parse
+    assert parse(data).column(0).to_pylist() == [0.5, float(text)]
+
+
+def test_a_long_fraction_behind_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a bad row whose remedies work; a finding allows it in a sample."""
+    long, start = "0.123456789012345678", "x,y\n0.5,1\n"
+    monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(start))
+    path = write(tmp_path / "a.csv", f"{start}{long},2\n")
+    with pytest.raises(DataError, match=rf"line 3, column 'x': found '{long}'.*float64 keeps") as e:
+        read_rows(path)
+    assert "'types: {x: text}' or 'types: {x: float64}'" in str(e.value)
+    assert read_rows(path, types={"x": "text"})[1]["x"] == long
+    assert read_rows(path, types={"x": "float64"})[1]["x"] == float(long)
+    monkeypatch.undo()
+    path = write(tmp_path / "a.csv", f"x\n{long}\n{long}9\n")
+    assert [row["x"] for row in read_rows(path)] == [float(long)] * 2
 
 
 def test_exact_floats_and_digits_of_sparse_text(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _KINDS = (r"^\s*[0-9]+[eE][0-9]+\s*$", r"^\s*\+[1-9][0-9]{6,14}\s*$", "^[^0-9]*$
 _VERSION = r"^\s*[0-9]+\.[0-9]+\s*$"
 _VERSIONS = re.compile(r"(?i)(?:^|[^a-z])(?:version|release|revision|firmware|build)s?(?:$|[^a-z])")
 # More digits than tell two float64 apart, and fractions of several lengths that end in zeros.
-_LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17}"
+_LONG = r"^\s*[+-]?[0.]*[1-9](?:\.?[0-9]){17,}\.?(?:[eE][+-]?[0-9]+)?\s*$"
 _END_ZERO, _FRACTION = r"\.[0-9]+0\s*$", r"\.(?P<fraction>[0-9]+)\s*$"
 # Whole numbers with a fraction of zeros, as pandas writes them next to nulls, and long ones.
 _NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
@@ -68,10 +68,9 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
       numbers: the same as float64.
     """
     key = yaml_text(name)
-    long = pc.unique(texts.filter(pc.match_substring_regex(texts, _LONG)))[:_MOST].to_pylist()
-    lost = (text for text in map(str.strip, filter(None, long)) if not is_kept(Decimal(text)))
-    if text := next(lost, ""):
-        return more_digits(name, text)
+    some = _long(texts)[:_MOST]
+    if len(lost := some.filter(loses_digits(some))):
+        return more_digits(name, lost[0].as_py().strip())
     large = texts.filter(pc.and_(pc.greater(pc.abs(numbers), _MOST_FLOAT), pc.is_finite(numbers)))
     if len(large):
         words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
@@ -93,6 +92,23 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
             words = f"{zeros[0].as_py().strip()!r} ends in zeros, which a number loses"
             return f"{words}; types: {{{key}: text}} keeps them"
     return ""
+
+
+def has_long(texts: pa.ChunkedArray) -> bool:
+    """Whether a number has more digits than tell two float64 apart."""
+    return bool(pc.any(pc.match_substring_regex(texts, _LONG)).as_py())
+
+
+def loses_digits(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns which texts or bytes are numbers that lose digits, without nulls."""
+    long = _long(texts)
+    lost = [not is_kept(Decimal(text.strip())) for text in long.cast(pa.string()).to_pylist()]
+    return pc.is_in(texts, value_set=long.filter(pa.array(lost, pa.bool_())))
+
+
+def _long(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    is_long = pc.fill_null(pc.match_substring_regex(texts, _LONG), False)
+    return pc.unique(texts.filter(is_long))
 
 
 def more_digits(name: str, text: str, type_: str = "text") -> str:

@@ -181,7 +181,15 @@ class Csv(TextFormat):
             for field in plan.read_schema
             if field.type in (pa.float64(), pa.int64()) and field.name not in plan.source.types
         )
-        return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls, exact)
+        return CsvParser(
+            names,
+            plan.read_schema,
+            plan.schema,
+            dialect,
+            plan.source.nulls,
+            exact,
+            plan.source.planning.long,
+        )
 
 
 def _may_quote(data: bytes, dialect: Dialect) -> bool:

@@ -21,7 +21,7 @@ from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice, remarks
 from beam_pipelines.sources.csv.agreement import check_agreement
 from beam_pipelines.sources.csv.bad_cells import plain_integers
-from beam_pipelines.sources.csv.codes import are_codes, lost_digits
+from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits
 from beam_pipelines.sources.csv.evidence import (
     Evidence,
     codes_of,
@@ -49,6 +49,7 @@ from beam_pipelines.sources.text.format import digits_type
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggling_quotes
 from beam_pipelines.sql.database import identifier, literal
 
+_Parse = Callable[..., pa.Table]
 _NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _WITH_PLUS = r"^\s*\+[0-9]"
 _DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
@@ -64,6 +65,7 @@ class _Found:
       evidence: column -> shapes of its cells.
       counts_rows: whether the first column counts the rows.
       nulls: null texts of the recipe that are cells.
+      long: columns of fractions with many digits.
     """
 
     schema: pa.Schema
@@ -71,6 +73,7 @@ class _Found:
     rows: int = 0
     counts_rows: bool = False
     nulls: set[str] = dataclasses.field(default_factory=set)
+    long: set[str] = dataclasses.field(default_factory=set)
 
 
 def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents:
@@ -132,7 +135,7 @@ def infer(source: Source, files: tuple[FileInfo, ...], default: str) -> Contents
         pa.schema([(name, pa.string()) for name in names]),
         read_schema,
         nulls,
-        source=source,
+        source=source.with_planning(long=frozenset(found.long)),
         decisions=(
             *decisions,
             *_header_again(read_schema, again),
@@ -224,8 +227,10 @@ def _add_body(
         if name not in options.formats:
             types[name] = _checked_number(file, name, types[name], column)
         is_float = types[name] == pa.float64()
-        lost = lost_digits(name, column, table[name]) if is_float else ""
-        found.evidence[name].lost = found.evidence[name].lost or lost
+        if is_float:
+            own = found.evidence[name]
+            own.lost = own.lost or lost_digits(name, column, table[name])
+            found.long.update([name] if has_long(column) else [])
         is_grouped = is_float and may_be_grouped(column)
         if name in options.formats or pa.types.is_string(types[name]) or is_grouped:
             shapes[name] = column
@@ -238,23 +243,29 @@ def _add_body(
         shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
         found.counts_rows = _counts_rows(table.column(0))
-    _note_nulls(found, source, table, functools.partial(parse, body.data))
+    parse_more = functools.partial(parse, body.data)
+    _note_nulls(found, source, table, parse_more)
     for name in wanted:
         is_code = pa.types.is_string(types[name]) and not pa.types.is_string(table[name].type)
-        own = (codes_of if is_code else evidence_of)(shapes[name])
-        has_nulls = source.nulls == Source.nulls and table[name].null_count > 0
-        if has_nulls and (texts := null_texts_like(own, source.nulls)):
-            (column,) = parse(body.data, (name,), {name: pa.string()}, nulls=()).columns
-            counts = column.filter(pc.is_in(column, value_set=pa.array(texts))).to_pylist()
-            own = dataclasses.replace(own, like_others=Counter(counts))
-        found.evidence[name].add(own)
+        shape = (codes_of if is_code else evidence_of)(shapes[name])
+        found.evidence[name].add(_with_nulls(shape, source, table[name], name, parse_more))
     found.schema = inference.merge_schemas(found.schema, pa.schema(list(types.items())))
     found.rows += table.num_rows
 
 
-def _note_nulls(
-    found: _Found, source: Source, table: pa.Table, parse: Callable[..., pa.Table]
-) -> None:
+def _with_nulls(
+    shape: Evidence, source: Source, column: pa.ChunkedArray, name: str, parse: _Parse
+) -> Evidence:
+    """Returns the evidence of a column with its null texts that look like others."""
+    has_nulls = source.nulls == Source.nulls and column.null_count > 0
+    if not has_nulls or not (texts := null_texts_like(shape, source.nulls)):
+        return shape
+    cells = parse((name,), {name: pa.string()}, nulls=())[name]
+    counts = cells.filter(pc.is_in(cells, value_set=pa.array(texts))).to_pylist()
+    return dataclasses.replace(shape, like_others=Counter(counts))
+
+
+def _note_nulls(found: _Found, source: Source, table: pa.Table, parse: _Parse) -> None:
     """Adds the null texts of the recipe that cells of a part have."""
     trim = bool(source.options_of(CsvOptions).trim)
     texts = [text for text in source.nulls if text not in (*Source.nulls, *found.nulls)]

@@ -42,12 +42,13 @@ def parse(
     nulls: tuple[str, ...],
     line_bytes: int | None,
     exact: Collection[str] = (),
+    long: Collection[str] = (),
 ) -> pa.RecordBatch | None:
     """Parses records, or declines.
 
     Args:
       data: whole records, without a header.
-      names, read_schema, schema, dialect, nulls, exact: see ``CsvParser``.
+      names, read_schema, schema, dialect, nulls, exact, long: see ``CsvParser``.
       line_bytes: the most bytes of a record; a chunk with longer ones is declined. ``None``: any
         number.
 
@@ -60,7 +61,7 @@ def parse(
         return None
     place_of = {name: place for place, name in enumerate(names)}
     wanted = [
-        (place_of[name], f"{'!' if name in exact else ''}{type_}")
+        (place_of[name], ("?" if name in long else "!" if name in exact else "") + type_)
         for name, type_ in zip(read_schema.names, kernel_types, strict=True)
     ]
     arrays = _native.parse_csv(

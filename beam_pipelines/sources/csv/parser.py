@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import heapq
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import itemgetter
@@ -27,7 +28,7 @@ from beam_pipelines.sources.csv.bad_cells import (
     other_number,
     plain_integers,
 )
-from beam_pipelines.sources.csv.codes import leads_with_zero
+from beam_pipelines.sources.csv.codes import leads_with_zero, loses_digits
 from beam_pipelines.sources.csv.cures import code_cure, cure, float_cure
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.exact_cast import INFINITY
@@ -48,6 +49,9 @@ _BEHIND_ZERO, _BEFORE_ZERO = (
     np.isin(np.arange(256), list(some)) for some in (b"0123456789xX", b"0123456789.")
 )
 
+# What any number of 18 digits has.
+_MANY_DIGITS = re.compile(rb"[0-9][0-9.]{17}")
+
 # A bad record: where it begins and ends, its column and error.
 BadRecord = tuple[int, int, str, str]
 
@@ -62,8 +66,9 @@ class CsvParser:
       schema: the same as column types.
       dialect: delimiter and quote.
       nulls: texts that mean null.
-      exact: columns of int64 and float64 whose type is inferred: no integer is rounded, and no
-        zero leads.
+      exact: columns of int64 and float64 whose type is inferred: no integer is rounded, no zero
+        leads, and no fraction loses digits.
+      long: those of ``exact`` in which fractions may lose digits.
     """
 
     names: tuple[str, ...]
@@ -72,6 +77,7 @@ class CsvParser:
     dialect: Dialect
     nulls: tuple[str, ...]
     exact: frozenset[str] = frozenset()
+    long: frozenset[str] = frozenset()
 
     def toggles(self, data: bytes) -> Positions:
         """Returns the quotes that open or close in whole records."""
@@ -101,6 +107,7 @@ class CsvParser:
             self.nulls,
             line_bytes,
             self.exact,
+            self.long,
         )
         return None if batch is None or self._rounds(data, batch) else batch
 
@@ -123,7 +130,7 @@ class CsvParser:
             # Perhaps a record is only longer than a block.
             table = _with_odd_integers(data, read, types, multi_line)
         self._check_infinite(data, table)
-        if self._rounds(data, table) or self._has_codes(data):
+        if self._rounds(data, table) or self._has_codes(data) or self._loses(data):
             raise pa.ArrowInvalid(whole_numbers.ROUNDED)
         arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -168,6 +175,19 @@ class CsvParser:
                 for column in self._texts(data, list(self.exact)).columns
             )
         )
+
+    def _loses(self, data: bytes) -> bool:
+        """Whether a fraction of an ``exact`` column has more digits than float64 keeps."""
+        names = [name for name in self.exact if self._is_told(self.read_schema.field(name))]
+        return (
+            bool(names)
+            and _MANY_DIGITS.search(data) is not None
+            and any(pc.any(loses_digits(one)).as_py() for one in self._texts(data, names).columns)
+        )
+
+    def _is_told(self, field: pa.Field) -> bool:
+        """Whether the digits of a column's numbers are looked at."""
+        return field.name in self.exact - self.long and pa.types.is_floating(field.type)
 
     def _texts(self, data: bytes, columns: list[str]) -> pa.Table:
         """Returns the texts of some columns of good records."""
@@ -243,6 +263,8 @@ class CsvParser:
                 found = leads_with_zero(cells)
                 if pa.types.is_floating(field.type):
                     found = pc.or_(found, whole_numbers.refused(cells))
+                if self._is_told(field):
+                    found = pc.or_(found, loses_digits(cells))
                 is_null = pc.is_in(cells, value_set=pa.array(self.nulls).cast(pa.binary()))
                 bad |= pc.and_not(found, is_null).to_numpy(zero_copy_only=False)
             wrong[(wrong < 0) & bad] = number
@@ -334,6 +356,8 @@ class CsvParser:
             return bad_rows.wrong_value(found, "a number without a leading zero", code)
         is_exact = field.name in self.exact and pa.types.is_floating(field.type)
         expected = whole_numbers.why_text_refused(found) if is_exact else ""
+        if self._is_told(field) and pc.any(loses_digits(pa.array([found]))).as_py():
+            expected = expected or "no more digits than float64 keeps"
         if expected:
             return f"found {shorten(found, 100)!r}, expected {expected}. {float_cure(field.name)}"
         return bad_rows.wrong_value(found, field.type, cure(field, found))
