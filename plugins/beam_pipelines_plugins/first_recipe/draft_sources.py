@@ -63,6 +63,7 @@ class FoundTables(NamedTuple):
       splits: split -> pattern of the base's files, if they are those of splits.
       left_out: what is no source.
       base_note: why the first source is the base.
+      other_base: the source that could be the base as well, or ``""``.
     """
 
     plans: tuple[SourcePlan, ...]
@@ -70,6 +71,7 @@ class FoundTables(NamedTuple):
     splits: tuple[tuple[str, str], ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     base_note: str = ""
+    other_base: str = ""
 
 
 def split_of_name(path: str) -> str:
@@ -280,7 +282,7 @@ def choose_base(
                 side.rows.num_rows if side.is_whole else plan.size_bytes,
             )
         )
-    best = scores.index(max(scores))
+    best, other = best_of(scores, lambda one, two: joins_of([sides[one], sides[two]]) > 0)
     base, joins = chosen[best], scores[best][4]
     note = f", as {joins} of the others can be joined to them" if joins else ", as it has the label"
     note = note if joins or scores[best][0] or scores[best][3] else ", as it has the most rows"
@@ -293,7 +295,28 @@ def choose_base(
     rest = [plan for plan in chosen if plan is not base and plan not in single]
     if label is not None and label.name not in base.schema.names:
         label = None
-    return FoundTables((base, *rest), label, _splits(base), tuple(left_out), note)
+    other_base = "" if other is None else chosen[other].source.name
+    return FoundTables((base, *rest), label, _splits(base), tuple(left_out), note, other_base)
+
+
+def best_of(
+    scores: Sequence[tuple[bool, bool, bool, bool, int, int]], names: Callable[[int, int], bool]
+) -> tuple[int, int | None]:
+    """Returns the best source, and one that is near.
+
+    Refunds name orders, and so have one join more; orders are the base, as there are more of them.
+
+    Args:
+      scores: of sources; the last two are joins and rows.
+      names: whether rows of one source name those of another.
+    """
+    best, *others = sorted(range(len(scores)), key=lambda one: scores[one], reverse=True)
+    others = [one for one in others if scores[one][:4] == scores[best][:4] and scores[one][4]]
+    larger = [one for one in others if scores[one][5] > scores[best][5]]
+    if named := [one for one in larger if names(best, one)]:
+        return max(named, key=lambda one: scores[one][5]), best
+    near = [one for one in others if one in larger or scores[one][4] == scores[best][4]]
+    return best, near[0] if near else None
 
 
 def _split_of(plan: SourcePlan) -> str:

@@ -78,7 +78,11 @@ def recipe_text(
         place = _comment(_relative(one.path, folder))
         lines.append(f"  # left out: {place}: {_comment(one.reason)}")
     note = f"# its rows become examples{tables.base_note}"
-    lines += [f"from: {quoted(base.source.name)}  {note}", ""]
+    lines.append(f"from: {quoted(base.source.name)}  {note}")
+    if tables.other_base:
+        lines.append("# choose: the other source whose rows may be examples, with its own joins:")
+        lines.append(f"# from: {quoted(tables.other_base)}")
+    lines.append("")
     lines += _join_lines(draft.joins)
     lines += _filter_lines(draft, base)
     lines += _label_lines(draft)

@@ -15,7 +15,12 @@ import beam_pipelines as bp
 from beam_pipelines.cli.main import run
 from beam_pipelines.recipe.yaml import parse_yaml
 from beam_pipelines_plugins.first_recipe import Proposal
-from beam_pipelines_plugins.first_recipe.draft_sources import pattern_of, series_of, split_of_name
+from beam_pipelines_plugins.first_recipe.draft_sources import (
+    best_of,
+    pattern_of,
+    series_of,
+    split_of_name,
+)
 from beam_pipelines_plugins.first_recipe.recipe_text import with_encodings
 
 
@@ -146,6 +151,41 @@ def test_first_recipes_of_folders(
         )
         found = [path.removeprefix("./").rpartition("/")[2] for path in found]
         assert sorted(set(found) - {"recipe.yaml"}) == sorted(left_out)
+
+
+# (has label, joins, rows) of sources, pairs whose first names the second -> base, other.
+BASES = {
+    "refunds": ([(0, 2, 60), (0, 1, 200), (0, 0, 50)], {(0, 1), (0, 2), (1, 2)}, (1, 0)),
+    "items": ([(0, 2, 500), (0, 1, 200), (0, 0, 50)], {(0, 1), (1, 2)}, (0, None)),
+    "clicks": ([(0, 1, 200), (0, 1, 210), (0, 0, 50)], {(0, 2), (1, 2)}, (1, 0)),
+    "fewer joins": ([(0, 2, 100), (0, 1, 300), (0, 0, 9), (0, 0, 9)], {(0, 2), (1, 2)}, (0, 1)),
+    "a label": ([(1, 1, 60), (0, 2, 200), (0, 0, 50)], {(0, 1), (1, 2)}, (0, None)),
+    "labels": ([(1, 2, 60), (1, 1, 200), (0, 0, 50)], {(0, 1), (1, 2)}, (1, 0)),
+    "no joins": ([(0, 0, 60), (0, 0, 200)], set(), (1, None)),
+    "large lookup": ([(0, 1, 60), (0, 0, 200)], {(0, 1)}, (0, None)),
+}
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_the_base_of_several(case: str) -> None:
+    """Labels, then joins; rows that others name, if there are more of them."""
+    sources, named, expected = BASES[case]
+    scores = [(False, False, joins > 0, label > 0, joins, rows) for label, joins, rows in sources]
+    assert best_of(scores, lambda one, two: (one, two) in named) == expected
+
+
+def test_a_base_without_a_label(tmp_path: pathlib.Path) -> None:
+    """Orders are taken over refunds, which a comment names; it runs as well."""
+    (tmp_path / "orders.csv").write_text(table("order_id,customer,amount", 1, 200))
+    refunds = [f"{n},{n // 2 + 1},{n % 7}" for n in range(60)]
+    (tmp_path / "refunds.csv").write_text("\n".join(["refund_id,order_id,sum", *refunds, ""]))
+    (tmp_path / "customers.csv").write_text(table("customer,age", 0, 50))
+    recipe = tmp_path / "r.yaml"
+    assert run(["init", str(tmp_path), "-o", str(recipe)]) == 0
+    text = recipe.read_text()
+    assert bp.plan(recipe).recipe.base == "orders"
+    assert "# choose: the other source whose rows may be examples" in text
+    assert "\n# from: refunds\n" in text
 
 
 def test_the_order_of_arguments(tmp_path: pathlib.Path) -> None:
