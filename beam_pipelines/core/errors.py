@@ -160,12 +160,16 @@ _SHOWN_COLUMNS = 12
 
 
 def nearest_column(name: str, columns: Iterable[str]) -> str:
-    """Returns a hint at the nearest column, or at the first."""
+    """Returns a hint at the parts of a column, the nearest, or the first ones."""
     names = list(columns)
-    others = len(names) - _SHOWN_COLUMNS
+    parts = [one for one in names if one.startswith(f"{name}.")]
+    if not parts and (found := nearest(name, names)):
+        return found
+    shown = parts or names
+    others = len(shown) - _SHOWN_COLUMNS
     more = f" and {others:,} more" if others > 0 else ""
-    known = f" The columns are {', '.join(names[:_SHOWN_COLUMNS])}{more}." if names else ""
-    return nearest(name, names) or known
+    listed = f"{', '.join(shown[:_SHOWN_COLUMNS])}{more}."
+    return f" {'Its parts' if parts else 'The columns'} are {listed}" if shown else ""
 
 
 def missing_column(name: str, columns: Iterable[str]) -> str:

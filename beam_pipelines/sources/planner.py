@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import columns, plugins
-from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest, nearest_column
 from beam_pipelines.recipe.keys import keys_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FORMATS, format_of, format_of_path, list_nulls
@@ -237,16 +237,6 @@ def _check_tensors(source: Source, format_name: str) -> list[Problem]:
     ]
 
 
-# Columns that a message names.
-_SHOWN_NAMES = 20
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Returns the first names of columns, for messages."""
-    more = ", …" if len(names) > _SHOWN_NAMES else ""
-    return ", ".join(f"'{name}'" for name in names[:_SHOWN_NAMES]) + more
-
-
 def _check_names(source: Source, contents: Contents) -> None:
     """Raises ``RecipeProblems`` for named columns that do not exist or are unread."""
     problems = []
@@ -260,7 +250,7 @@ def _check_names(source: Source, contents: Contents) -> None:
     ):
         for name in names:
             if name not in known:
-                hint = nearest(name, contents.names) or f" It has {_listed(contents.names)}."
+                hint = nearest_column(name, contents.names)
                 problems.append(
                     problem(source, key, f"there is no column '{name}' in the source.{hint}")
                 )

@@ -87,7 +87,7 @@ def test_a_dataset_and_its_further_rows(folder: Path) -> None:
     old = {row["n"]: row for row in rows}
     assert (added["day_temp"], added["b_number"]) == (old[1]["day_temp"], old[2]["b_number"])
     (folder / "new.csv").write_text("time,k\n2024-01-02 23:00:00,K1\n2024-01-09 23:00:00,k0\n")
-    with pytest.raises(RecipeError, match=r"no column 'n'\. It has 'time', 'k'\."):
+    with pytest.raises(RecipeError, match=r"no column 'n'\. The columns are time, k\."):
         bp.transform("out2", "new.csv", "new")
     (folder / "new.csv").write_text(
         "k,n,time\nK1,1,2024-01-02 23:00:00\nk0,2,2024-01-09 23:00:00\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -310,6 +311,17 @@ def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
     plan = plan_of(path, range_bytes=1000)
     with pytest.raises(DataError, match=r"line 1002: found a quote that is never closed"):
         read.read_table(plan, reject=True)
+
+
+def test_headers_in_other_letters(tmp_path: Path) -> None:
+    """The error has the keys that read both files."""
+    write(tmp_path / "1.csv", "id,x\n1,2\n")
+    write(tmp_path / "2.csv", "ID,X\n3,4\n")
+    with pytest.raises(DataError, match="Write the names alike, or set") as caught:
+        read_rows(tmp_path / "*.csv")
+    keys = yaml.safe_load("{" + str(caught.value).partition("set '")[2].partition("' of")[0] + "}")
+    rows = read_rows(tmp_path / "*.csv", **keys | {"columns": tuple(keys["columns"])})
+    assert rows == [{"id": 1, "x": 2}, {"id": 3, "x": 4}]
 
 
 def test_files_of_one_source_must_agree(tmp_path: Path) -> None:

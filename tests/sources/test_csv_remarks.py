@@ -309,3 +309,28 @@ def test_nulls_that_no_cell_is(
     found = [one for one in plan.decisions if "sampled rows is" in one]
     assert len(found) == bool(lacking)
     assert all(repr(one) in "".join(found) for one in lacking)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (["1", "2.5", "n/b"], "40 of 60 values, in other files, are numbers, but not 'n/b'"),
+        (
+            ["2024-01-01", "x y"],
+            "20 of 40 values, in other files, are dates or times, but not 'x y'",
+        ),
+        (["true", "maybe"], "20 of 40 values, in other files, are booleans, but not 'maybe'"),
+        (["1", "n/b", "n/b"], ""),
+        (["1", "2"], ""),
+    ],
+)
+def test_texts_in_one_of_several_files(tmp_path: Path, parts: list[str], words: str) -> None:
+    """The finding counts values of other files; its null text works."""
+    for number, part in enumerate(parts):
+        write(tmp_path / f"{number}.csv", "a,b\n" + f"{part},1\n" * 20)
+    path = str(tmp_path / "*.csv")
+    found = [one.partition("  # ")[2] for one in plan_of(path).decisions if "a: text" in one]
+    assert [one.partition("; ")[0] for one in found] == [words][: bool(words)]
+    if words:
+        assert read_rows(path)[-1]["a"] == parts[-1]
+        assert read_rows(path, nulls=(parts[-1],))[-1]["a"] is None

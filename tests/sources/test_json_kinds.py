@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.json.scalar_texts import with_texts
 from beam_pipelines.transforms import read
-from tests.sources.support import plan_of, read_rows, write
+from tests.sources.support import plan_of, problems_of, read_rows, write
 
 KEYS = ["id", "a", "b", "a.b", 'q"', "é", "\\", ",", ""]
 NAMES = ["id", "a", "b", "a.b", "a.b.id", "b.a", 'q"', "é", "\\", ",", "a.é"]
@@ -211,3 +211,10 @@ def test_fields_that_are_left_out_may_have_any_kinds(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", "\n".join(lines * 3))
     found = read_rows(path, columns=("id",))
     assert [row["id"] for row in found] == [1, 2] * 3
+
+
+def test_the_parts_of_an_object_are_named(tmp_path: Path) -> None:
+    """A column that was flattened has its parts in the error."""
+    path = write(tmp_path / "a.jsonl", '{"st": {"a": 1, "b": 2}, "s": 3}\n')
+    message = problems_of(path, columns=("st",))["sources", "s", "columns"]
+    assert message == "there is no column 'st' in the source. Its parts are st.a, st.b."

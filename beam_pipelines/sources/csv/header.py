@@ -164,4 +164,8 @@ def check_same_columns(
         if found != wanted:
             difference = f"found column {number} named '{found}', expected '{wanted}'"
             break
-    raise DataError(f"{path}: {difference} as in {first}. {MUST_AGREE}")
+    cure = MUST_AGREE
+    if [name.casefold() for name in header] == [name.casefold() for name in names]:
+        keys = f"header: false, skip_lines: 1, columns: {yaml_list(names)}"
+        cure = f"Write the names alike, or set '{keys}' of the source, if no line is above them."
+    raise DataError(f"{path}: {difference} as in {first}. {cure}")

@@ -67,6 +67,7 @@ _ZONED = re.compile(
     r"[-+][0-9]{2}(?::?[0-9]{2})?"
 )
 # What a spreadsheet puts around texts that look like numbers, and an expression without it.
+_KINDS = {"int64": "numbers", "double": "numbers", "bool": "booleans"}
 _MARKED = {
     "formulas of a spreadsheet": ('="[^"]*"', """'^="(.*)"$', '\\1'"""),
     "texts behind a spreadsheet's apostrophe": ("'[^']+", "'^''', ''"),
@@ -265,10 +266,22 @@ def _mostly(name: str, evidence: Evidence) -> list[str]:
     """Returns the finding of a column with few texts."""
     found = mostly(evidence)
     if found is None:
-        return []
+        return _typed(name, evidence)
     word, one, others = found
     kinds = f"{word}, such as {shorten(one, 40)!r}, but not {shorten(others[0], 40)!r}"
     return [f"types: {{{yaml_text(name)}: text}}  # most values are {kinds}{_nulls(others)}"]
+
+
+def _typed(name: str, evidence: Evidence) -> list[str]:
+    """Returns the finding of files with texts among others with values."""
+    kinds = Counter({kind: n for kind, n in evidence.shapes.items() if kind.startswith("<")})
+    others = list(dict.fromkeys(evidence.some))
+    if not others or 2 * kinds.total() < evidence.total:
+        return []
+    kind = _KINDS.get(max(kinds, key=lambda one: kinds[one]).strip("<>"), "dates or times")
+    words = f"{kinds.total():,} of {evidence.total:,} values, in other files, are {kind}"
+    but = f"but not {shorten(others[0], 40)!r}"
+    return [f"types: {{{yaml_text(name)}: text}}  # {words}, {but}{_nulls(others)}"]
 
 
 def _nulls(others: list[str]) -> str:

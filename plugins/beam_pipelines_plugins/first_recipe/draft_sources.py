@@ -5,7 +5,6 @@ Says what is left out.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -202,10 +201,11 @@ def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def united(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
-    """Returns tables; a series that has got columns is a union.
+def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]]:
+    """Returns tables; a series whose columns are nearly the same is a union.
 
-    One table of the series has the columns of all others.
+    Files of one series are rows of one table, and not joined. Those that cannot be united, because
+    of their types or of names in other letters, are left out.
     """
     series: dict[tuple[str, str], list[SourcePlan]] = {}
     for plan in plans:
@@ -214,21 +214,45 @@ def united(plans: Sequence[SourcePlan]) -> list[SourcePlan]:
         key = plan.source.name if is_alone else series_of(path)
         series.setdefault((plan.format, key), []).append(plan)
     found: list[SourcePlan] = []
+    left_out: list[LeftOut] = []
     for own in series.values():
         alike = sorted(own, key=lambda plan: plan.source.path)
-        columns = [{*plan.schema.names} for plan in alike]
-        names = tuple(plan.source.name for plan in alike)
-        if len(alike) > 1 and max(columns, key=len) == set().union(*columns):
-            words = re.findall("[a-z_]*[a-z]", os.path.basename(series_of(alike[0].files[0].path)))
-            name = words[0] if len(words) > 1 else "rows"
-            while any(plan.source.name == name for plan in plans):
-                name = f"all_{name}"
-            union = Union(names, missing="fill")
+        first, *others = sorted(alike, key=lambda plan: -len(plan.schema))
+        if not others or not all(_is_alike(first, other) for other in others):
+            found += own
+            continue
+        same = [one for one in alike if not _in_other_letters(first, one)]
+        words = re.findall("[a-z_]*[a-z]", os.path.basename(series_of(alike[0].files[0].path)))
+        name = words[0] if len(words) > 1 else "rows"
+        while any(plan.source.name == name for plan in plans):
+            name = f"all_{name}"
+        reason = f"its columns are those of {first.source.name} in other letters"
+        try:
+            union = Union(tuple(plan.source.name for plan in same), missing="fill")
             source = Source(name, options={"union": union}).with_planning(keeps_steps=True)
-            with contextlib.suppress(RecipeProblems):  # their types differ
-                own[:] = [plan_union(source, alike)]
-        found += own
-    return found
+            found.append(plan_union(source, same) if len(same) > 1 else first)
+        except RecipeProblems as error:
+            found.append(first)
+            same, reason = [first], "; ".join(problem.message for problem in error.problems)
+        left_out += [
+            LeftOut(one.files[0].path, f"{reason}: {', '.join(one.schema.names)}", True)
+            for one in alike
+            if one not in same
+        ]
+    return found, left_out
+
+
+def _is_alike(one: SourcePlan, other: SourcePlan) -> bool:
+    """Whether a table has half of its columns, and one at least, in another."""
+    names = {name.casefold() for name in one.schema.names}
+    common = sum(name.casefold() in names for name in other.schema.names)
+    return 2 * common >= len(other.schema) > 0
+
+
+def _in_other_letters(one: SourcePlan, other: SourcePlan) -> bool:
+    """Whether a name differs from one of another table by its case."""
+    names = {name.casefold(): name for name in one.schema.names}
+    return any(names.get(name.casefold(), name) != name for name in other.schema.names)
 
 
 def choose_base(

@@ -193,14 +193,14 @@ def _tables(
         sources += tables
         left_out += others
     named = _named(sources, name)
-    plans = united([_plan(source, questions) for source in named])
+    plans, unlike = united([_plan(source, questions) for source in named])
     found = with_base_first(_with_matching_types(plans))
     base = found.plans[0]
     if not base.source.planning.keeps_steps:
         again = _plan(base.source.with_planning(keeps_steps=True), {})
         again = dataclasses.replace(again, decisions=base.decisions)
         found = found._replace(plans=(again, *found.plans[1:]))
-    return found._replace(left_out=(*found.left_out, *left_out))
+    return found._replace(left_out=(*found.left_out, *left_out, *unlike))
 
 
 def _with_matching_types(plans: Sequence[SourcePlan]) -> list[SourcePlan]:

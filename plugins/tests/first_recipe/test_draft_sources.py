@@ -70,9 +70,28 @@ FOLDERS = {
         },
         ("clicks", None, ["clicks-2024", "clicks-2026", "clicks", "users"], []),
     ),
-    "another table": (
+    "another column": (
         {"clicks-1.csv": CLICKS, "clicks-2.csv": table("click,user_id,how", 1, 40)},
-        ("clicks-1", "late", ["clicks-1", "clicks-2"], []),
+        ("clicks", None, ["clicks-1", "clicks-2", "clicks"], []),
+    ),
+    "another order": (
+        {"clicks-1.csv": CLICKS, "clicks-2.csv": table("click,late,user_id", 1, 40)},
+        ("clicks", "late", ["clicks-1", "clicks-2", "clicks"], []),
+    ),
+    "another table": (
+        {"table-1.csv": CLICKS, "table-2.csv": table("user,age,late_fee,kind,size", 1, 40)},
+        ("table-1", "late", ["table-1", "table-2"], []),
+    ),
+    "other letters": (
+        {"clicks-1.csv": CLICKS, "clicks-2.csv": CLICKS.replace("user_id", "User_ID")},
+        ("clicks-1", "late", ["clicks-1"], ["clicks-2.csv"]),
+    ),
+    "other types": (
+        {
+            "clicks-1.csv": CLICKS + "x,1,1\n" * 20,
+            "clicks-2.csv": table("click,user_id,late,how", 1, 40),
+        },
+        ("clicks-2", "late", ["clicks-2"], ["clicks-1.csv"]),
     ),
     "months": (
         {"clicks_jan.csv": CLICKS, "clicks_feb.csv": CLICKS, "users.csv": USERS},
