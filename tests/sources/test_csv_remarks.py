@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -334,3 +335,54 @@ def test_texts_in_one_of_several_files(tmp_path: Path, parts: list[str], words: 
     if words:
         assert read_rows(path)[-1]["a"] == parts[-1]
         assert read_rows(path, nulls=(parts[-1],))[-1]["a"] is None
+
+
+DAYS = [f"2024-01-{day:02d}" for day in range(10, 31)]
+UTC_10 = MOMENT(2024, 1, 31, 10, tzinfo=UTC)
+DERIVED: list[tuple[list[str], str, object]] = [
+    ([*DAYS, "31/01/2024", "30/01/2024"] * 2, "dates in 2 formats", DAY(2024, 1, 30)),
+    ([*DAYS, "31.01.2024 10:00"] * 2, "dates in 2 formats", MOMENT(2024, 1, 31, 10)),
+    ([*DAYS, "Jan 31, 2024", "20.01.2024"] * 3, "dates in 3 formats", None),
+    (["2024-01-31T10:00:00", "2024-01-31 11:00:00+01:00"] * 9, "times, some with a zone", UTC_10),
+    (["2024-01-31 10:00:00", "2024-01-31T10:00:00Z"] * 9, "times, some with a zone", UTC_10),
+    (["2024-07-01 02:30:00 CEST", "2024-01-31 11:00 CET"] * 9, "times with the name of", UTC_10),
+    (["2024-07-01 02:30:00 PDT", "2024-01-31 02:00:00 PST"] * 9, "times with the name of", UTC_10),
+    (["$5", "€7.5"] * 9, "numbers with units, '$' and '€'", (7.5, "€")),
+    (["0.5 USD", "7.5 EUR"] * 9, "numbers with units, 'USD' and 'EUR'", (7.5, "EUR")),
+    (["$5"] * 30 + ["£ -7"], "numbers with units, '$' and '£'", (-7, "£")),
+]
+
+
+@pytest.mark.parametrize(("cells", "words", "value"), DERIVED)
+def test_a_derived_column_reads_the_texts(
+    tmp_path: Path, cells: list[str], words: str, value: object
+) -> None:
+    """The expressions in the finding read the last cell, and each of the others."""
+    (finding,) = plan_of(put(tmp_path, cells)).decisions
+    assert finding.startswith(f"types: {{a: text}}  # {words}")
+    line = re.search(r"derive: (\{.*?\})(?: reads| divides| takes)", finding)
+    assert line is not None
+    batch = pa.record_batch({"a": cells})
+    made = [
+        evaluate(batch, parse_expression(name, sql, ["a"])).to_pylist()
+        for name, sql in yaml.safe_load(line[1]).items()
+    ]
+    assert all(None not in column for column in made)
+    if value is not None:
+        last = tuple(column[-1] for column in made)
+        assert (last if isinstance(value, tuple) else last[0]) == value
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [*DAYS, "01/02/2024"] * 2,
+        [*DAYS, "x"] * 2,
+        ["2024-01-31 10:00:00 XYZ"] * 20,
+        ["$5", "x"] * 10,
+    ],
+)
+def test_texts_that_are_not_certain_have_no_expression(tmp_path: Path, cells: list[str]) -> None:
+    """Days that may be months, and other texts, are not read by one."""
+    found = plan_of(put(tmp_path, cells)).decisions
+    assert all("derive" not in one for one in found)

@@ -1,16 +1,21 @@
-"""Patterns of dates and times, found in cells."""
+"""Patterns of dates and times, found in cells, and remarks on such texts."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.recipe.cell_formats import CellFormat, DateFormat, parse_format
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
 from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sql.database import identifier
 
 # Cells that tell the patterns of dates with names of months; letters of a short name; characters
 # of a date at most, as documents in cells would take seconds.
@@ -29,6 +34,32 @@ _PART = re.compile(
     r"|(?P<clock>[0-9]{1,2}:[0-9]{2})(?P<seconds>:[0-9]{2})?(?P<half>\s?[AaPp][Mm])?"
     r"|(?P<number>[0-9]+)|(?P<word>[A-Za-z%]+)"
 )
+# The share of cells that a remark must fit.
+LEAST_ALIKE = 0.95
+# Texts of dates that no format reads: 1st March 2024, 06/Jan/2024:10:00:00 +0000.
+_DATED = re.compile(
+    rf"(?=.*[0-9]{{4}})(?=.*{names_pattern(MONTHS)}(?![A-Za-z]))"
+    rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
+    r"|[0-9]+(?:st|nd|rd|th)?\b|(?:of|at|the|UTC|GMT|AM|PM|am|pm|Z|T)\b|[-+/.,:\s])+"
+)
+# Arrow reads no blank before the offset from UTC.
+_ZONED = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})? "
+    r"[-+][0-9]{2}(?::?[0-9]{2})?"
+)
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
+_MAY_BE_ZONED = re.compile(rf"{_TIME}(?P<zone>Z|[-+][0-9]{{2}}(?::?[0-9]{{2}})?)?")
+# Names of zones that mean one offset nearly everywhere.
+_OFFSETS = {
+    "UTC": "+00", "GMT": "+00", "WET": "+00", "WEST": "+01", "CET": "+01", "CEST": "+02",
+    "EET": "+02", "EEST": "+03", "JST": "+09", "EST": "-05", "EDT": "-04", "CST": "-06",
+    "CDT": "-05", "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07",
+}  # fmt: skip
+_NAMED_ZONE = re.compile(rf"{_TIME} (?P<zone>{'|'.join(_OFFSETS)})")
+_MOST_PATTERNS = 3
+_DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
+# Times of day and months that Arrow does not read.
+_PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
 
 
 def count_dates(values: pa.Array, counts: pa.Array, some: list[str], least: float) -> Counter[str]:
@@ -105,3 +136,128 @@ def _format_or_none(text: str) -> CellFormat | None:
         return parse_format(text)
     except ValueError:
         return None
+
+
+class Remark(NamedTuple):
+    """A kind of texts that a column has.
+
+    Attributes:
+      likeness: the words for it.
+      fits: whether each cell is of that kind.
+      cure: the lines of a recipe that read it.
+    """
+
+    likeness: str
+    fits: list[bool]
+    cure: str
+
+
+def listed(name: str, formats: Iterable[str]) -> str:
+    """Returns the formats as values of a recipe."""
+    shown = (f"{{{yaml_text(name)}: {yaml_text(one)}}}" for one in formats)
+    return f"formats: {' or '.join(shown)}"
+
+
+def derived(expressions: Mapping[str, str]) -> str:
+    """Returns the key of a recipe that makes columns."""
+    shown = (f"{yaml_text(name)}: {yaml_text(sql)}" for name, sql in expressions.items())
+    return f"derive: {{{', '.join(shown)}}}"
+
+
+def remark_of_dates(name: str, cells: list[str]) -> Remark | None:
+    """Returns what is worth saying of months, times of day and durations."""
+    return (
+        _of_one_format(name, cells)
+        or _zoned(name, cells)
+        or _in_formats(name, cells)
+        or _unread(cells)
+    )
+
+
+def _unread(cells: list[str]) -> Remark | None:
+    fits = [_DATED.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) < LEAST_ALIKE * len(cells):
+        return None
+    return Remark("dates that no format reads", fits, "strptime in 'derive' may read them")
+
+
+def _of_one_format(name: str, cells: list[str]) -> Remark | None:
+    named = Counter(pattern for cell in cells if (pattern := _pattern_of_month(cell)))
+    texts = pa.array(cells, pa.string())
+    for pattern in (*_PATTERNS, *(pattern for pattern, _ in named.most_common(1))):
+        format_ = DateFormat(pattern)
+        fits = to_plain(texts, format_).is_valid().to_pylist()
+        if sum(fits) >= LEAST_ALIKE * len(cells):
+            cure = f"{listed(name, [pattern])} reads"
+            if format_.has_day:
+                return Remark("months", fits, f"{cure} the first day of each")
+            return Remark("perhaps times of day", fits, f"{cure} them")
+    fits = [_DURATION.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) >= LEAST_ALIKE * len(cells):
+        return Remark("durations", fits, _seconds(name, cells))
+    fits = [_ZONED.fullmatch(cell) is not None for cell in cells]
+    if sum(fits) >= LEAST_ALIKE * len(cells):
+        sql = f"regexp_replace({identifier(name)}, ' ([-+])', '\\1')::TIMESTAMPTZ"
+        return Remark("times with a zone", fits, f"{derived({f'{name}_utc': sql})} reads them")
+    return None
+
+
+def _zoned(name: str, cells: list[str]) -> Remark | None:
+    """Returns what is worth saying of times some of which have a zone, or its name."""
+    named = [_NAMED_ZONE.fullmatch(cell) for cell in cells]
+    fits = [match is not None for match in named]
+    if sum(fits) >= LEAST_ALIKE * len(cells):
+        sql = identifier(name)
+        for zone in sorted({match["zone"] for match in named if match}, key=len, reverse=True):
+            sql = f"replace({sql}, ' {zone}', '{_OFFSETS[zone]}')"
+        cure = f"{derived({f'{name}_utc': f'{sql}::TIMESTAMPTZ'})} reads them"
+        return Remark("times with the name of a zone", fits, cure)
+    zones = [_MAY_BE_ZONED.fullmatch(cell) for cell in cells]
+    fits = [match is not None for match in zones]
+    if sum(fits) >= LEAST_ALIKE * len(cells) and len({bool(m["zone"]) for m in zones if m}) > 1:
+        line = derived({f"{name}_utc": f"{identifier(name)}::TIMESTAMPTZ"})
+        return Remark("times, some with a zone", fits, f"{line} takes the others as UTC")
+    return None
+
+
+def _in_formats(name: str, cells: list[str]) -> Remark | None:
+    """Returns what is worth saying of days or times in several formats, each of them certain."""
+    rest, patterns = cells, list[str]()
+    while rest and len(patterns) < _MOST_PATTERNS:
+        counts = count_dates(pa.array(rest), pa.array([1] * len(rest)), rest, 0.1)
+        most = max(counts.values(), default=0)
+        likely = [pattern for pattern, count in counts.items() if count == most > 0]
+        fits = [to_plain(pa.array(rest), DateFormat(one)).is_valid() for one in likely]
+        if not fits or any(pc.any(pc.and_(fits[0], other)).as_py() for other in fits[1:]):
+            return None
+        patterns.append(likely[0])
+        is_other = pc.invert(fits[0]).to_pylist()
+        rest = list(itertools.compress(rest, is_other))
+    words = re.sub("T?%[a-zA-Z]| UTC", "", " ".join(patterns))
+    if rest or len(patterns) < 2 or re.search("[^\\W\\d_]", words):  # 1st March; prose
+        return None
+    kind = "" if any(DateFormat(pattern).has_clock for pattern in patterns) else "::DATE"
+    listed = ", ".join(f"'{pattern}'" for pattern in patterns)
+    sql = f"try_strptime({identifier(name)}, [{listed}]){kind}"
+    made = f"{name}_date" if kind else f"{name}_time"
+    cure = f"{derived({made: sql})} reads them"
+    return Remark(f"dates in {len(patterns)} formats", [True] * len(cells), cure)
+
+
+def _pattern_of_month(cell: str) -> str:
+    """Returns the pattern of a month and its year: ``Mar-24``."""
+    pattern = named_pattern(cell)
+    return pattern if "%d" not in pattern else ""
+
+
+def _seconds(name: str, cells: list[str]) -> str:
+    """Returns the line that makes seconds of durations."""
+    numbers = {cell.count(":") + 1 for cell in cells}
+    parts, sql = max(numbers), identifier(name)
+    if len(numbers) > 1:
+        return "split_part in 'derive' makes numbers"
+    terms = (
+        f"split_part({sql}, ':', {place + 1})::BIGINT * {60 ** (parts - 1 - place)}"
+        for place in range(parts)
+    )
+    return f"{derived({f'{name}_seconds': ' + '.join(terms)})} makes seconds"

@@ -11,20 +11,25 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE, DateFormat
+from beam_pipelines.recipe.cell_formats import BLANKS, WHITE_SPACE
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference
-from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS, names_pattern
+from beam_pipelines.sources.csv.cells import CURRENCIES
 from beam_pipelines.sources.csv.codes import DIGITS, example_of
-from beam_pipelines.sources.csv.date_patterns import named_pattern
+from beam_pipelines.sources.csv.date_patterns import (
+    LEAST_ALIKE,
+    Remark,
+    derived,
+    listed,
+    remark_of_dates,
+)
 from beam_pipelines.sources.csv.evidence import (
     COMPACT,
     Evidence,
@@ -33,18 +38,18 @@ from beam_pipelines.sources.csv.evidence import (
     mostly,
     number_formats,
 )
-from beam_pipelines.sources.csv.formats import to_plain
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sql.database import identifier
 
 # Cells that make a remark, and the share of them that it must fit.
-_LEAST, _LEAST_ALIKE = 10, 0.95
+_LEAST = 10
 _MOST_UNITS, _DAY = 5, len("2024-01-31")
 _MEASURED = re.compile(
-    rf"(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
+    rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
     rf"(?P<gap>[{BLANKS}]*)(?P<unit>(?:[^\W\d_]|[°\"'′″])[^\d.,:;()_]{{0,11}})?"
 )
 _SIMPLE = frozenset("+-.0123456789")
+_CURRENCY = re.compile(rf"[$€£¥₹₽₩₺]|{CURRENCIES}")
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _UNITS = frozenset(
     (
@@ -55,40 +60,12 @@ _UNITS = frozenset(
         "B/s", "°C", "°F", "C", "F", "ha", "ac", "kcal", "cal", "px", "pt", "°",
     )
 )  # fmt: skip
-# Texts of dates that no format reads: 1st March 2024, 06/Jan/2024:10:00:00 +0000.
-_DATED = re.compile(
-    rf"(?=.*[0-9]{{4}})(?=.*{names_pattern(MONTHS)}(?![A-Za-z]))"
-    rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
-    r"|[0-9]+(?:st|nd|rd|th)?\b|(?:of|at|the|UTC|GMT|AM|PM|am|pm|Z|T)\b|[-+/.,:\s])+"
-)
-# Arrow reads no blank before the offset from UTC.
-_ZONED = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})? "
-    r"[-+][0-9]{2}(?::?[0-9]{2})?"
-)
-# What a spreadsheet puts around texts that look like numbers, and an expression without it.
 _KINDS = {"int64": "numbers", "double": "numbers", "bool": "booleans"}
+# What a spreadsheet puts around texts that look like numbers, and an expression without it.
 _MARKED = {
     "formulas of a spreadsheet": ('="[^"]*"', """'^="(.*)"$', '\\1'"""),
     "texts behind a spreadsheet's apostrophe": ("'[^']+", "'^''', ''"),
 }
-_DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
-# Times of day and months that Arrow does not read.
-_PATTERNS = ("%H:%M", "%H:%M:%S", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Hh%M")
-
-
-class _Remark(NamedTuple):
-    """A kind of texts that a column has.
-
-    Attributes:
-      likeness: the words for it.
-      fits: whether each cell is of that kind.
-      cure: the lines of a recipe that read it.
-    """
-
-    likeness: str
-    fits: list[bool]
-    cure: str
 
 
 def of_texts(source: Source, evidence: Mapping[str, Evidence]) -> list[str]:
@@ -209,7 +186,7 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
         return []
     words = f"{verdict.word}, such as {shorten(evidence.example, 40)!r}"
     return [
-        f"types: {{{key}: text}}  # {words}; {_listed(name, map(str, verdict.readings))} reads them"
+        f"types: {{{key}: text}}  # {words}; {listed(name, map(str, verdict.readings))} reads them"
     ]
 
 
@@ -234,7 +211,9 @@ def remark(source: Source, name: str, evidence: Evidence, decimal: str) -> list[
     cells = [cell for cell in cells if cell]
     found = None
     if len(cells) >= _LEAST:
-        found = _dates(name, cells) or _measures(name, cells, decimal) or _marked(name, cells)
+        found = (
+            remark_of_dates(name, cells) or _measures(name, cells, decimal) or _marked(name, cells)
+        )
     if found is None:
         return _mostly(name, evidence)
     others = list(
@@ -250,7 +229,7 @@ def _compact_days(name: str, evidence: Evidence) -> list[str]:
     """Returns the finding of whole numbers that may all be days."""
     if not _LEAST <= evidence.total == evidence.dates[COMPACT]:
         return []
-    cure = f"{_listed(name, [COMPACT])} reads them"
+    cure = f"{listed(name, [COMPACT])} reads them"
     words = f"perhaps days, such as {evidence.example}; {cure}"
     return [f"types: {{{yaml_text(name)}: int64}}  # {words}"]
 
@@ -290,30 +269,32 @@ def _nulls(others: list[str]) -> str:
     return f"; add {shorten(others[0], 40)!r} to 'nulls' if it means null"
 
 
-def _measures(name: str, cells: list[str], decimal: str) -> _Remark | None:
+def _measures(name: str, cells: list[str], decimal: str) -> Remark | None:
     """Returns what is worth saying of numbers with units."""
     matches = [_MEASURED.fullmatch(cell) for cell in cells]
     units = Counter(_unit(match) for match in matches if match)
     unit, count = max(units.items(), key=lambda one: one[1], default=("", 0))
-    if unit and count >= _LEAST_ALIKE * len(cells):
+    is_before = any(match and match["before"] for match in matches)
+    if unit and not is_before and count >= LEAST_ALIKE * len(cells):
         fits = [match is not None and _unit(match) == unit for match in matches]
         texts = [match["number"] for match in matches if match and _unit(match) == unit]
         return _one_unit(name, unit, texts, fits, decimal)
-    known = [unit for unit in units if unit in _UNITS]
+    known = [unit for unit in units if unit in _UNITS or _CURRENCY.fullmatch(unit)]
     fits = [match is not None and _unit(match) in ("", *known) for match in matches]
-    if not 0 < len(known) <= _MOST_UNITS or sum(fits) < _LEAST_ALIKE * len(cells):
+    if not 0 < len(known) <= _MOST_UNITS or sum(fits) < LEAST_ALIKE * len(cells):
         return None
     shown = " and ".join(map(repr, sorted(known, key=lambda unit: -units[unit])[:2]))
+    end = "+" if is_before else "*$"
     cure = "regexp_extract in 'derive' divides them"
     if all(match is None or set(match["number"]) <= _SIMPLE for match in matches):
-        cure = _derived(
+        cure = derived(
             {
                 f"{name}_number": f"regexp_extract({identifier(name)}, '[-0-9.]+')::DOUBLE",
-                f"{name}_unit": f"regexp_extract({identifier(name)}, '[^-0-9. ]*$')",
+                f"{name}_unit": f"regexp_extract({identifier(name)}, '[^-0-9. ]{end}')",
             }
         )
         cure = f"{cure} divides them"
-    return _Remark(f"numbers with units, {shown}", fits, cure)
+    return Remark(f"numbers with units, {shown}", fits, cure)
 
 
 def _unit(match: re.Match[str]) -> str:
@@ -321,82 +302,28 @@ def _unit(match: re.Match[str]) -> str:
 
     Nothing if it has none, or a letter that makes it a code.
     """
-    unit = match["unit"] or ""
+    unit = match["before"] or match["unit"] or ""
+    if _CURRENCY.fullmatch(unit):
+        return unit
     is_code = not match["gap"] and len(unit) == 1 and unit.isalpha() and unit not in _UNITS
     return "" if is_code or unit in _ORDINALS else unit
 
 
 def _one_unit(
     name: str, unit: str, texts: list[str], fits: list[bool], decimal: str
-) -> _Remark | None:
+) -> Remark | None:
     formats = number_formats(texts, decimal)
     if not formats:
         return None
-    cures = _listed(name, [str(dataclasses.replace(one, after=unit)) for one in formats])
-    return _Remark("numbers with a unit", fits, f"{cures} reads numbers")
+    cures = listed(name, [str(dataclasses.replace(one, after=unit)) for one in formats])
+    return Remark("numbers with a unit", fits, f"{cures} reads numbers")
 
 
-def _listed(name: str, formats: Iterable[str]) -> str:
-    """Returns the formats as values of a recipe."""
-    shown = (f"{{{yaml_text(name)}: {yaml_text(one)}}}" for one in formats)
-    return f"formats: {' or '.join(shown)}"
-
-
-def _derived(expressions: Mapping[str, str]) -> str:
-    """Returns the key of a recipe that makes columns."""
-    shown = (f"{yaml_text(name)}: {yaml_text(sql)}" for name, sql in expressions.items())
-    return f"derive: {{{', '.join(shown)}}}"
-
-
-def _dates(name: str, cells: list[str]) -> _Remark | None:
-    """Returns what is worth saying of months, times of day and durations."""
-    named = Counter(pattern for cell in cells if (pattern := _pattern_of_month(cell)))
-    texts = pa.array(cells, pa.string())
-    for pattern in (*_PATTERNS, *(pattern for pattern, _ in named.most_common(1))):
-        format_ = DateFormat(pattern)
-        fits = to_plain(texts, format_).is_valid().to_pylist()
-        if sum(fits) >= _LEAST_ALIKE * len(cells):
-            cure = f"{_listed(name, [pattern])} reads"
-            if format_.has_day:
-                return _Remark("months", fits, f"{cure} the first day of each")
-            return _Remark("perhaps times of day", fits, f"{cure} them")
-    fits = [_DURATION.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) >= _LEAST_ALIKE * len(cells):
-        return _Remark("durations", fits, _seconds(name, cells))
-    fits = [_ZONED.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) >= _LEAST_ALIKE * len(cells):
-        sql = f"regexp_replace({identifier(name)}, ' ([-+])', '\\1')::TIMESTAMPTZ"
-        return _Remark("times with a zone", fits, f"{_derived({f'{name}_utc': sql})} reads them")
-    fits = [_DATED.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) >= _LEAST_ALIKE * len(cells):
-        return _Remark("dates that no format reads", fits, "strptime in 'derive' may read them")
-    return None
-
-
-def _marked(name: str, cells: list[str]) -> _Remark | None:
+def _marked(name: str, cells: list[str]) -> Remark | None:
     """Returns what is worth saying of texts with a spreadsheet's marks."""
     for likeness, (pattern, sql) in _MARKED.items():
         fits = [re.fullmatch(pattern, cell) is not None for cell in cells]
-        if sum(fits) >= _LEAST_ALIKE * len(cells):
-            line = _derived({f"{name}_text": f"regexp_replace({identifier(name)}, {sql})"})
-            return _Remark(likeness, fits, f"{line} takes the texts")
+        if sum(fits) >= LEAST_ALIKE * len(cells):
+            line = derived({f"{name}_text": f"regexp_replace({identifier(name)}, {sql})"})
+            return Remark(likeness, fits, f"{line} takes the texts")
     return None
-
-
-def _pattern_of_month(cell: str) -> str:
-    """Returns the pattern of a month and its year: ``Mar-24``."""
-    pattern = named_pattern(cell)
-    return pattern if "%d" not in pattern else ""
-
-
-def _seconds(name: str, cells: list[str]) -> str:
-    """Returns the line that makes seconds of durations."""
-    numbers = {cell.count(":") + 1 for cell in cells}
-    parts, sql = max(numbers), identifier(name)
-    if len(numbers) > 1:
-        return "split_part in 'derive' makes numbers"
-    terms = (
-        f"split_part({sql}, ':', {place + 1})::BIGINT * {60 ** (parts - 1 - place)}"
-        for place in range(parts)
-    )
-    return f"{_derived({f'{name}_seconds': ' + '.join(terms)})} makes seconds"
