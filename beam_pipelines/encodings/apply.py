@@ -323,8 +323,8 @@ def to_id(name: str, type_: pa.DataType, array: pa.Array) -> pa.Array:
             if type_ == pa.float64()
             else "Leave 'cast: float32' out"
             if pa.types.is_integer(values.type)
-            else f"Read it as an integer: 'types: {{{yaml_text(name)}: int64}}' of its source, or "
-            f"'CAST({name} AS BIGINT)'"
+            else f"Read it as an integer: 'CAST({name} AS BIGINT)' in 'derive', or, if "
+            f"it has digits alone, 'types: {{{yaml_text(name)}: int64}}' of its source"
         )
         raise pa.ArrowInvalid(
             f"no {type_name(type_)} equals it, and ids must not be rounded. {cure}"

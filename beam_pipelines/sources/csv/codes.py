@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.id_names import is_of_ids
 from beam_pipelines.recipe.yaml_text import yaml_text
 
 # RE2 syntax. A leading zero, or hexadecimal: one such text makes codes of a column.
@@ -26,6 +27,8 @@ _END_ZERO, _FRACTION = r"\.[0-9]+0\s*$", r"\.(?P<fraction>[0-9]+)\s*$"
 _NO_PART, _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$", r"^\s*[+-]?[0-9]{8,}\.0*\s*$"
 # Programs write one digit before an exponent, people of codes more.
 _EXPONENT = r"^\s*[0-9]{2,}[eE][0-9]+\s*$"
+# A whole number of twelve digits and more, as spreadsheets show it.
+_CUT = r"^\s*[1-9]\.[0-9]{1,5}[eE]\+[0-9]{2}\s*$"
 _NO_POINT = r"^\s*[+-]?[0-9]+([eE][0-9]+)?\s*$"
 _MOST, _MOST_FLOAT = 1_000, 3.4028235e38
 # As above, for the messages; Python's syntax. Digits alone are ids, as everybody knows.
@@ -76,9 +79,7 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
         words = f"{shorten(large[0].as_py().strip(), 40)!r} is beyond float32, as features are"
         return f"{words}; types: {{{key}: text}} keeps it"
     texts = texts.drop_null()
-    exponents = texts.filter(pc.match_substring_regex(texts, _EXPONENT))
-    if len(exponents) and pc.all(pc.match_substring_regex(texts, _NO_POINT)).as_py():
-        words = f"{exponents[0].as_py().strip()!r} among whole numbers may be a code"
+    if words := _of_exponents(name, texts):
         return f"{words}; types: {{{key}: text}} keeps it"
     whole = texts.filter(pc.match_substring_regex(texts, _WHOLE))
     if len(whole) and pc.all(pc.match_substring_regex(texts, _NO_PART)).as_py():
@@ -91,6 +92,17 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
         if len(pc.unique(pc.utf8_length(parts.drop_null()))) > 1:
             words = f"{zeros[0].as_py().strip()!r} ends in zeros, which a number loses"
             return f"{words}; types: {{{key}: text}} keeps them"
+    return ""
+
+
+def _of_exponents(name: str, texts: pa.ChunkedArray) -> str:
+    """Returns what to say of numbers with an exponent that may be codes, or were ids."""
+    exponents = texts.filter(pc.match_substring_regex(texts, _EXPONENT))
+    if len(exponents) and pc.all(pc.match_substring_regex(texts, _NO_POINT)).as_py():
+        return f"{exponents[0].as_py().strip()!r} among whole numbers may be a code"
+    cut = texts.filter(pc.match_substring_regex(texts, _CUT))
+    if len(cut) and is_of_ids(name):
+        return f"{cut[0].as_py().strip()!r} has lost the digits that a spreadsheet did not show"
     return ""
 
 
