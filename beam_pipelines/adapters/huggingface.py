@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Source
 from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.reader import Reader
 
 datasets = import_package("datasets")
@@ -21,7 +21,7 @@ _MOST_SHARDS = 4096
 
 
 def iterable(
-    dataset: Dataset | str | os.PathLike[str],
+    dataset: Dataset | Folders,
     split: str | None = None,
     batch_size: int = 512,
     **options: Any,
@@ -32,7 +32,7 @@ def iterable(
     least. Its ``state_dict`` resumes it; the workers of a ``DataLoader`` divide it.
 
     Args:
-      dataset: an open dataset, or its folder.
+      dataset: an open dataset, or what ``bp.open`` takes.
       split: default: the first.
       batch_size: rows of a table.
       options: other arguments of ``Dataset.batches`` without ``as_``.

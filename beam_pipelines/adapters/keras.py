@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -10,6 +9,7 @@ from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Batches
 from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.reader import Reader
 
@@ -28,7 +28,7 @@ class KerasBatches(Batches, keras.utils.PyDataset):  # type: ignore[name-defined
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Folders,
         split: str | None = None,
         batch_size: int = 512,
         **options: Any,

@@ -10,6 +10,7 @@ from typing import Any
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Batches, Portion, Rows
 from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.frameworks import Batch
 
 torch = import_package("torch")
@@ -32,7 +33,7 @@ class TorchBatches(Batches, data.IterableDataset):  # type: ignore[name-defined]
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Folders,
         split: str | None = None,
         batch_size: int = 512,
         **options: Any,

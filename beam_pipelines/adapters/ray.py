@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 from beam_pipelines.adapters.packages import import_package
 from beam_pipelines.adapters.source import Source
 from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.opening.together import Folders
 
 data = import_package("ray.data")
 block = import_package("ray.data.block")
@@ -27,7 +27,7 @@ class RayDatasource(data.Datasource):  # type: ignore[name-defined]
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Folders,
         split: str | None = None,
         batch_size: int = 4096,
         **options: Any,
@@ -35,7 +35,7 @@ class RayDatasource(data.Datasource):  # type: ignore[name-defined]
         """Checks the arguments.
 
         Args:
-          dataset: an open dataset, or its folder.
+          dataset: an open dataset, or what ``bp.open`` takes.
           split: default: the first.
           batch_size: rows of a block.
           options: other arguments of ``Dataset.batches`` without ``as_``. Ray divides rows among

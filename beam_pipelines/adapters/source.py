@@ -6,12 +6,11 @@ threads and open files.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from beam_pipelines.core.errors import mask
 from beam_pipelines.opening.dataset import Dataset
+from beam_pipelines.opening.together import Folders
 from beam_pipelines.reader.frameworks import Batch
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader
@@ -28,12 +27,12 @@ class Source:
     """
 
     def __init__(
-        self, dataset: Dataset | str | os.PathLike[str], split: str | None, options: dict[str, Any]
+        self, dataset: Dataset | Folders, split: str | None, options: dict[str, Any]
     ) -> None:
         """Checks the arguments.
 
         Args:
-          dataset: an open dataset, or its folder.
+          dataset: an open dataset, or what ``bp.open`` takes.
           split: default: the first.
           options: other arguments of ``Dataset.batches``. The rank is found here, as the processes
             of a data loader know no ranks.
@@ -48,9 +47,8 @@ class Source:
         self._options = {**options, "split": split, "rank": rank, "world_size": world_size}
         with self.reader() as reader:
             self.batches = len(reader)
-        found = self.dataset.manifest["splits"][split or next(iter(self.dataset.splits))]
-        self.rows: int = found["rows"]
-        self.row_bytes: int = found["framed_bytes"] // max(1, self.rows)
+            (stream,) = reader.streams
+        self.rows, self.row_bytes = stream.split.rows, stream.split.row_bytes
 
     def reader(self, first: int = 0) -> Reader:
         """Returns a new reader.
@@ -80,7 +78,7 @@ class Source:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
-        return f"{mask(self.dataset.folder)}, {shown}"
+        return f"{self.dataset.shown}, {shown}"
 
 
 class Portion(Iterator[Batch]):
@@ -148,7 +146,7 @@ class Batches:
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Folders,
         split: str | None = None,
         batch_size: int = 512,
         **options: Any,
@@ -156,7 +154,7 @@ class Batches:
         """Checks the arguments.
 
         Args:
-          dataset: an open dataset, or its folder.
+          dataset: an open dataset, or what ``bp.open`` takes.
           split: default: the first.
           batch_size: rows of a rank's batch.
           options: other arguments of ``Dataset.batches``.
@@ -184,16 +182,16 @@ class Rows:
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Folders,
         split: str | None = None,
         **options: Any,
     ) -> None:
         """Checks the arguments.
 
         Args:
-          dataset: an open dataset, or its folder.
+          dataset: an open dataset, or what ``bp.open`` takes.
           split: default: the first.
-          options: ``columns``, ``fill``, ``as_`` and ``generations`` of ``Dataset.batches``.
+          options: ``columns``, ``fill`` and ``as_`` of ``Dataset.batches``.
 
         Raises:
           DataError, ValueError: as ``Dataset.batches``.

@@ -180,6 +180,8 @@ class _Records:
     generations: tuple[Generation, ...] = ()
     # Empty in manifests that are older than these checksums.
     files: Mapping[InnerPath, CheckedFile] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,7 +192,6 @@ class LoaderManifest(_Records):
     labels: Mapping[str, tuple[str, ...]]
     splits: Annotated[Mapping[str, LoadedSplit], _NOT_EMPTY]
     record: Literal["example", "sequence_example", "raw"] = "example"
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,8 +204,6 @@ class DatasetManifest(_Records):
     sources: Mapping[str, ManifestSource]
     label: str | None
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     directory: str = ""
 
 

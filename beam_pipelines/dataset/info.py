@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core import regular_files
 from beam_pipelines.core.checked_files import read_checked
@@ -19,16 +19,13 @@ from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.manifest_reader import LoaderManifest, parse_manifest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.dataset.sequences import feature_lists
-from beam_pipelines.opening.splits import Generations, choose_generations
+from beam_pipelines.opening.together import Folders, Member, check_together, list_folders
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
 # Beam's own test of a path. It is written here again, because trainers load no Beam.
 _URL = re.compile(r"[a-zA-Z][-a-zA-Z0-9+.]*://")
-
-# One dataset, or several that are read as one: paths or URLs.
-Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +35,11 @@ class Shard:
     Attributes:
       path: path or URL.
       rows, bytes: number of rows, and size of the file.
-      generation: the generation that wrote it.
     """
 
     path: str
     rows: int
     bytes: int
-    generation: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,15 +61,14 @@ class Info:
       label: name of the label's feature, or ``None``.
       compression: ``gzip``, ``zlib`` or ``none``.
       schema_path: of the schema that parses the records.
+      manifest: of the folder, for the checksums of its files.
       labels_by_feature: feature -> texts by id, as the sources have them.
       record: ``example``, ``sequence_example``, or ``raw`` for records that are not examples.
       encodings: fingerprint of the fitted encodings, or ``None``; datasets with the same one have
         the same ids.
-      others: folders of more datasets that are read as one with it. Splits are those that all of
-        them have.
-      generations: numbers of the generations whose rows the splits have, in order.
+      others: folders of more datasets that are read as one with it. A split has the rows of all
+        that have it.
       columns: column -> type, before encoding.
-      manifest: of the folder, for the checksums of its files.
     """
 
     folder: str
@@ -82,13 +76,12 @@ class Info:
     label: str | None
     compression: str
     schema_path: str
+    manifest: LoaderManifest = dataclasses.field(repr=False, compare=False)
     labels_by_feature: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     record: str = "example"
     encodings: str | None = None
     others: tuple[str, ...] = ()
-    generations: tuple[int, ...] = (1,)
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    manifest: LoaderManifest | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def split(self, name: str | None = None) -> Split:
         """Returns a split; without a name, the first.
@@ -193,81 +186,64 @@ class Info:
 
     def _read(self, path: str) -> bytes:
         """Returns a file of the folder, checked against the manifest."""
-        if self.manifest is None:
-            return _read(path)
         inner = path.removeprefix(os.path.join(self.folder, ""))
         return read_checked(
             lambda name: _read(os.path.join(self.folder, name)), self.folder, self.manifest, inner
         )
 
 
-def info(folder: Folders, generations: Generations = None) -> Info:
+def info(folder: Folders) -> Info:
     """Reads the manifest of one or several datasets.
 
     Args:
-      folder: of the dataset, or several, such as one for each date.
-      generations: of a dataset that runs append to, the number of a generation, or several;
-        ``None``: all.
+      folder: of the dataset; or several, such as one for each date, as a list or a pattern.
 
     Raises:
-      DataError: there is no dataset in the folder, or this version cannot read it.
-      ValueError: several datasets do not go together, or generations are asked of several; or
-        there is no such generation.
+      DataError: there is no dataset in the folder, or this version cannot read it; or no folder
+        matches the pattern.
+      ValueError: several datasets do not go together.
     """
-    folders = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
-    if not folders:
-        raise ValueError(
-            "folder: found an empty list, expected the folder of a dataset, or several."
-        )
-    if generations is not None and len(folders) > 1:
-        raise ValueError(
-            f"generations: found {generations} for {len(folders)} datasets, expected one dataset, "
-            "or no generations."
-        )
-    first, *others = [_info(os.fspath(one), generations) for one in folders]
+    first, *others = [_info(one) for one in list_folders(folder, _find_files)]
     return _together(first, others) if others else first
 
 
+def _find_files(pattern: str) -> Sequence[str]:
+    import tensorflow as tf
+
+    found: Sequence[str] = tf.io.gfile.glob(pattern)
+    return found
+
+
 def _together(first: Info, others: Sequence[Info]) -> Info:
-    """Joins datasets; the result has the splits that all have."""
-    for other in others:
-        if other.encodings != first.encodings:
-            raise ValueError(
-                f"{other.folder}: found other encodings than in {first.folder}, so that ids and "
-                "scales mean something else. Make it by "
-                f"'beam-pipelines transform {first.folder} …', which fits nothing again."
-            )
-        for what in ("label", "labels_by_feature", "compression", "record"):
-            found, wanted = getattr(other, what), getattr(first, what)
-            if found != wanted:
-                raise ValueError(
-                    f"{other.folder}: found {what.removesuffix('_by_feature')} {found}, "
-                    f"expected {wanted} as in {first.folder}."
-                )
-        if other.record == "example" and other.feature_spec() != first.feature_spec():
-            raise ValueError(
-                f"{other.folder}: found other features than in {first.folder}, or others that may "
-                "be missing. Convert both with one "
-                "schema ('schema' in the recipe)."
-            )
+    """Joins datasets."""
     everyone = [first, *others]
-    splits = {}
-    for name in first.splits:
-        own = [one.splits[name] for one in everyone if name in one.splits]
-        if len(own) == len(everyone):
-            shards = tuple(shard for split in own for shard in split.shards)
-            splits[name] = Split(
-                sum(split.rows for split in own), sum(split.framed_bytes for split in own), shards
+    check_together([_member(one) for one in everyone])
+    splits: dict[str, Split] = {}
+    for one in everyone:
+        if one.compression != first.compression:
+            raise ValueError(
+                f"{one.folder}: found the compression {one.compression}, expected "
+                f"{first.compression} as in {first.folder}. Take "
+                "bp.open([…]).batches(as_='tf'), which reads both."
             )
-    if not splits:
-        raise ValueError(
-            f"{', '.join(one.folder for one in everyone)}: found no split that all have, expected "
-            "one."
-        )
+        for name, split in one.splits.items():
+            known = splits.get(name, Split(0, 0, ()))
+            splits[name] = Split(
+                known.rows + split.rows,
+                known.framed_bytes + split.framed_bytes,
+                known.shards + split.shards,
+            )
     return dataclasses.replace(first, splits=splits, others=tuple(other.folder for other in others))
 
 
-def _info(folder: str, wanted: Generations) -> Info:
+def _member(one: Info) -> Member:
+    def read(path: str) -> bytes:
+        return _read(os.path.join(one.folder, path))
+
+    return Member(one.folder, one.manifest, one.schema, read)
+
+
+def _info(folder: str) -> Info:
     import tensorflow as tf
 
     path = os.path.join(folder, MANIFEST)
@@ -282,43 +258,29 @@ def _info(folder: str, wanted: Generations) -> Info:
             f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
         )
     manifest, _ = parse_manifest(_read(path), path, LoaderManifest)
-    numbers = [generation.number for generation in manifest.generations] or [1]
-    chosen = choose_generations(folder, numbers, wanted)
-    try:
-        splits = {name: _split(folder, name, manifest, chosen) for name in manifest.splits}
-    except KeyError as error:
-        raise DataError(
-            f"{path}: found a generation without the split {error}, expected every split in each. "
-            "Convert again with --overwrite."
-        ) from error
+    splits = {
+        name: Split(
+            split.rows,
+            split.framed_bytes,
+            tuple(
+                Shard(os.path.join(folder, shard.path), shard.rows, shard.bytes)
+                for shard in split.shards
+            ),
+        )
+        for name, split in manifest.splits.items()
+    }
     return Info(
         folder,
         splits,
         manifest.label,
         manifest.compression,
         os.path.join(folder, manifest.schema),
+        manifest,
         manifest.labels,
         manifest.record,
         manifest.encodings,
-        generations=chosen,
         columns=manifest.columns,
-        manifest=manifest,
     )
-
-
-def _split(folder: str, name: str, manifest: LoaderManifest, generations: Sequence[int]) -> Split:
-    """Returns a split's rows and shards of some generations."""
-    split = manifest.splits[name]
-    shards = tuple(
-        Shard(os.path.join(folder, shard.path), shard.rows, shard.bytes, shard.generation)
-        for shard in split.shards
-    )
-    added = [one for one in manifest.generations if one.number in generations]
-    if len(added) == len(manifest.generations):
-        return Split(split.rows, split.framed_bytes, shards)
-    own = tuple(shard for shard in shards if shard.generation in generations)
-    framed_bytes = sum(one.splits[name].framed_bytes for one in added)
-    return Split(sum(shard.rows for shard in own), framed_bytes, own)
 
 
 def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:

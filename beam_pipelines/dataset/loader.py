@@ -19,7 +19,6 @@ from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.dataset import decode, sequences
 from beam_pipelines.dataset.info import (
-    Folders,
     Info,
     Shard,
     Split,
@@ -27,7 +26,7 @@ from beam_pipelines.dataset.info import (
     is_local,
     steps_of,
 )
-from beam_pipelines.opening.splits import Generations
+from beam_pipelines.opening.together import Folders
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -57,7 +56,6 @@ def load(
     seed: int | None = None,
     drop_remainder: bool = False,
     shard: tuple[int, int] = (0, 1),
-    generations: Generations = None,
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
 
@@ -66,8 +64,8 @@ def load(
     records are missing, fails.
 
     Args:
-      folder: of the dataset, a path or a URL; or several, such as one for each date, whose rows
-        are read as one dataset's.
+      folder: of the dataset, a path or a URL; or several, as a list or a pattern such as
+        ``out/2026-*``, whose rows are read as one dataset's.
       split: default: the first, which is ``train`` in most datasets.
       batch_size: rows of a batch. The last one of an epoch has the rest.
       features: names of those to parse; default: all. A feature that is not parsed costs little.
@@ -90,8 +88,6 @@ def load(
       drop_remainder: leaves out a last batch that is not full, so that all shapes are static.
       shard: ``(index, count)`` takes every count-th file from number ``index``, for the input
         pipelines of several machines. TensorFlow is told not to divide the dataset once more.
-      generations: of a dataset that runs append to, the number of a generation to load, from 1,
-        or several; ``None``: all.
 
     Returns:
       A dataset of dictionaries feature -> tensor, as ``Info.feature_spec`` says or decoded, with
@@ -105,7 +101,7 @@ def load(
     """
     import tensorflow as tf
 
-    dataset = info(folder, generations)
+    dataset = info(folder)
     if dataset.compression == PARQUET_COMPRESSION:
         raise DataError(
             f"{dataset.folder}: found Parquet shards, expected TFRecords, which TensorFlow reads. "

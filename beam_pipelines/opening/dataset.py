@@ -12,15 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from beam_pipelines.core import full_package
-from beam_pipelines.core.checked_files import read_checked
-from beam_pipelines.core.dataset_layout import MANIFEST, REPORT, statistics_path
+from beam_pipelines.core.dataset_layout import REPORT, statistics_path
 from beam_pipelines.core.errors import DataError, mask, nearest
-from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
-from beam_pipelines.core.schema_features import feature_lists_of
-from beam_pipelines.core.shard_formats import TFRECORD
-from beam_pipelines.opening.folder import CACHE_BYTES, Folder
+from beam_pipelines.opening.folder import CACHE_BYTES
+from beam_pipelines.opening.opened import Opened
 from beam_pipelines.opening.report_page import ReportPath
-from beam_pipelines.opening.splits import Generations, indexed_split
+from beam_pipelines.opening.together import Folders, check_together, list_folders
 from beam_pipelines.reader.features import (
     Feature,
     Wishes,
@@ -29,6 +26,7 @@ from beam_pipelines.reader.features import (
 )
 from beam_pipelines.reader.frameworks import check_installed, without_int64
 from beam_pipelines.reader.parse import RECORD, parse_lists, parse_rows
+from beam_pipelines.reader.parts import make_split
 from beam_pipelines.reader.ranks import find_rank
 from beam_pipelines.reader.reader import Reader, ReadOptions
 from beam_pipelines.reader.rows import RowFinder
@@ -44,71 +42,66 @@ if TYPE_CHECKING:
     from beam_pipelines.opening.feature_info import FeatureInfo
     from beam_pipelines.reader.images import Image
     from beam_pipelines.reader.parts import Split
-    from beam_pipelines.reader.row_groups import RowGroups
 
 _SHOWN_ROWS = 5
 
 
 class Dataset:
-    """A dataset on disk.
+    """A dataset on disk, or several that are read as one.
 
     Reads the manifest at once, and everything else on demand.
 
     Attributes:
-      folder: path or URL.
-      manifest: the content of ``dataset.json``.
+      folder: path or URL; of several, the first.
+      folders: of all, in the order of their rows.
+      manifest: the content of ``dataset.json`` in ``folder``.
       splits: split -> number of rows, in the recipe's order.
       label: name of the label's feature, or ``None``.
     """
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        folder: Folders,
         *,
         cache: str | os.PathLike[str] | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """Opens a dataset.
+        """Opens a dataset, or several as one.
 
         Args:
           folder: a path on this machine, or a URL: ``s3://``, ``gs://``, ``https://``, ``http://``.
+            A list of them, or a pattern such as ``out/2026-*``, is read as one dataset: its splits
+            have the rows of all, in the order of the list, or of the sorted folders of the pattern.
           cache: of a URL, a folder on this machine that keeps parts of shards for ``batches``. All
             processes of a machine may share it, and several datasets. ``None``: no part is kept.
           cache_bytes: that the cache has at most. Parts that do not fit are fetched in each epoch.
 
         Raises:
-          DataError: the folder has no manifest, or another version wrote it; or a URL cannot be
-            read: no credentials, no access, no answer.
-          ValueError: ``cache_bytes`` is no positive number.
+          DataError: the folder has no manifest, or another version wrote it; no folder matches the
+            pattern; or a URL cannot be read: no credentials, no access, no answer.
+          ValueError: ``cache_bytes`` is no positive number; or datasets differ in record, label,
+            encodings or features.
         """
         if cache_bytes < 1:
             raise ValueError(f"cache_bytes: found {cache_bytes}, expected a number from 1.")
-        self.folder = os.fspath(folder)
-        self._files = Folder(self.folder, None if cache is None else os.fspath(cache), cache_bytes)
-        self._content = self._files.read(MANIFEST)
-        path = self._files.join(MANIFEST)
-        self._fields, manifest = parse_manifest(self._content, path, DatasetManifest)
-        self.manifest: dict[str, Any] = manifest
-        self.splits: Mapping[str, int] = {
-            name: split["rows"] for name, split in self.manifest["splits"].items()
-        }
-        self.label: str | None = self._fields.label
+        self.folders = list_folders(folder)
+        where = None if cache is None else os.fspath(cache)
+        self._all = [Opened.at(path, where, cache_bytes) for path in self.folders]
+        if len(self._all) > 1:
+            check_together([one.member for one in self._all])
+        self._first = self._all[0]
+        self.folder: str = self.folders[0]
+        self.manifest: dict[str, Any] = self._first.manifest
+        self.splits: Mapping[str, int] = {}
+        for one in self._all:
+            for name, found in one.fields.splits.items():
+                self.splits[name] = self.splits.get(name, 0) + found.rows
+        self.label: str | None = self._first.fields.label
 
     @functools.cached_property
     def schema(self) -> schema_pb2.Schema:
         """The schema of the records, as ``tensorflow_metadata.proto.v0.schema_pb2.Schema``."""
-        from google.protobuf import text_format
-        from tensorflow_metadata.proto.v0 import schema_pb2
-
-        path = self._files.join(self._fields.schema)
-        content = self._read(self._fields.schema)
-        try:
-            return text_format.Parse(content.decode(), schema_pb2.Schema())
-        except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{path}: found no schema in it ({error}). Copy the dataset again, or convert "
-                "again with --overwrite."
-            ) from error
+        return self._first.schema()
 
     @functools.cached_property
     def features(self) -> Mapping[str, FeatureInfo]:
@@ -118,26 +111,29 @@ class Dataset:
         """
         from beam_pipelines.opening.feature_info import describe_features
 
-        if self._fields.record == "raw":
+        if self._first.fields.record == "raw":
             return {}
-        return describe_features(self._files.read, mask(self.folder), self.manifest, self.schema)
+        read = self._first.files.read
+        return describe_features(read, mask(self.folder), self.manifest, self.schema)
 
     @functools.cached_property
     def statistics(self) -> Mapping[str, statistics_pb2.DatasetFeatureStatistics]:
         """Split -> statistics of the columns before encoding, as TFDV has them."""
         from beam_pipelines.core.statistics_file import parse_statistics
 
+        one = self._only("statistics")
         paths = {name: statistics_path(name) for name in self.splits}
         return {
-            name: parse_statistics(self._read(path), self._files.join(path))
+            name: parse_statistics(one.read(path), one.files.join(path))
             for name, path in paths.items()
-            if path in self._fields.files or self._files.find(path) is not None
+            if path in one.fields.files or one.files.find(path) is not None
         }
 
     @property
     def report(self) -> ReportPath:
         """Path of the HTML report; a notebook shows the page itself."""
-        return ReportPath(self._files.join(REPORT), lambda: self._files.find(REPORT))
+        files = self._only("report").files
+        return ReportPath(files.join(REPORT), lambda: files.find(REPORT))
 
     def head(self, n: int = _SHOWN_ROWS, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.
@@ -160,8 +156,8 @@ class Dataset:
         rows = range(min(n, self.splits[split]))
         if not rows:
             return pa.table({})
-        found = RowFinder(self._indexed(split, None)).find(rows)
-        if self._fields.record == "raw":
+        found = RowFinder(self._indexed(split)).find(rows)
+        if self._first.fields.record == "raw":
             records = parse_rows(found, [], "records")[RECORD].cut(0, len(rows))
             return pa.table({RECORD: pa.array(records, pa.large_binary())})
         features = self._to_read(Wishes(), "numpy")
@@ -220,7 +216,6 @@ class Dataset:
         remainder: Remainder = ...,
         rank: int | None = ...,
         world_size: int | None = ...,
-        generations: Generations = ...,
     ) -> Reader: ...
 
     @overload
@@ -243,7 +238,6 @@ class Dataset:
         remainder: Remainder = ...,
         rank: int | None = ...,
         world_size: int | None = ...,
-        generations: Generations = ...,
     ) -> Any: ...
 
     def batches(
@@ -265,7 +259,6 @@ class Dataset:
         remainder: Remainder = "short",
         rank: int | None = None,
         world_size: int | None = None,
-        generations: Generations = None,
     ) -> Any:
         r"""Returns a reader of a split's batches: dictionaries of feature -> values.
 
@@ -306,8 +299,6 @@ class Dataset:
           rank, world_size: the part of each global batch to read. Default: those of
             ``torch.distributed`` or ``jax.distributed`` once it is initialized, else of the
             environment of torchrun (``RANK``, ``WORLD_SIZE``) or ``TF_CONFIG``, else 0 and 1.
-          generations: of a dataset that runs append to, the number of a generation to read, from 1,
-            or several; default: all.
 
         Raises:
           DataError: the dataset has raw records; the split has no rows or no index of parts; a
@@ -318,7 +309,7 @@ class Dataset:
           ValueError: an argument is wrong, or a package is not installed.
         """
         split = self._split_name(split)
-        found = self._indexed(split, generations)
+        found = self._indexed(split)
         features = self._to_read(Wishes(columns, fill, types, padding, images), as_)
         if features:
             found = found.with_columns([feature.name for feature in features])
@@ -344,24 +335,28 @@ class Dataset:
             epochs,
         )
 
-    def _read(self, path: str) -> bytes:
-        """Returns a file, checked against the manifest."""
-        return read_checked(self._files.read, self.folder, self._fields, path)
+    def _only(self, what: str) -> Opened:
+        """Returns the one dataset that there is.
 
-    def _indexed(self, split: str, generations: Generations) -> Split:
+        Raises:
+          ValueError: there are several.
+        """
+        if len(self._all) > 1:
+            raise ValueError(
+                f"{what}: found {len(self._all):,} datasets that are read as one, expected one. "
+                f"Open one: bp.open({mask(self.folder)!r}).{what}."
+            )
+        return self._first
+
+    def _indexed(self, split: str) -> Split:
         """Returns the shards of a split with the parts of their indexes."""
-        shards = self._files.shards(self._content)
-        return indexed_split(
-            self._files, self._fields, split, generations, shards, self._row_groups()
-        )
-
-    def _row_groups(self) -> RowGroups | None:
-        """Returns the reader of Parquet shards; ``None``: shards are TFRecords."""
-        if self._fields.format == TFRECORD:
-            return None
-        from beam_pipelines.reader.row_groups import RowGroups  # readers of TFRecords spare it
-
-        return RowGroups([feature.name for feature in feature_lists_of(self.schema)])
+        indexed = [found for one in self._all for found in one.indexes_of(split)]
+        if not indexed:
+            raise DataError(
+                f"{mask(self.folder)}: found no rows in split '{split}'. Change 'split' or "
+                "'filter' in the recipe."
+            )
+        return make_split(split, indexed)
 
     def _to_read(self, wishes: Wishes, as_: str) -> list[Feature]:
         """Returns the features of batches; of serialized records none."""
@@ -373,7 +368,7 @@ class Dataset:
                         "records, expected another kind. Leave it out."
                     )
             return []
-        if self._fields.record == "raw":
+        if self._first.fields.record == "raw":
             raise DataError(
                 f"{self.folder}: found raw records, expected tf.Examples or tf.SequenceExamples. "
                 "Give as_='records', and parse them."
@@ -437,12 +432,12 @@ class Dataset:
     def _fitted(self, names: list[str]) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan
 
-        return read_plan(self._read, self.folder, self.manifest, names)
+        return read_plan(self._first.read, self.folder, self.manifest, names)
 
     def _need_examples(self, reader: str, remedy: str) -> None:
         """Raises ``DataError`` unless the records are tf.Examples."""
-        if self._fields.record != "example":
-            kind = {"raw": "raw records"}.get(self._fields.record, "tf.SequenceExamples")
+        if self._first.fields.record != "example":
+            kind = {"raw": "raw records"}.get(self._first.fields.record, "tf.SequenceExamples")
             raise DataError(
                 f"{self.folder}: found {kind}, expected tf.Examples, which is all that {reader} "
                 f"takes. {remedy}"
@@ -452,17 +447,25 @@ class Dataset:
         split = next(iter(self.splits)) if split is None else split
         if split not in self.splits:
             raise ValueError(
-                f"{mask(self.folder)}: found no split '{split}', expected one of "
+                f"{self.shown}: found no split '{split}', expected one of "
                 f"{', '.join(self.splits)}.{nearest(split, self.splits)}"
             )
         return split
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.splits.items())
-        return f"Dataset({mask(self.folder)!r}, {rows})"
+        return f"Dataset({self.shown!r}, {rows})"
+
+    @property
+    def shown(self) -> str:
+        """The folder, and how many more there are, without secrets."""
+        more = len(self.folders) - 1
+        return mask(self.folder) + (f" and {more:,} more" if more else "")
 
     def _repr_html_(self) -> str | None:
         """Returns the HTML that a notebook shows; without the full package, none."""
+        if len(self._all) > 1:  # the text says what they are
+            return None
         try:
             notebook = full_package.import_module("dataset.notebook", "Dataset._repr_html_")
         except ImportError:
@@ -472,10 +475,10 @@ class Dataset:
 
 
 def open(  # noqa: A001 - as ``bp.open``
-    folder: str | os.PathLike[str],
+    folder: Folders,
     *,
     cache: str | os.PathLike[str] | None = None,
     cache_bytes: int = CACHE_BYTES,
 ) -> Dataset:
-    """Opens a dataset; see ``Dataset``."""
+    """Opens a dataset, or several as one; see ``Dataset``."""
     return Dataset(folder, cache=cache, cache_bytes=cache_bytes)

@@ -206,10 +206,10 @@ class Reader(Iterator[Batch]):
         if state["data"] != own["data"]:
             raise DataError(
                 f"{self._order.streams[0].split.indexed[0].parts.path}: found a state of other "
-                f"data ({state['data']!r}, expected {own['data']!r}). The dataset was converted "
-                "again or appended to, or it is another one, another split or another mixture. "
-                "Give batches() the split and the 'generations' of the state's reader, or begin "
-                "again."
+                f"data ({state['data']!r}, expected {own['data']!r}). The data were converted "
+                "again, or these are another split, another mixture, or more or fewer folders. "
+                "Open the folders that the state's reader had, in the same order, and give "
+                "batches() its split; or begin again."
             )
         for key, cause in (
             ("order", "another version of this package ordered the rows"),

@@ -462,16 +462,18 @@ def test_public_objects_of_a_url(tmp_path: Path) -> None:
         "html": (lambda: str(dataset._repr_html_()), False),
         "rows": (lambda: repr(rows_of), False),
         "report": (lambda: repr(dataset.report), True),
-        "folder": (lambda: repr(dataset._files), True),
+        "folder": (lambda: repr(dataset._first.files), True),
         "split": (lambda: _error(lambda: dataset.batches("nothing")), False),
         "column": (lambda: _error(lambda: dataset.batches(columns=["nothing"])), False),
-        "generation": (lambda: _error(lambda: dataset.batches(generations=7)), True),
     }
-    local = dataset._files
+    first = dataset._first
     for secret in ("http://alice:Hidden@host/ds", "https://host/ds?any=Hidden&more=Hidden"):
         dataset.folder = secret
         for name, (show, is_of_files) in texts.items():
-            dataset._files = local._replace(path=secret) if is_of_files else local
+            dataset._first = first
+            if is_of_files:
+                dataset._first = first._replace(files=first.files._replace(path=secret))
+            dataset._all = [dataset._first]
             text = show()
             assert "Hidden" not in text, (name, text)
             assert "***" in text, (name, text)

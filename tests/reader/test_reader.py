@@ -273,7 +273,6 @@ assert not slow & set(sys.modules), slow & set(sys.modules)
         ({"batch_size": 500, "remainder": "pad"}, "at most the 400 rows"),
         ({"remainder": "dropp"}, "Did you mean 'drop'?"),
         ({"rank": 1}, "expected both or neither"),
-        ({"generations": 2}, "expected some of the 1"),
         ({"rank": 2, "world_size": 2}, "rank: found 2, expected 0 to 1"),
         ({"epochs": 0}, "epochs: found 0"),
         ({"seed": -1}, "seed: found -1"),
@@ -324,7 +323,7 @@ def test_a_state_belongs_to_its_data(tmp_path):
     rest = found["same"].batches(batch_size=10)
     rest.load_state_dict(state)
     assert [batch["id"].tolist() for batch in rest] == [batch["id"].tolist() for batch in reader]
-    with pytest.raises(DataError, match=r"found a state of other data .* 'generations'"):
+    with pytest.raises(DataError, match=r"found a state of other data"):
         found["other"].batches(batch_size=10).load_state_dict(state)
     mixture = bp.mix({found["a"].batches(batch_size=5): 1, found["same"].batches(batch_size=5): 1})
     another = bp.mix({found["a"].batches(batch_size=5): 1, found["other"].batches(batch_size=5): 1})

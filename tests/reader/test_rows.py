@@ -90,7 +90,7 @@ def test_select_of_a_mixture(folder):
     """Chosen batches may skip a whole epoch of a small dataset."""
 
     def mixture():
-        found = [batches(folder, generations=1).streams[0] for _ in range(2)]
+        found = [batches(folder).streams[0] for _ in range(2)]
         single = batches(folder)
         return Reader(found, [1, 9], single.features, single.options)
 

@@ -11,6 +11,7 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.remote import stores
+from beam_pipelines.storage import files
 from tests.reader.indexed import finish
 from tests.support.remote_stores import google_store, s3_store
 from tests.support.small_dataset import write_dataset
@@ -41,6 +42,8 @@ def test_batches(store, tmp_path):
         with dataset.batches(batch_size=32, **options) as reader:
             return [batch["id"].tolist() for batch in reader]
 
+    files.use_options(store.options)
+    assert bp.open(f"{store.url}/a *").folders == (url,)
     expected = ids(bp.open(folder))
     assert ids(bp.open(url)) == expected
     for _ in range(2):

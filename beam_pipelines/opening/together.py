@@ -1,0 +1,217 @@
+"""Finds the folders of datasets that are read as one, and checks that they go together."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core import full_package
+from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST
+from beam_pipelines.core.errors import DataError, mask
+from beam_pipelines.core.manifest_reader import DatasetManifest, LoaderManifest
+from beam_pipelines.core.schema_features import (
+    feature_lists_of,
+    features_of,
+    has_one_value,
+    has_one_value_a_step,
+)
+from beam_pipelines.reader.features import names_of_lists_of_lists
+
+# One dataset, a pattern of several, or a list of both: paths or URLs.
+Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+_GROW = "Make it by 'beam-pipelines transform {} …', which fits nothing again."
+
+
+class Member(NamedTuple):
+    """One of several datasets that are read as one.
+
+    Attributes:
+      folder: path or URL.
+      fields: of the manifest.
+      schema: returns the schema of the records.
+      read: returns a file by its path in the folder.
+    """
+
+    folder: str
+    fields: DatasetManifest | LoaderManifest
+    schema: Callable[[], schema_pb2.Schema]
+    read: Callable[[str], bytes]
+
+
+def list_folders(
+    given: Folders, find_files: Callable[[str], Sequence[str]] | None = None
+) -> tuple[str, ...]:
+    """Returns the folders that an argument names, in its order.
+
+    Those of a pattern are sorted. A pattern finds the folders that have a manifest.
+
+    Args:
+      given: the argument.
+      find_files: returns the paths of files by a pattern; default: ``bp.open``'s way.
+
+    Raises:
+      DataError: no folder matches.
+      ValueError: there is none, or one twice.
+    """
+    items = [given] if isinstance(given, str | os.PathLike) else list(given)
+    if not items:
+        raise ValueError(
+            "folder: found an empty list, expected the folder of a dataset, or several."
+        )
+    found: list[str] = []
+    for item in [os.fspath(one) for one in items]:
+        found += _matching(item, find_files or _find_files) if _is_pattern(item) else [item]
+    (folder, count), *_ = Counter(map(_identity, found)).most_common(1)
+    if count > 1:
+        raise ValueError(
+            f"{mask(folder)}: found it {count} times, expected each dataset once, as its rows "
+            "would be read again. Name it once."
+        )
+    return tuple(found)
+
+
+def _is_pattern(path: str) -> bool:
+    """Whether a path is a pattern; ``?`` and brackets are parts of URLs."""
+    if "://" in path:
+        return "*" in path
+    return glob.has_magic(path) and not os.path.exists(path)
+
+
+def _matching(pattern: str, find_files: Callable[[str], Sequence[str]]) -> list[str]:
+    name = f"/{MANIFEST}"
+    found = sorted(path.removesuffix(name) for path in find_files(f"{pattern.rstrip('/')}{name}"))
+    if not found:
+        raise DataError(
+            f"{mask(pattern)}: found no folder with a {MANIFEST}, expected one or more datasets. "
+            "Name the folder of a dataset, or change the pattern."
+        )
+    return found
+
+
+def _find_files(pattern: str) -> Sequence[str]:
+    if "://" not in pattern:
+        return glob.glob(pattern, recursive=True)
+    if pattern.partition("://")[0] in ("http", "https"):
+        raise DataError(
+            f"{mask(pattern)}: found a pattern, expected a folder, as a web server does not list "
+            "its files. Give a list of all folders."
+        )
+    files = full_package.import_module("storage.files", "bp.open of a pattern in a store")
+    return [listed.path for listed in files.list_files(pattern)]
+
+
+def _identity(folder: str) -> str:
+    return folder.rstrip("/") if "://" in folder else os.path.realpath(folder)
+
+
+def check_together(members: Sequence[Member]) -> None:
+    """Checks that datasets can be read as one.
+
+    They have the same kind of records, label, class names, encodings and features.
+
+    Raises:
+      ValueError: one differs from the first.
+    """
+    first, *others = members
+    for other in others:
+        for what in ("record", "format", "label", "labels"):
+            found, wanted = getattr(other.fields, what), getattr(first.fields, what)
+            if found != wanted:
+                raise ValueError(
+                    f"{mask(other.folder)}: found the {what} {found}, expected {wanted} as in "
+                    f"{mask(first.folder)}. Open them one by one, or convert it again with the "
+                    "other's recipe."
+                )
+        if other.fields.encodings != first.fields.encodings:
+            raise ValueError(
+                f"{mask(other.folder)}: found other encodings than in {mask(first.folder)}"
+                f"{_other_encoding(first, other)}, so that ids and scales mean something else. "
+                f"{_GROW.format(mask(first.folder))}"
+            )
+        if first.fields.record != "raw":
+            _check_features(first, other)
+
+
+def _other_encoding(first: Member, other: Member) -> str:
+    """Returns words that name the first encoding that differs, if it can be told."""
+    own, wanted = (_encode_of(one) for one in (other, first))
+    for name in {**wanted, **own}:
+        if own.get(name) != wanted.get(name):
+            return f", of the recipe's 'encode.{name}'"
+    try:
+        found, expected = (dict(_fitted(one)) for one in (other, first))
+    except (DataError, OSError, ValueError, KeyError, TypeError):  # the fingerprints say enough
+        return ""
+    for key, values in expected.items():
+        if found.get(key) != values:
+            kind = key[2]
+            names = [name for name, steps in wanted.items() if kind in dict(steps)]
+            return f", the fitted {kind} of {' or '.join(names)}"
+    return ""
+
+
+def _encode_of(member: Member) -> Mapping[str, Any]:
+    encode: Mapping[str, Any] = member.fields.recipe.get("encode", {})
+    return encode
+
+
+def _fitted(member: Member) -> Iterator[tuple[tuple[int, int, str], Any]]:
+    """Yields number of the chain, of the step and kind, with all values."""
+    content = json.loads(member.read(f"{ENCODINGS}/encodings.json"))
+    for entry in content["encodings"]:
+        arrays = [
+            member.read(f"{ENCODINGS}/{value['arrow']}")
+            for value in entry["values"].values()
+            if isinstance(value, dict)
+        ]
+        yield (entry["chain"], entry["step"], entry["kind"]), (entry["values"], arrays)
+
+
+def _check_features(first: Member, other: Member) -> None:
+    files = [one.fields.files.get(one.fields.schema) for one in (first, other)]
+    if None not in files and files[0] == files[1]:
+        return
+    own, wanted = _forms(other), _forms(first)
+    for name in {**wanted, **own}:
+        found, expected = own.get(name, "none"), wanted.get(name, "none")
+        if found != expected:
+            raise ValueError(
+                f"{mask(other.folder)}: found feature '{name}': {found}; expected {expected}, as "
+                f"in {mask(first.folder)}. "
+                + (
+                    "Convert both with one schema ('schema' in the recipe)."
+                    if first.fields.encodings is None
+                    else _GROW.format(mask(first.folder))
+                )
+            )
+
+
+def _forms(member: Member) -> dict[str, str]:
+    """Returns feature -> what readers take from the schema, in words."""
+    schema = member.schema()
+    lists = {feature.name for feature in feature_lists_of(schema)}
+    several = names_of_lists_of_lists(member.fields.columns)
+    return {
+        feature.name: _form(feature, feature.name in lists, feature.name in several)
+        for feature in features_of(schema)
+    }
+
+
+def _form(feature: schema_pb2.Feature, is_list: bool, is_several: bool) -> str:
+    type_ = schema_pb2.FeatureType.Name(feature.type)
+    if is_list:
+        one = has_one_value_a_step(feature) and not is_several
+        return f"a list of {type_}, {'one value' if one else 'any number of values'} a step"
+    form = "one value" if has_one_value(feature) else "any number of values"
+    shape = [dim.size for dim in feature.shape.dim]
+    is_dense = feature.HasField("shape") and feature.presence.min_fraction == 1
+    if is_dense or any(size != 1 for size in shape):
+        form = f"shape {[] if shape == [1] else shape}"
+    return f"{type_}, {form}, {'never' if is_dense else 'may be'} missing"
