@@ -342,6 +342,11 @@ def describe(
     show_default=True,
     help="The one split that all rows go to.",
 )
+@click.option(
+    "--grow",
+    is_flag=True,
+    help="Split as the dataset's recipe does, and measure drift from the dataset.",
+)
 @set_option
 @date_option
 @input_root_option
@@ -357,6 +362,7 @@ def transform(
     output: str,
     sources: tuple[str, ...],
     split: str,
+    grow: bool,
     date: datetime.date | None,
     input_root: tuple[str, ...],
     overwrite: bool,
@@ -377,6 +383,11 @@ def transform(
         raise click.UsageError(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )
+    if grow and context.get_parameter_source("split") is click.core.ParameterSource.COMMANDLINE:
+        raise click.UsageError(
+            "found --grow with --split, expected one of them: a dataset that grows has the splits "
+            "of its recipe."
+        )
     output = fill_date_of_output(output, date)
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import api
@@ -387,6 +398,7 @@ def transform(
         output,
         sources=dict(source.split("=", 1) for source in sources),
         split=split,
+        grow=grow,
         date=date,
         input_roots=input_root,
         policy=chosen_policy(context),

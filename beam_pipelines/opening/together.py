@@ -26,7 +26,7 @@ from beam_pipelines.reader.features import names_of_lists_of_lists
 # One dataset, a pattern of several, or a list of both: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
-_GROW = "Make it by 'beam-pipelines transform {} …', which fits nothing again."
+_GROW = "Make it by 'beam-pipelines transform {} … --grow', which fits nothing again."
 
 
 class Member(NamedTuple):

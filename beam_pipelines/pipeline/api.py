@@ -115,6 +115,7 @@ def transform(
     *,
     sources: Mapping[str, str] | None = None,
     split: str = "test",
+    grow: bool = False,
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     policy: PolicyOptions = NO_POLICY,
@@ -136,6 +137,8 @@ def transform(
       output: folder of the new dataset.
       sources: other source -> path or pattern in place of the dataset's.
       split: the one split that gets all rows.
+      grow: the new dataset is read with the first as one: it has the splits and the sampling of the
+        recipe, and all columns. What has drifted from the first one is an anomaly.
       date, input_roots, policy: as ``plan`` takes them.
       settings: values for keys of ``output``, ``on_error`` and ``limits`` of the recipe.
       overwrite, resume, beam_options, quiet, warn: as ``convert`` takes them.
@@ -147,7 +150,11 @@ def transform(
     folder = os.fspath(dataset)
     paths = [new_data] if isinstance(new_data, str) else list(new_data)
     with Lines(folder).explained():
-        planned = plan_transform(folder, paths, sources or {}, split, date, input_roots, settings)
+        planned = plan_transform(
+            folder, paths, sources or {}, None if grow else split, date, input_roots, settings
+        )
+    if grow and policy.baseline is None:
+        policy = dataclasses.replace(policy, baseline=folder)
     return convert(
         with_policy(planned, policy),
         _output(output, date),

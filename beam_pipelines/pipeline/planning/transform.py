@@ -55,7 +55,7 @@ def plan_transform(
     dataset: str,
     new_data: Sequence[str],
     sources: Mapping[str, str],
-    split: str,
+    split: str | None,
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     settings: Sequence[Setting] = (),
@@ -68,7 +68,8 @@ def plan_transform(
         with a date: then the recipe's own are read.
       sources: other source -> path or pattern of new data. A source that is not named is read from
         the dataset's paths, or with a date from the recipe's paths of that date.
-      split: the one split of all rows.
+      split: the one split of all rows; ``None``: the dataset grows, by the splits and the sampling
+        of its recipe, and the new data have all of its columns.
       date: replaces ``{date}`` in paths.
       input_roots: as in ``make_plan``.
       settings: values for keys of the recipe that leave its features as they are.
@@ -86,17 +87,7 @@ def plan_transform(
             f"{dataset}: found a dataset without encodings, so there is nothing to apply. "
             "Use convert."
         )
-    for name in sources:
-        if name not in recipe.sources or name == recipe.base:
-            known = [other for other in recipe.sources if other != recipe.base]
-            raise RecipeError(
-                f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}"
-            )
-    if recipe.sources[recipe.base].union is not None:
-        raise RecipeError(
-            f"{dataset}: found a dataset of the union '{recipe.base}', whose new data would come "
-            "from several sources, expected one source. Convert with the recipe."
-        )
+    _check_sources(dataset, recipe, sources)
     paths = {name: (path,) for name, path in sources.items()} | (
         {recipe.base: tuple(new_data)} if new_data else {}
     )
@@ -116,13 +107,13 @@ def plan_transform(
     for name in paths:
         lists = manifest["sources"].get(name, {}).get("columns", {})
         changed[name] = changed[name].with_planning(may_lack=lists)
-    one_split = Split(fractions={split: 1.0})
+    if split is not None:
+        sample = recipe.sample and recipe.sample.without_sampling()
+        recipe = dataclasses.replace(recipe, split=Split(fractions={split: 1.0}), sample=sample)
     changed_recipe = dataclasses.replace(
         recipe,
         sources=changed,
-        split=one_split,
         fit=type(recipe.fit)(),
-        sample=recipe.sample and recipe.sample.without_sampling(),
         schema=None,
         validation_config=None,
         date=date,
@@ -143,12 +134,40 @@ def plan_transform(
         changed_recipe = dataclasses.replace(changed_recipe, drop=drop)
         plan = make_plan(changed_recipe, None, input_roots, planned)
     check_columns(dataset, manifest["columns"], plan.encode.columns)
-    plan = _without(plan, changed_recipe, lacking, input_roots, planned)
+    if split is not None:
+        plan = _without(plan, changed_recipe, lacking, input_roots, planned)
+    else:
+        _check_all(dataset, lacking)
     contract = _contract(
         dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
     )
     validation = plan.validation._replace(contract=contract)
     return dataclasses.replace(plan, validation=validation, run=RunPlan(transform_graph=graph))
+
+
+def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> None:
+    """Checks that new data can take the place of the recipe's sources."""
+    for name in sources:
+        if name not in recipe.sources or name == recipe.base:
+            known = [other for other in recipe.sources if other != recipe.base]
+            raise RecipeError(
+                f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}"
+            )
+    if recipe.sources[recipe.base].union is not None:
+        raise RecipeError(
+            f"{dataset}: found a dataset of the union '{recipe.base}', whose new data would come "
+            "from several sources, expected one source. Convert with the recipe."
+        )
+
+
+def _check_all(dataset: str, lacking: Lacking) -> None:
+    """Checks that new data have all that a dataset has, to be read with it as one."""
+    if lacking.selected or lacking.steps:
+        names = ", ".join(sorted(lacking.selected)) or "those of the filter"
+        raise RecipeError(
+            f"found new data without columns that {dataset} was made from ({names}), expected all, "
+            "as the two are read as one. Leave --grow out to convert without them."
+        )
 
 
 def _typed(source: Source, planned: dict[str, SourcePlan], manifest: Manifest) -> Source:
