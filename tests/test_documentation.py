@@ -152,22 +152,6 @@ def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def make_visits(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
-    """A recipe with ``append``, two files, and a third one to add."""
-    (folder / "recipe.yaml").write_text("""
-name: visits
-append: true
-sources: {visits: 'visits/*.csv'}
-split: {train: 0.67, eval: 0.33, by: user}
-output: {num_shards: 2}
-""")
-    for number, rows in ((1, range(2500)), (2, range(2500, 5000)), (3, range(5000, 6000))):
-        path = folder / ("new" if number == 3 else "visits") / f"{number}.csv"
-        path.parent.mkdir(exist_ok=True)
-        lines = [f"{n % 997},page{n % 31},{n / 8}" for n in rows]
-        path.write_text("\n".join(["user,page,seconds", *lines]) + "\n")
-
-
 def make_served(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """Clicks, and the recipe that the page shows."""
     make_clicks(folder, flights_data)
@@ -263,7 +247,6 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "compared": make_compared,
     "days": make_days,
     "criteo": make_criteo,
-    "visits": make_visits,
     "served": make_served,
     "tutorial": make_tutorial,
     "trips": make_trips,

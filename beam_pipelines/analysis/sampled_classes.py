@@ -46,23 +46,6 @@ def entry_of(by: str, splits: tuple[str, ...], classes: list[SampledClass]) -> d
     }
 
 
-def merge_entries(entry: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entry of a dataset with one more generation.
-
-    Args:
-      entry: of the dataset before.
-      added: of the generation.
-    """
-    classes: dict[tuple[str, tuple[str, ...]], SampledClass] = {}
-    for each in (*entry["classes"], *added["classes"]):
-        key = each["class"], tuple(each["splits"])
-        before = classes.get(key, SampledClass(*key, 0, 0, each["weight"]))
-        classes[key] = before._replace(
-            found=before.found + each["found"], written=before.written + each["written"]
-        )
-    return entry_of(entry["by"], tuple(entry["splits"]), list(classes.values()))
-
-
 def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line of the summary on sampled classes."""
     entry = manifest.get("sample")

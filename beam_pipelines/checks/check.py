@@ -144,7 +144,6 @@ class Check(abc.ABC):
       reader: of its value in the recipe, the options of ``plan``.
       help: one line on the key.
       changes_rows: whether it leaves rows out; then its key is part of the recipe's hash.
-      appends: whether an append can check its new rows alone.
       finds_equal_rows: whether it tells of equal rows, so that nothing else has to.
     """
 
@@ -152,7 +151,6 @@ class Check(abc.ABC):
     reader: ClassVar[Reader[Any]]
     help: ClassVar[str] = ""
     changes_rows: ClassVar[bool] = False
-    appends: ClassVar[bool] = True
     finds_equal_rows: ClassVar[bool] = False
 
     @classmethod

@@ -78,7 +78,7 @@ class FindDuplicates(Check):
     """
 
     name, reader, help = "duplicates", read_duplicates, "Looks for rows that recur."
-    changes_rows, appends, finds_equal_rows = True, False, True
+    changes_rows, finds_equal_rows = True, True
     rule: Duplicates
     columns: tuple[str, ...]
     way: Way | None = None

@@ -109,7 +109,6 @@ class FindLeaks(Check):
     """
 
     name, reader, help = "leaks", read_leaks, "Looks for rows of one split in another."
-    appends = False
     rule: Leaks
     label: str
     columns: Mapping[str, tuple[str, ...]]

@@ -36,9 +36,3 @@ def _impossible(check: Check, recipe: Recipe) -> Iterator[Problem]:
             "out: a split by the columns of 'group_by' has all rows of a key."
         )
         yield Problem((check.name,), message)
-    if recipe.append and not check.appends:
-        message = (
-            f"found it with '{check.name}': rows of files that are not read again are not "
-            "compared. Leave one of them out."
-        )
-        yield Problem(("append",), message)

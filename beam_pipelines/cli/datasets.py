@@ -21,12 +21,6 @@ from beam_pipelines.cli.output import answer, output_options
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
 @click.option(
-    "--generation",
-    type=int,
-    metavar="N",
-    help="Generation to take them from, of a dataset that was appended to.",
-)
-@click.option(
     "--images",
     metavar="FILE",
     help="Draw their pictures, with class names, on one sheet: a .png file.",
@@ -39,7 +33,6 @@ def inspect(
     path: str,
     number: int | None,
     split: str | None,
-    generation: int | None,
     images: str | None,
     feature: str | None,
     form: str,
@@ -55,16 +48,16 @@ def inspect(
     )
 
     if images is not None:
-        count = write_contact_sheet(path, images, number or 64, split, feature, generation)
+        count = write_contact_sheet(path, images, number or 64, split, feature)
         text = f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}."
         answer(form, {"path": images, "pictures": count}, [text])
         return
     if feature is not None:
         raise click.UsageError("found --feature without --images FILE, expected both or neither.")
     if form == "json":
-        answer(form, example_values(path, number or 5, split, generation), ())
+        answer(form, example_values(path, number or 5, split), ())
         return
-    for text in inspect_examples(path, number or 5, split, generation):
+    for text in inspect_examples(path, number or 5, split):
         answer(form, None, [text])
 
 
@@ -84,7 +77,6 @@ def verify(path: str, images: bool, form: str) -> None:
     lines = [
         f"{path}: {show_count(found.shards, 'shard')} with {show_count(found.rows, 'row')} and "
         f"{show_bytes(found.bytes)}"
-        + (f" in {found.generations:,} generations" if found.generations > 1 else "")
         + (f", and {show_count(found.files, 'other file')}," if found.files else "")
         + " are as the manifest says"
         + (
@@ -94,11 +86,4 @@ def verify(path: str, images: bool, form: str) -> None:
         )
         + (" Every image is whole." if images else "")
     ]
-    if found.left_behind:
-        lines.append(
-            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, "
-            "which are not part of the dataset. Readers that "
-            "take every file in examples/ read them; the next run of the recipe removes them: "
-            f"{found.left_behind[0]}"
-        )
     answer(form, {"path": path, **dataclasses.asdict(found)}, lines)

@@ -211,7 +211,6 @@ def convert(
             "out/flights."
         )
     output = output and fill_date_of_output(output, date)
-    into = None if overwrite else output
     from beam_pipelines.pipeline import api
     from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
 
@@ -221,13 +220,8 @@ def convert(
         date=date,
         input_roots=input_root,
         policy=chosen_policy(context),
-        into=into,
         encode=encode,
     )
-    if plan.append is not None and not plan.base.files:
-        line = f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append."
-        answer(form, {"dataset": output, "added": 0}, [line])
-        return
     plan = taken(context, plan)
     if dry_run or output is None:
         answer(form, plan_document(plan), [plan.describe()])
@@ -238,8 +232,7 @@ def convert(
     from beam_pipelines.pipeline.run_options import RunOptions
     from beam_pipelines.runners.run import pipeline_options, waits_for_end
 
-    if plan.append is None:
-        output_folder.check_inputs(output, [recipe_or_data])
+    output_folder.check_inputs(output, [recipe_or_data])
     options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], is_quiet())
     if not waits_for_end(pipeline_options(options.beam_options, plan.size_bytes)):
         where = convert_module.submit(plan, options)
@@ -379,7 +372,7 @@ def transform(
             raise click.UsageError(
                 f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv."
             )
-    if not new_data and date is None:
+    if not new_data and date is None and not grow:
         raise click.UsageError(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )

@@ -22,7 +22,7 @@ from beam_pipelines.cli.output import json_text
 from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes, show_count
+from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.visible_text import visible
 from beam_pipelines.recipe.unions import unused_lines
 from beam_pipelines.storage import files
@@ -55,8 +55,6 @@ def print_summary(
         return
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
     print(_rows_line(manifest), file=stream)
-    if len(manifest.get("generations", ())) > 1:
-        print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)
     if rounded := _rounded(manifest):
         more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
         print(
@@ -203,16 +201,6 @@ def _rows_line(manifest: Mapping[str, Any]) -> str:
     seconds = manifest.get("timings", {}).get("total_secs")
     duration = f" in {seconds:,.1f} s" if seconds is not None else ""
     return f"rows     {', '.join(parts) or 'none'}{duration}"
-
-
-def _added_line(generation: Mapping[str, Any], base: str) -> str:
-    """Returns a line on the last generation: rows, shards, new files."""
-    source, splits = generation["sources"][base], generation["splits"].values()
-    rows, shards = (sum(split[key] for split in splits) for key in ("rows", "shards"))
-    return (
-        f"added    {show_count(rows, 'row')} in {show_count(shards, 'shard')}, of "
-        f"{show_count(source['files'], 'new file')}: generation {generation['number']}"
-    )
 
 
 def _rounded(manifest: Mapping[str, Any]) -> list[str]:

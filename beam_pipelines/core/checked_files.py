@@ -22,8 +22,8 @@ def read_checked(
 ) -> bytes:
     """Reads a file of a dataset and checks it against the manifest.
 
-    A file without an entry in the manifest is not checked. An append replaces files, so the
-    manifest is read again if they differ.
+    A file without an entry in the manifest is not checked. Commands such as ``index`` replace
+    files, so the manifest is read again if they differ.
 
     Args:
       read: reads a file of the dataset by its path in it.
@@ -38,7 +38,7 @@ def read_checked(
     found = CheckedFile(bytes=len(content), crc32c=f"{google_crc32c.value(content):08x}")
     if manifest.files.get(InnerPath(path), found) != found:
         latest, _ = parse_manifest(read(MANIFEST), f"{folder}/{MANIFEST}", type(manifest))
-        if latest.generations[: len(manifest.generations)] == manifest.generations:
+        if latest.splits == manifest.splits:
             manifest = latest
         expected = manifest.files.get(InnerPath(path), found)
         if expected != found:

@@ -64,7 +64,7 @@ def generation_folder(part: str, generation: int) -> str:
     return part if generation == 1 else f"{part}/g{generation}"
 
 
-def accumulators_path(split: str, generation: int) -> str:
+def accumulators_path(split: str, generation: int = 1) -> str:
     """Returns the path of a split's accumulators of one generation.
 
     The split ``*`` gives a pattern that matches all splits.
@@ -74,7 +74,7 @@ def accumulators_path(split: str, generation: int) -> str:
     )
 
 
-def index_path(split: str, generation: int) -> str:
+def index_path(split: str, generation: int = 1) -> str:
     """Returns the path of the index of a split's generation.
 
     The split ``*`` gives a pattern that matches all splits.
@@ -96,9 +96,9 @@ def file_index_path(path: str, suffix: str = INDEX_SUFFIX) -> str:
     return f"{folder}{slash}_{INDEX}/{name}{suffix}"
 
 
-def inputs_path(source: str, generation: int) -> str:
+def inputs_path(source: str) -> str:
     """Returns the path of the list of a source's small files.
 
     The manifest has no entries for those files.
     """
-    return f"{INPUTS}/g{generation}/{source}.arrow"
+    return f"{INPUTS}/g1/{source}.arrow"

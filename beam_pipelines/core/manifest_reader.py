@@ -31,7 +31,11 @@ class FormError(ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ManifestShard:
-    """Fields for reading a shard's records."""
+    """Fields for reading a shard's records.
+
+    Attributes:
+      generation: number of the index that has it; 1, unless older versions appended to the dataset.
+    """
 
     path: InnerPath
     rows: int
@@ -112,7 +116,6 @@ class File:
     path: str
     bytes: int
     fingerprint: str = ""
-    generation: int = 1
     files: int = 1
     modified: Any = None
 
@@ -139,45 +142,11 @@ class Counts:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GenerationSplit:
-    """Numbers that a generation added to a split, and its index."""
-
-    rows: int
-    bytes: int
-    framed_bytes: int
-    shards: int = 0
-    index: InnerPath | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GenerationSource:
-    """Numbers of a generation's source, and the list of small files."""
-
-    read: int
-    rejected: int
-    files: int
-    list: InnerPath | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Generation:
-    """Numbers of one run into a dataset."""
-
-    number: int
-    directory: str
-    counts: Counts
-    splits: Mapping[str, GenerationSplit]
-    sources: Mapping[str, GenerationSource]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Records:
     schema: InnerPath
     compression: PartCompression
     format: Literal["tfrecord", "parquet"] = "tfrecord"
     encodings: str | None = None
-    # Empty in manifests that are older than generations.
-    generations: tuple[Generation, ...] = ()
     # Empty in manifests that are older than these checksums.
     files: Mapping[InnerPath, CheckedFile] = dataclasses.field(default_factory=dict)
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)

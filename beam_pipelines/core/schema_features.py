@@ -110,17 +110,6 @@ def has_one_value(feature: schema_pb2.Feature) -> bool:
     return bool(feature.value_count.max == 1)
 
 
-def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema without domains of texts."""
-    bare = schema_pb2.Schema()
-    bare.CopyFrom(schema)
-    for feature in features_of(bare):
-        feature.ClearField("domain")
-        feature.ClearField("string_domain")
-    del bare.string_domain[:]
-    return bare
-
-
 def without_features(schema: schema_pb2.Schema, names: Collection[str]) -> schema_pb2.Schema:
     """Returns the schema without some features and their domains.
 

@@ -21,7 +21,6 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.core.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
-from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.shard_records import read_examples
 from beam_pipelines.encodings.labels import LONGEST_LIST, LONGEST_TEXT, label_texts, labels_behind
@@ -60,42 +59,37 @@ class Found(NamedTuple):
         return self.manifest.get("record") == "raw"
 
 
-def inspect_examples(
-    path: str, number: int, split: str | None = None, generation: int | None = None
-) -> Iterator[str]:
+def inspect_examples(path: str, number: int, split: str | None = None) -> Iterator[str]:
     """Yields the first examples, each as some lines of text.
 
     Args:
       path: a dataset's folder, or a TFRecord file: gzip, zlib or neither, by its first bytes.
       number: of examples.
       split: of a dataset, the split to read; default: the first.
-      generation: of a dataset that runs append to, the generation to read; default: all.
 
     Raises:
-      RecipeError: there is nothing at the path, or no such split or generation.
+      RecipeError: there is nothing at the path, or no such split.
       DataError: the file is damaged or has no tf.Examples.
     """
-    found = _find(path, split, generation)
+    found = _find(path, split)
     return _show_shards(
         found, number, show_payloads if found.is_raw else partial(_show_parsed, found)
     )
 
 
-def example_values(
-    path: str, number: int, split: str | None = None, generation: int | None = None
-) -> list[dict[str, Any]]:
+def example_values(path: str, number: int, split: str | None = None) -> list[dict[str, Any]]:
     """Returns the first examples as data for JSON: feature -> values.
 
     A missing feature is null. Bytes that are no text become their length. Of raw records there is
     one value, ``record``.
 
     Args:
-      path, number, split, generation: as in ``inspect_examples``.
+      path, number, split: as in ``inspect_examples``.
 
     Raises:
       RecipeError, DataError: as ``inspect_examples``.
     """
-    found = _find(path, split, generation)
+    found = _find(path, split)
     rows: list[dict[str, Any]] = []
     for shard, records in _first_records(found, number):
         if found.is_raw:
@@ -118,7 +112,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _find(path: str, split: str | None, generation: int | None = None) -> Found:
+def _find(path: str, split: str | None) -> Found:
     if files.exists(files.join(path, MANIFEST)):
         manifest = read_manifest(path)
         split = next(iter(manifest["splits"])) if split is None else split
@@ -129,24 +123,18 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
                 f"{known}.{nearest(split, manifest['splits'])}"
             )
         schema = read_schema(files.within(path, manifest["schema"]))
-        entries = shards_of(manifest["splits"][split]["shards"], generation)
-        if generation is not None and not entries:
-            raise RecipeError(
-                f"{path}: found --generation {generation}, expected one of the "
-                f"{count_generations(manifest)} there are, from 1."
-            )
+        entries = manifest["splits"][split]["shards"]
         return Found(
             [files.join(path, *shard["path"].split("/")) for shard in entries],
             schema,
             manifest,
             _labels(path, manifest),
         )
-    for option, value in (("split", split), ("generation", generation)):
-        if value is not None:
-            raise RecipeError(
-                f"{path}: found --{option} '{value}', but no dataset (no {MANIFEST}). Leave out "
-                f"--{option} for a single file."
-            )
+    if split is not None:
+        raise RecipeError(
+            f"{path}: found --split '{split}', but no dataset (no {MANIFEST}). Leave out --split "
+            "for a single file."
+        )
     if not files.is_file(path) and files.is_local(path):
         raise RecipeError(
             f"{path}: found neither a dataset (no {MANIFEST} in it) nor a file, expected one of "
@@ -356,12 +344,11 @@ def write_contact_sheet(
     number: int,
     split: str | None = None,
     feature: str | None = None,
-    generation: int | None = None,
 ) -> int:
     """Draws the first examples' pictures on one sheet, with labels.
 
     Args:
-      path, split, generation: as in ``inspect_examples``. Raw records are taken for pictures
+      path, split: as in ``inspect_examples``. Raw records are taken for pictures
         themselves.
       output: the PNG file to write.
       number: of pictures at most.
@@ -385,7 +372,7 @@ def write_contact_sheet(
             f"-n {number}: found more pictures than fit on a sheet, expected at most "
             f"{MOST_PICTURES:,}."
         )
-    found = _find(path, split, generation)
+    found = _find(path, split)
     pictures = []
     for shard, records in _first_records(found, number):
         pictures += (

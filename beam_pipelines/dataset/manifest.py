@@ -19,7 +19,7 @@ from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.compression import PARQUET_COMPRESSION
-from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, index_path, inputs_path
+from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.manifest_reader import (
     FORMAT_VERSION,
@@ -69,7 +69,6 @@ class FinishedRun:
       labels: feature -> labels by id.
       encodings: fingerprint of the fitted encodings, or ``None``.
       timings: step -> seconds.
-      generation: its number.
       contract: the recipe's schema, serialized, or ``None``.
       take: the part of the base source's rows that the run took; ``None``: all.
       findings: entries of the checks; empty: there is no check.
@@ -86,7 +85,6 @@ class FinishedRun:
     labels: Mapping[str, tuple[str, ...]]
     encodings: str | None
     timings: dict[str, float]
-    generation: int = 1
     contract: bytes | None = None
     take: Take | None = None
     findings: Sequence[Mapping[str, Any]] = ()
@@ -95,10 +93,7 @@ class FinishedRun:
 
 
 def make_manifest(run: FinishedRun) -> Manifest:
-    """Returns the manifest of a dataset.
-
-    An append gets the manifest of the new generation, as if it were the whole dataset.
-    """
+    """Returns the manifest of a dataset."""
     recipe, plans, row_counts = run.recipe, run.plans, run.row_counts
     ordered = sorted(run.shards, key=lambda shard: shard.path)
     manifest: Manifest = {
@@ -118,12 +113,10 @@ def make_manifest(run: FinishedRun) -> Manifest:
         "record": _record_kind(recipe),
         **_format(recipe.output),
         "splits": {
-            name: _split_entry(
-                rows, [shard for shard in ordered if shard.split == name], run.generation
-            )
+            name: _split_entry(rows, [shard for shard in ordered if shard.split == name])
             for name, rows in row_counts.rows.items()
         },
-        "sources": {name: _source_entry(plans[name], row_counts, run.generation) for name in plans},
+        "sources": {name: _source_entry(plans[name], row_counts) for name in plans},
         "joins": [
             {"source": join.source, "how": join.how, **vars(counts)}
             for join, counts in zip(recipe.join, row_counts.joins, strict=True)
@@ -166,29 +159,7 @@ def make_manifest(run: FinishedRun) -> Manifest:
         manifest["class_shares"] = run.shares.to_json()
     if run.sampled is not None:
         manifest["sample"] = dict(run.sampled)
-    entry = _generation_entry(manifest, plans[recipe.base], run.generation)
-    return manifest | {"generations": [entry]}
-
-
-def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict[str, Any]:
-    """Returns the numbers of a run's generation, from its manifest."""
-    splits = {
-        name: {key: split[key] for key in ("rows", "bytes", "framed_bytes")}
-        | {"shards": len(split["shards"])}
-        | ({"index": index_path(name, number)} if split["shards"] else {})
-        for name, split in manifest["splits"].items()
-    }
-    sources = {
-        name: {key: source[key] for key in ("read", "rejected", "snapshot") if key in source}
-        | {"files": sum(file.get("files", 1) for file in source["files"])}
-        for name, source in manifest["sources"].items()
-    }
-    if is_gathered(base):
-        sources[base.source.name]["list"] = inputs_path(base.source.name, number)
-    copied = ("recipe_hash", "directory", "joins", "counts", "findings", "versions", "timings")
-    return {"number": number, "splits": splits, "sources": sources} | {
-        key: manifest[key] for key in copied if key in manifest
-    }
+    return manifest
 
 
 def is_gathered(plan: SourcePlan) -> bool:
@@ -212,7 +183,7 @@ def _record_kind(recipe: Recipe) -> str:
     return "example" if recipe.sequence is None else "sequence_example"
 
 
-def _split_entry(rows: int, shards: Sequence[ShardInfo], generation: int) -> dict[str, Any]:
+def _split_entry(rows: int, shards: Sequence[ShardInfo]) -> dict[str, Any]:
     return {
         "rows": rows,
         "bytes": sum(shard.bytes for shard in shards),
@@ -223,7 +194,6 @@ def _split_entry(rows: int, shards: Sequence[ShardInfo], generation: int) -> dic
                 "rows": shard.rows,
                 "bytes": shard.bytes,
                 "crc32c": f"{shard.crc32c:08x}",
-                "generation": generation,
                 **_also(shard),
             }
             for shard in shards
@@ -244,7 +214,7 @@ def _also(shard: ShardInfo) -> dict[str, Any]:
     return {"also": files} if files else {}
 
 
-def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> dict[str, Any]:
+def _source_entry(plan: SourcePlan, row_counts: RowCounts) -> dict[str, Any]:
     source = row_counts.sources[plan.source.name]
     return (
         {
@@ -259,7 +229,6 @@ def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> d
                     "bytes": size,
                     "fingerprint": source.fingerprints.get(path, ""),
                     **more,
-                    "generation": generation,
                 }
                 for path, size, more in _read_files(plan)
             ],

@@ -20,7 +20,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.checked_files import changed_files
-from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.shard_records import read_manifest_blocks
 from beam_pipelines.dataset.verify_also import check_also, check_file
@@ -34,27 +33,22 @@ from beam_pipelines.dataset.whole_images import (
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
 
-_COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")
-
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
     """Numbers of a verified dataset.
 
     Attributes:
-      shards, rows, bytes, generations: their numbers.
+      shards, rows, bytes: their numbers.
       files: number of other files whose checksum was checked.
       is_parsed: whether records were parsed; raw ones are not.
-      left_behind: files of an interrupted append, which the next one removes.
     """
 
     shards: int
     rows: int
     bytes: int
     is_parsed: bool
-    generations: int = 1
     files: int = 0
-    left_behind: tuple[str, ...] = ()
 
 
 def verify_dataset(folder: str, images: bool = False) -> Verification:
@@ -83,8 +77,7 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
         # 'validate' and the next run with a baseline read it.
         read_schema(files.within(folder, RAW_SCHEMA))
     pictures = image_features_of(folder, manifest, schema) if images else None
-    behind = tuple(left_behind(folder, manifest))
-    problems += [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
+    problems += [*_unexpected_files(folder, manifest), *_wrong_sums(manifest)]
     parts: dict[str, ShardParts] = {}
     for index, paths in indexes_of(folder, manifest, changed):
         if isinstance(index, DataError):
@@ -110,9 +103,7 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
         rows,
         size,
         manifest["record"] != "raw",
-        count_generations(manifest),
         len(manifest.get("files", ())),
-        behind,
     )
 
 
@@ -123,9 +114,7 @@ def _error(folder: str, problems: Sequence[str]) -> DataError:
     )
 
 
-def _unexpected_files(
-    folder: str, manifest: dict[str, Any], behind: Collection[str]
-) -> Iterator[str]:
+def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
     expected = {
         files.within(folder, file["path"])
         for split in manifest["splits"].values()
@@ -134,7 +123,7 @@ def _unexpected_files(
     }
     for part in SHARD_FOLDERS:
         for path, _, _ in files.list_files(files.join(folder, part, "**")):
-            if path not in expected and path not in behind:
+            if path not in expected:
                 yield (
                     f"{path}: is not in the manifest, but readers of the examples will read it. "
                     "Remove it."
@@ -151,30 +140,16 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
                     f"{MANIFEST}, split '{name}': found {split[key]:,} {key}, expected "
                     f"{total:,}, the sum of its shards."
                 )
-    yield from _wrong_counts(MANIFEST, manifest, manifest["splits"])
-    for generation in manifest.get("generations", ()):
-        number = generation["number"]
-        own = {
-            name: {"rows": sum(shard["rows"] for shard in shards_of(split["shards"], number))}
-            for name, split in manifest["splits"].items()
-        }
-        yield from _wrong_counts(f"{MANIFEST}, generation {number}", generation, own)
-    counts = [generation["counts"] for generation in manifest.get("generations", ())]
-    for key in _COUNTS if counts else ():
-        total, parts = manifest["counts"][key], sum(count[key] for count in counts)
-        if total != parts:
-            yield (
-                f"{MANIFEST}, counts: found {total:,} '{key}', expected {parts:,}, the sum of "
-                "the generations."
-            )
+    yield from _wrong_counts(manifest)
 
 
-def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> Iterator[str]:
+def _wrong_counts(manifest: Manifest) -> Iterator[str]:
     """Yields row counts that do not add up."""
-    rows, counts = sum(split["rows"] for split in splits.values()), entry["counts"]
+    rows = sum(split["rows"] for split in manifest["splits"].values())
+    counts = manifest["counts"]
     if counts["written"] != rows:
         yield (
-            f"{where}, counts: found {counts['written']:,} rows written, expected {rows:,}, the "
+            f"{MANIFEST}, counts: found {counts['written']:,} rows written, expected {rows:,}, the "
             "sum of the splits."
         )
     left = (
@@ -191,7 +166,7 @@ def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> 
     )
     if counts["written"] != left:
         yield (
-            f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, "
+            f"{MANIFEST}, counts: found {counts['written']:,} rows written, expected {left:,}, "
             "what was read less what was left out."
         )
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
-from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
+from beam_pipelines.tfrecord.part_index import (
+    IndexedShard,
+    PartIndex,
+    parse_index,
+    read_index,
+    shards_by_index,
+)
 from beam_pipelines.tfrecord.parts import inflate_part
 
 _CURE = "Make the index again with 'beam-pipelines index'."
@@ -36,20 +40,15 @@ def indexes_of(
 
     If an index is wrong, its error takes its place. Those that are changed are left out.
     """
-    for generation in range(1, max(1, count_generations(manifest)) + 1):
-        for name, split in manifest["splits"].items():
-            shards = [
-                IndexedShard(shard["path"], shard["rows"], shard["bytes"], shard["crc32c"])
-                for shard in shards_of(split["shards"], generation)
-            ]
-            inner = index_path(name, generation)
+    for name, split in manifest["splits"].items():
+        for inner, shards in shards_by_index(name, split["shards"]).items():
             path = files.within(folder, inner)
             if inner not in changed and files.exists(path):
                 yield _opened(path, manifest["compression"], shards), [s.name for s in shards]
 
 
 def _opened(
-    path: str, compression: PartCompression, shards: list[IndexedShard]
+    path: str, compression: PartCompression, shards: Sequence[IndexedShard]
 ) -> PartIndex | DataError:
     try:
         if files.is_local(path):

@@ -17,7 +17,12 @@ from beam_pipelines.core.errors import DataError, mask, nearest
 from beam_pipelines.opening.folder import CACHE_BYTES
 from beam_pipelines.opening.opened import Opened
 from beam_pipelines.opening.report_page import ReportPath
-from beam_pipelines.opening.together import Folders, check_together, list_folders
+from beam_pipelines.opening.together import (
+    Folders,
+    check_together,
+    in_threads,
+    list_folders,
+)
 from beam_pipelines.reader.features import (
     Feature,
     Wishes,
@@ -86,7 +91,7 @@ class Dataset:
             raise ValueError(f"cache_bytes: found {cache_bytes}, expected a number from 1.")
         self.folders = list_folders(folder)
         where = None if cache is None else os.fspath(cache)
-        self._all = [Opened.at(path, where, cache_bytes) for path in self.folders]
+        self._all = in_threads(lambda path: Opened.at(path, where, cache_bytes), self.folders)
         if len(self._all) > 1:
             check_together([one.member for one in self._all])
         self._first = self._all[0]
@@ -350,7 +355,8 @@ class Dataset:
 
     def _indexed(self, split: str) -> Split:
         """Returns the shards of a split with the parts of their indexes."""
-        indexed = [found for one in self._all for found in one.indexes_of(split)]
+        found = in_threads(lambda one: one.indexes_of(split), self._all)
+        indexed = [one for several in found for one in several]
         if not indexed:
             raise DataError(
                 f"{mask(self.folder)}: found no rows in split '{split}'. Change 'split' or "

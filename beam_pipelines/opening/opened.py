@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core.checked_files import read_checked
-from beam_pipelines.core.dataset_layout import MANIFEST, index_path
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.manifest_reader import CheckedShard, DatasetManifest, parse_manifest
+from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.core.schema_features import feature_lists_of
 from beam_pipelines.core.shard_formats import TFRECORD
 from beam_pipelines.opening.folder import Folder
 from beam_pipelines.opening.together import Member
 from beam_pipelines.reader.parts import Indexed, ShardFile
-from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index
+from beam_pipelines.tfrecord.part_index import (
+    IndexedShard,
+    PartIndex,
+    parse_index,
+    shards_by_index,
+)
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -53,7 +58,7 @@ class Opened(NamedTuple):
 
     @property
     def member(self) -> Member:
-        """What is compared with other datasets."""
+        """The facts that are compared with other datasets."""
         return Member(self.files.path, self.fields, self.schema, self.read)
 
     def read(self, path: str) -> bytes:
@@ -79,10 +84,7 @@ class Opened(NamedTuple):
             ) from error
 
     def indexes_of(self, split: str) -> list[Indexed]:
-        """Returns the shards of a split that have rows, with the parts of their indexes.
-
-        There is one index, and one for each generation of a dataset that older versions appended
-        to.
+        """Returns the shards of a split with the parts of their indexes.
 
         Raises:
           DataError: there is no index; or it is damaged, or of other shards; or the shards have
@@ -93,19 +95,17 @@ class Opened(NamedTuple):
             return []
         self._check_rows(split)
         is_shuffled = fields.recipe.get("output", {}).get("shuffle", False) is True
-        generations: dict[int, list[CheckedShard]] = {}
-        for shard in fields.splits[split].shards:
-            generations.setdefault(shard.generation, []).append(shard)
+        indexes = shards_by_index(split, map(vars, fields.splits[split].shards))
         remote, row_groups = files.shards(self.content), self._row_groups()
         return [
             Indexed(
-                tuple(ShardFile(files.join(one.path), one.rows, one.bytes) for one in shards),
-                self._read_index(index_path(split, number), shards),
+                tuple(ShardFile(files.join(one.name), one.rows, one.bytes) for one in shards),
+                self._read_index(path, shards),
                 remote,
                 row_groups,
                 is_shuffled,
             )
-            for number, shards in sorted(generations.items())
+            for path, shards in indexes.items()
             if any(shard.rows for shard in shards)
         ]
 
@@ -120,7 +120,7 @@ class Opened(NamedTuple):
                 "with --overwrite."
             )
 
-    def _read_index(self, path: str, shards: Sequence[CheckedShard]) -> PartIndex:
+    def _read_index(self, path: str, shards: Sequence[IndexedShard]) -> PartIndex:
         """Reads an index whole."""
         full = self.files.join(path)
 
@@ -134,8 +134,7 @@ class Opened(NamedTuple):
             return content
 
         content = read_checked(read, self.files.path, self.fields, path)
-        expected = [IndexedShard(one.path, one.rows, one.bytes, one.crc32c) for one in shards]
-        return parse_index(pa.py_buffer(content), full, self.fields.compression, expected)
+        return parse_index(pa.py_buffer(content), full, self.fields.compression, shards)
 
     def _row_groups(self) -> RowGroups | None:
         """Returns the reader of Parquet shards; ``None``: shards are TFRecords."""

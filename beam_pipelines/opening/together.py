@@ -1,4 +1,4 @@
-"""Finds the folders of datasets that are read as one, and checks that they go together."""
+"""Finds datasets that are read as one, and compares them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -26,6 +26,10 @@ from beam_pipelines.reader.features import names_of_lists_of_lists
 # One dataset, a pattern of several, or a list of both: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS = 16
 _GROW = "Make it by 'beam-pipelines transform {} … --grow', which fits nothing again."
 
 
@@ -78,7 +82,10 @@ def list_folders(
 
 
 def _is_pattern(path: str) -> bool:
-    """Whether a path is a pattern; ``?`` and brackets are parts of URLs."""
+    """Whether a path is a pattern.
+
+    ``?`` and brackets are parts of URLs.
+    """
     if "://" in path:
         return "*" in path
     return glob.has_magic(path) and not os.path.exists(path)
@@ -111,6 +118,19 @@ def _identity(folder: str) -> str:
     return folder.rstrip("/") if "://" in folder else os.path.realpath(folder)
 
 
+def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Returns a function's results.
+
+    So answers of a store for many folders are awaited at once.
+    """
+    if len(items) == 1:
+        return [function(items[0])]
+    from concurrent.futures import ThreadPoolExecutor  # one dataset spares the import
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(function, items))
+
+
 def check_together(members: Sequence[Member]) -> None:
     """Checks that datasets can be read as one.
 
@@ -140,7 +160,7 @@ def check_together(members: Sequence[Member]) -> None:
 
 
 def _other_encoding(first: Member, other: Member) -> str:
-    """Returns words that name the first encoding that differs, if it can be told."""
+    """Returns words that name the first encoding that differs, or none."""
     own, wanted = (_encode_of(one) for one in (other, first))
     for name in {**wanted, **own}:
         if own.get(name) != wanted.get(name):
@@ -163,7 +183,7 @@ def _encode_of(member: Member) -> Mapping[str, Any]:
 
 
 def _fitted(member: Member) -> Iterator[tuple[tuple[int, int, str], Any]]:
-    """Yields number of the chain, of the step and kind, with all values."""
+    """Yields chain, step and kind of encodings, with all values."""
     content = json.loads(member.read(f"{ENCODINGS}/encodings.json"))
     for entry in content["encodings"]:
         arrays = [

@@ -84,10 +84,8 @@ def convert(
       DataError: the data are not as the recipe says, or the run failed. No dataset was written.
     """
     output = _output(output, planning.get("date"))
-    planned = _planned(recipe, {"into": None if overwrite else output, **planning})
-    if planned.append is not None and not planned.base.files:
-        return Dataset(output)
-    if isinstance(recipe, str | os.PathLike) and planned.append is None:
+    planned = _planned(recipe, planning)
+    if isinstance(recipe, str | os.PathLike):
         output_folder.check_inputs(output, [os.fspath(recipe)])
     options = RunOptions(output, overwrite, resume, beam_options, quiet)
     with report_disk_space(planned, options, warn):
@@ -284,16 +282,15 @@ def inspect(
     n: int = 5,
     *,
     split: str | None = None,
-    generation: int | None = None,
 ) -> Iterator[str]:
     """Yields the first examples of a dataset or a TFRecord file.
 
     Each example is some lines of text.
 
     Raises:
-      RecipeError: there is no dataset or file at the path, or no such split or generation.
+      RecipeError: there is no dataset or file at the path, or no such split.
       DataError: the file is damaged or contains no tf.Examples.
     """
     from beam_pipelines.dataset.inspect import inspect_examples  # imports Pillow
 
-    return inspect_examples(os.fspath(path), n, split, generation)
+    return inspect_examples(os.fspath(path), n, split)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -21,9 +21,7 @@ from beam_pipelines.analysis.report import (
 from beam_pipelines.analysis.schema import schema_to_text
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.datasets import (
-    StoredStatistics,
     has_accumulators,
-    merged_statistics,
     read_accumulators,
     statistics_to_files,
 )
@@ -38,11 +36,9 @@ from beam_pipelines.core.dataset_layout import (
     SEQUENCE_SCHEMA,
     TRANSFORM_GRAPH,
     anomalies_path,
-    generation_folder,
     index_path,
     inputs_path,
 )
-from beam_pipelines.dataset.generations import with_generation
 from beam_pipelines.dataset.manifest import (
     FinishedRun,
     Manifest,
@@ -65,13 +61,6 @@ from beam_pipelines.transforms.shard_index import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 
 
-class Earlier(NamedTuple):
-    """The dataset before an append."""
-
-    manifest: Manifest
-    statistics: StoredStatistics
-
-
 def write_files(
     plan: Plan,
     result: FirstPassResult,
@@ -79,7 +68,6 @@ def write_files(
     place: Callable[[str], str],
     manifest_name: str,
     started: float,
-    earlier: Earlier | None = None,
     others: Sequence[str] = (),
 ) -> list[str]:
     """Writes all files except the shards, the manifest last.
@@ -88,7 +76,6 @@ def write_files(
       plan, result, shards, started: as in ``commit``.
       place: returns the target of a path within the dataset.
       manifest_name: path of the manifest within the dataset.
-      earlier: the dataset that is appended to.
       others: paths of files that are written already, for their checksums in the manifest.
 
     Returns:
@@ -105,11 +92,9 @@ def write_files(
         write_rejected(place(path), stored, places)
         written.append(path)
     if is_gathered(plan.base):
-        write(inputs_path(plan.recipe.base, plan.generation), masked_to_bytes(plan.base.files))
-    statistics = result.statistics if earlier is None else _merged(earlier.statistics, plan, result)
-    for path, content in statistics_to_files(
-        statistics, plan.statistics, plan.generation, result.statistics
-    ):
+        write(inputs_path(plan.recipe.base), masked_to_bytes(plan.base.files))
+    statistics = result.statistics
+    for path, content in statistics_to_files(statistics, plan.statistics):
         write(path, content)
     write(RAW_SCHEMA, schema_to_text(result.schema))
     expected = (
@@ -117,13 +102,12 @@ def write_files(
     )
     for name, anomalies in anomalies_to_proto(result.anomalies, expected).items():
         write(anomalies_path(name), anomalies.SerializeToString(deterministic=True))
-    manifest = _manifest(plan, result, shards, place, started, earlier)
-    if earlier is None:
-        if manifest["schema"] == SEQUENCE_SCHEMA and result.encoded is not None:
-            write(SEQUENCE_SCHEMA, schema_to_text(result.encoded))
-        labels = {name: tuple(names) for name, names in manifest["labels"].items()}
-        for path, text in label_files(labels, plan.recipe.label).items():
-            write(path, text)
+    manifest = _manifest(plan, result, shards, place, started)
+    if manifest["schema"] == SEQUENCE_SCHEMA and result.encoded is not None:
+        write(SEQUENCE_SCHEMA, schema_to_text(result.encoded))
+    labels = {name: tuple(names) for name, names in manifest["labels"].items()}
+    for path, text in label_files(labels, plan.recipe.label).items():
+        write(path, text)
     alerts = [
         *_repeats(plan, manifest, result),
         *result.sampled.alerts,
@@ -140,12 +124,12 @@ def write_files(
 
 
 def write_indexes(
-    plan: Plan, shards: Sequence[ShardInfo], folder: str, place: Callable[[str], str]
+    shards: Sequence[ShardInfo], folder: str, place: Callable[[str], str]
 ) -> list[str]:
     """Writes the index of each split's shards.
 
     Args:
-      plan, shards: as in ``commit``.
+      shards: as in ``commit``.
       folder: where the shards' own indexes are.
       place: as in ``write_files``.
 
@@ -157,7 +141,7 @@ def write_indexes(
         own = sorted((shard for shard in shards if shard.split == split), key=_by_path)
         compression = part_compression_of(own[0].path)
         index = join_indexes([shard.indexed() for shard in own], compression, folder)
-        path = index_path(split, plan.generation)
+        path = index_path(split)
         with files.replace(place(path)) as file:
             write_index(file, index)
         written.append(path)
@@ -176,20 +160,9 @@ def _rejected(
     Yields:
       Path of their file, where they are stored, and the order of the source's files.
     """
-    folder = generation_folder(REJECTED, plan.generation)
     for name, source in result.row_counts.sources.items():
         if source.stored:
-            yield f"{folder}/{name}.jsonl", source.stored, plan.sources[name].places
-
-
-def _merged(
-    earlier: StoredStatistics, plan: Plan, result: FirstPassResult
-) -> dict[str, TableStatistics]:
-    """Returns split -> statistics of all generations."""
-    merged = merged_statistics(
-        [earlier, StoredStatistics("the new files", result.statistics, plan.statistics)]
-    )
-    return {name: merged.splits[name] for name in result.statistics}
+            yield f"{REJECTED}/{name}.jsonl", source.stored, plan.sources[name].places
 
 
 def _manifest(
@@ -198,22 +171,18 @@ def _manifest(
     shards: Sequence[ShardInfo],
     place: Callable[[str], str],
     started: float,
-    earlier: Earlier | None,
 ) -> Manifest:
-    """Returns the manifest of the dataset, with all its generations."""
+    """Returns the manifest of the dataset."""
     schema = ENCODED_SCHEMA if result.encoded is not None else RAW_SCHEMA
     if result.encoded is not None and plan.encode.lists:
         schema = SEQUENCE_SCHEMA
     timings = {"total_secs": round(time.time() - started, 3)}
     if result.shards.finished:
         timings["resumed_shards"] = len(result.shards.finished)
-    names, encodings = dict(plan.labels), None
-    # An append keeps those in the manifest.
-    if earlier is None:
-        names |= _vocabulary_of_label(plan, result, place(ENCODINGS))
-        encodings = None if result.encoded is None else _fingerprint_of_encodings(plan, place)
+    names = {**plan.labels, **_vocabulary_of_label(plan, result, place(ENCODINGS))}
+    encodings = None if result.encoded is None else _fingerprint_of_encodings(plan, place)
     run = FinishedRun(
-        recipe=plan.recipe if plan.append is None else plan.append.recipe,
+        recipe=plan.recipe,
         plans=plan.sources,
         row_counts=result.row_counts,
         shards=shards,
@@ -222,15 +191,13 @@ def _manifest(
         labels=names,
         encodings=encodings,
         timings=timings,
-        generation=plan.generation,
         contract=plan.contract,
         take=plan.take,
         findings=entries_of(result.findings),
         shares=result.shares,
         sampled=result.sampled_classes,
     )
-    made = make_manifest(run)
-    return made if earlier is None else with_generation(earlier.manifest, made)
+    return make_manifest(run)
 
 
 def _vocabulary_of_label(
@@ -263,11 +230,8 @@ def _report(
     statistics: Mapping[str, TableStatistics],
     alerts: Sequence[Alert],
 ) -> Report:
-    """Returns the content of the report.
-
-    Counts are of all generations; rejected rows and images are of the new one.
-    """
-    recipe, baseline = plan.recipe, "" if plan.append else plan.policy.baseline_path
+    """Returns the content of the report."""
+    recipe, baseline = plan.recipe, plan.policy.baseline_path
     splits = {
         name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
         for name, split in manifest["splits"].items()
@@ -378,6 +342,4 @@ def _schema_name(plan: Plan) -> str | None:
     """
     if plan.contract is None:
         return None
-    if plan.append is not None:
-        return "of the dataset"
     return plan.recipe.schema or "that was given"

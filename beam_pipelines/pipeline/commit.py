@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.core.dataset_layout import (
     ACCUMULATORS,
     ANOMALIES,
@@ -29,15 +28,13 @@ from beam_pipelines.core.dataset_layout import (
 )
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS
-from beam_pipelines.dataset.generations import count_generations
-from beam_pipelines.dataset.manifest import manifest_to_text, read_manifest
-from beam_pipelines.pipeline.artifacts import Earlier, write_files, write_indexes
+from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.pipeline.artifacts import write_files, write_indexes
 from beam_pipelines.pipeline.checks import check_findings, write_listed
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, check_joins_of
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
-    OFFENDERS_OF_STOPPED_RUN,
     anomalies_error,
     has_errors,
     write_offenders,
@@ -68,8 +65,6 @@ PARTS_OF_DESCRIPTION = tuple(
 # it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"
-# The manifest before an append, without the checksums of files that the append replaces.
-_UNCHECKED = "unchecked.json"
 _REPLACED = "replaced"
 _STAGES_WRITE = (*SHARD_FOLDERS, TRANSFORM_GRAPH)
 
@@ -83,9 +78,9 @@ def commit(
 ) -> None:
     """Checks counts, writes the other files, and moves all into place.
 
-    An existing dataset stays as it is until everything is written. An append keeps it readable
-    throughout. A replacement takes a rename or two for each of ``PARTS`` on a local disk. The step
-    can run twice: it skips files that are written or moved.
+    An existing dataset stays as it is until everything is written. A replacement takes a rename or
+    two for each of ``PARTS`` on a local disk. The step can run twice: it skips files that are
+    written or moved.
 
     Args:
       plan: of the conversion.
@@ -95,8 +90,7 @@ def commit(
       started: start of the run, in seconds since 1970.
 
     Raises:
-      DataError: rows were lost; or an input, or the dataset that is appended to, changed during the
-        run.
+      DataError: rows were lost, or an input changed during the run.
     """
     temporary = files.join(folder, TEMPORARY)
     check_unchanged(plan)
@@ -106,10 +100,7 @@ def commit(
         if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
             return  # an earlier attempt of this step committed and cleaned up
         paths = _write_staged(plan, result, shards, folder, started)
-    if plan.append is None:
-        _replace(folder, temporary, paths)
-    else:
-        _add(folder, temporary, paths)
+    _replace(folder, temporary, paths)
     # The dataset is complete. The launcher tries again, and reports a folder that stays.
     with contextlib.suppress(DataError):
         file_changes.delete(temporary)
@@ -124,12 +115,11 @@ def _write_staged(
       The paths of all files to move, in order.
     """
     temporary = files.join(folder, TEMPORARY)
-    earlier = None if plan.append is None else _earlier(plan, folder)
     place = partial(_stage, temporary)
-    indexes = write_indexes(plan, shards, temporary, place)
-    graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    indexes = write_indexes(shards, temporary, place)
+    graph = files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
     others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
-    written = write_files(plan, result, shards, place, MANIFEST, started, earlier, others)
+    written = write_files(plan, result, shards, place, MANIFEST, started, others)
     moved = [*(file.path for shard in shards for file in shard.files), *others, *written]
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
@@ -138,12 +128,6 @@ def _write_staged(
         for listed in files.list_files(files.join(temporary, part, "**")):
             if files.relative(listed.path, temporary) not in own:
                 file_changes.delete(listed.path)
-    if earlier and "files" in earlier.manifest:
-        kept = {
-            path: entry for path, entry in earlier.manifest["files"].items() if path not in written
-        }
-        with files.replace(files.join(temporary, STAGED, _UNCHECKED)) as file:
-            file.write(manifest_to_text(earlier.manifest | {"files": kept}).encode())
     with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
         file.write(json.dumps(paths).encode())
     return paths
@@ -189,38 +173,6 @@ def _set_aside(path: str, target: str) -> None:
         file_changes.rename([(path, target)])
     except DataError:  # such as a folder in a lower layer of a container's filesystem
         file_changes.delete(path)
-
-
-def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Moves a generation into the dataset.
-
-    Moves its shards, other new files and files that replace others, and then the manifest. Before,
-    the manifest loses the checksums of the files that are replaced.
-    """
-    unchecked = files.join(temporary, STAGED, _UNCHECKED)
-    file_changes.rename([(unchecked, files.join(folder, MANIFEST))])
-    file_changes.delete(files.join(folder, REJECTED, OFFENDERS_OF_STOPPED_RUN))
-    for some in (paths[:-1], paths[-1:]):
-        file_changes.rename(
-            [(_stage(temporary, path), files.within(folder, path)) for path in some]
-        )
-
-
-def _earlier(plan: Plan, folder: str) -> Earlier:
-    """Returns the dataset that is appended to.
-
-    Raises:
-      DataError: its generations changed since the run was planned.
-    """
-    manifest = read_manifest(folder)
-    if count_generations(manifest) != plan.generation - 1:
-        raise DataError(
-            f"{folder}: found {count_generations(manifest)} generations, expected "
-            f"{plan.generation - 1} as when the run began. Another "
-            "run has written to it; this one added nothing. Run again."
-        )
-    statistics = read_accumulators(folder)
-    return Earlier(manifest, statistics)
 
 
 def write_description(

@@ -23,7 +23,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_pipelines.core.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
-from beam_pipelines.dataset.generations import remove_left_behind
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import (
@@ -164,8 +163,6 @@ class Describe(beam.PTransform):
 
 
 def _build_graph(result: FirstPassResult, plan: Plan, folders: RunFolders) -> None:
-    if plan.append is not None:
-        return  # the dataset has one
     if folders.graph:
         request_graph(result, folders.graph)
     else:
@@ -295,7 +292,7 @@ def _run(
       The job's id, or a template's path, if the run ``submits``.
     """
     started = time.time()
-    check_output(options.output, options.overwrite, plan.generation)
+    check_output(options.output, options.overwrite)
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     _check_options(plan, options, beam_options, submits)
     waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
@@ -308,7 +305,7 @@ def _run(
         with show_progress(ProgressLog(""), 0, options.quiet, state=state):
             check_workers(beam_options)
         # Again: another run may have ended before this one had the lock.
-        check_output(options.output, options.overwrite, plan.generation)
+        check_output(options.output, options.overwrite)
         _prepare_output(plan, options)
         has_finished = clear_temporary(options.temporary, keeps=options.resume) > 0
         with (
@@ -362,15 +359,12 @@ def _check_options(
 
 def _prepare_output(plan: Plan, options: RunOptions) -> None:
     """Removes files of a killed run; checks that no input is replaced."""
-    if plan.append is None:
-        check_inputs(options.output, _read_paths(plan))
-        remove_orphans(options.output)
-    else:
-        remove_left_behind(options.output)
+    check_inputs(options.output, _read_paths(plan))
+    remove_orphans(options.output)
 
 
 def _builds_graph_beside(plan: Plan) -> bool:
-    return builds_graph(plan) and plan.encode.changes and not (plan.transform_graph or plan.append)
+    return builds_graph(plan) and plan.encode.changes and not plan.transform_graph
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ from beam_pipelines.core.columns import has_lists_as_steps, value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_count
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.core.schema_features import flattened, without_features, without_values
+from beam_pipelines.core.schema_features import flattened, without_features
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
@@ -297,7 +297,6 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
     """
     stop_on_findings(result.findings, folder)
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
-    _check_encoded(plan, result)
     label = plan.recipe.label
     if label is not None and (nulls := _count_nulls(result, label)):
         raise DataError(
@@ -316,7 +315,7 @@ def check_joins_of(plan: Plan, joins: Sequence[JoinCounts]) -> None:
 
     The rows that a dataset gets later may be few: none of them has to match.
     """
-    few = plan.append is not None or bool(plan.transform_graph) or plan.take is not None
+    few = plan.run.of_dataset or plan.take is not None
     check_joins(
         JoinMatches(
             join.source,
@@ -341,26 +340,6 @@ def check_counted_joins(plan: Plan, chunk_counts: Sequence[ChunkCounts]) -> None
     joined = len(plan.recipe.join)
     counts = count_base(plan.base, chunk_counts, joined, names, plan.partitions)
     check_joins_of(plan, counts.joins)
-
-
-def _check_encoded(plan: Plan, result: FirstPassResult) -> None:
-    """Checks that appended rows parse by the dataset's feature schema.
-
-    Raises:
-      DataError: an accepted anomaly changes the features of the new rows.
-    """
-    if plan.append is None or plan.contract is None or result.encoded is None or result.analyzed:
-        return
-    before = _encoded_schema(
-        plan, schema_pb2.Schema.FromString(plan.contract), FittedFolders(result.fitted, "")
-    )
-    if before is not None and without_values(before) != without_values(result.encoded):
-        raise DataError(
-            "found accepted anomalies that change presence, shape or range of features, expected "
-            "features as in the dataset that is "
-            "appended to, whose encodings stay; nothing was written. Convert everything anew with "
-            "--overwrite."
-        )
 
 
 def _count_nulls(result: FirstPassResult, column: str) -> int:
@@ -429,7 +408,7 @@ def _describe_sampled(plan: Plan, counts: RowCounts) -> dict[str, Any] | None:
     if sample is None:
         return None
     splits = tuple(plan.split.names[number] for number in sample.splits)
-    if plan.append is None:  # new files need not have every class
+    if not plan.run.of_dataset:  # new data need not have every class
         check_named(sample, {sample.names[number] for number in counts.classes})
     classes = [
         SampledClass(sample.names[number], splits, *rows, 1 / sample.rates[number])

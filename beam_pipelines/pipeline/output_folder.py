@@ -13,7 +13,6 @@ from beam_pipelines.core import signals
 from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
-from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
@@ -37,13 +36,13 @@ def left_behind(output: str) -> str:
     return temporary if files.exists(temporary) else ""
 
 
-def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
-    """Checks that a run may write a generation to a folder.
+def check_output(output: str, overwrite: bool) -> None:
+    """Checks that a run may write a dataset to a folder.
 
     A run replaces only files that runs have written.
 
     Raises:
-      RecipeError: there is a dataset, or not the one to append to, or other files.
+      RecipeError: there is a dataset, or other files.
     """
     if files.is_local(output) and files.is_file(output):
         raise _strange(output, "a file")
@@ -52,20 +51,13 @@ def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
         if not _TEMPORARY_NAMES.fullmatch(name):
             raise _strange(output, files.join(temporary, name))
     is_dataset = files.exists(files.join(output, MANIFEST))
-    if generation > 1:
-        there = count_generations(read_manifest(output)) if is_dataset else 0
-        if there != generation - 1:
-            raise RecipeError(
-                f"{output}: found {there} generations, expected {generation - 1}: another run has "
-                "written to it meanwhile. Run again."
-            )
-    elif is_dataset and not overwrite:
+    if is_dataset and not overwrite:
         raise RecipeError(
             f"{output}: there is a dataset already. Add --overwrite to replace it, or choose "
-            "another --output. To add new files to it, "
-            "set 'append: true' in the recipe."
+            "another --output. For new data of the same kind, make one more dataset, which is read "
+            f"with it as one: beam-pipelines transform {output} NEW_DATA --grow --output …"
         )
-    elif not is_dataset:
+    if not is_dataset:
         _check_ours(output)
 
 

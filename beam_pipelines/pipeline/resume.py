@@ -44,7 +44,7 @@ def run_key(plan: Plan, result: FirstPassResult) -> str:
         own,
         str(result.encoded),
     ]
-    parts += [str(plan.generation), *([] if plan.take is None else [str(plan.take)])]
+    parts += [] if plan.take is None else [str(plan.take)]
     parts += [
         file_checksums.folder_fingerprint(folder)
         for folder in (result.fitted, result.analyzed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from beam_pipelines.core.shard_formats import TFRECORD, is_whole_name, suffix_of
-from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
     from beam_pipelines.recipe.model import Recipe, Sequences
@@ -88,9 +87,7 @@ def _check_whole_name(value: Value, output: Output) -> None:
 
 
 def check_recipe(value: Value, recipe: Recipe) -> None:
-    """Notes ``drop`` with ``keep``, and what ``append`` cannot keep true."""
-    if recipe.append:
-        _check_append(value, recipe)
+    """Notes ``drop`` with ``keep``, and wrong unions."""
     _check_unions(value, recipe)
     if recipe.drop and recipe.keep:
         value.wrong(
@@ -114,45 +111,3 @@ def _check_unions(value: Value, recipe: Recipe) -> None:
                 )
         if len(source.union.union) == 1:
             value.wrong("found one source, expected several.", "sources", name, "union")
-        if recipe.append and name == recipe.base:
-            value.wrong(
-                f"found it with the union '{name}' as 'from': new files of several sources have "
-                "no order. Leave one of them out.",
-                "append",
-            )
-
-
-def _check_append(value: Value, recipe: Recipe) -> None:
-    base = recipe.sources.get(recipe.base)
-    if recipe.sequence is not None and recipe.sequence.group_by:
-        value.wrong(
-            "found it with 'group_by': rows of a key that come with new files would not join its "
-            "sequence. Leave one of them out.",
-            "append",
-        )
-    if base is not None and base.key:
-        value.wrong(
-            f"found it with 'key' of the source '{base.name}': that a key is unique is not known "
-            "of files that are not read again. Leave one of them out.",
-            "append",
-        )
-    if recipe.split.stratify:
-        value.wrong(
-            "found it with 'stratify' of the split: the shares of classes follow from all rows, "
-            "and files that are not read again would keep theirs. Leave one of them out.",
-            "append",
-        )
-    if is_whole_name(recipe.output.shard_name):
-        value.wrong(
-            f"found it with 'shard_name: {recipe.output.shard_name}', the name of one file, where "
-            "each run adds a shard. Leave the suffix out.",
-            "append",
-        )
-    if any(
-        without_date(path) != path for source in recipe.sources.values() for path in source.path
-    ):
-        value.wrong(
-            "found it with a date in a source's 'path', which names the files of one day. Write a "
-            "pattern that matches those of all days, such as clicks/*.jsonl.",
-            "append",
-        )

@@ -38,7 +38,6 @@ from beam_pipelines.recipe.values import (
     read_bytes,
     read_choice,
     read_fanout,
-    read_flag,
     read_integer,
     read_mapping,
     read_match,
@@ -290,7 +289,6 @@ class Recipe:
     Attributes:
       base: the recipe's ``from``.
       encode: feature -> chain of (kind, parameters).
-      append: not part of the recipe's hash, because it does not change rows.
       checks: key of a check -> its options (part of the hash where they change rows).
       hidden: columns whose values these checks hide.
       directory: where relative paths start: the recipe file's own folder (not part of the hash).
@@ -400,13 +398,6 @@ class Recipe:
         Output(),
         "see there",
         "How shards are written.",
-    )
-    append: bool = recipe_key(
-        read_flag,
-        False,
-        "false",
-        "A run into a dataset of this recipe adds the files that are new.",
-        compare=False,
     )
     # Their values stand in the other fields.
     vars: Mapping[str, str] = recipe_key(

@@ -31,8 +31,8 @@ _ALWAYS: Mapping[str, Any] = {
 def normalised(recipe: Recipe) -> dict[str, Any]:
     """Returns the recipe as JSON data, with all defaults but ``omitted`` ones.
 
-    Secrets in paths are masked; ``append``, checks, directory, date and lines are left out. New
-    data that are transformed are not checked.
+    Secrets in paths are masked; checks, directory, date and lines are left out. New data
+    that are transformed are not checked.
     """
     result: dict[str, Any] = _plain(recipe)
     return result

@@ -13,8 +13,7 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 
-from beam_pipelines.core import arrow_sizes
-from beam_pipelines.core.errors import DataError, mask
+from beam_pipelines.core.errors import mask
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.storage import files
 
@@ -79,21 +78,6 @@ def files_to_bytes(listed: Sequence[FileInfo]) -> bytes:
     ) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def files_from_bytes(data: bytes, path: str) -> tuple[FileInfo, ...]:
-    """Returns a list of files from the content of an Arrow file.
-
-    Raises:
-      DataError: the file is damaged; names it by ``path``.
-    """
-    try:
-        arrow_sizes.check_growth(data)
-        return _infos(pa.ipc.open_file(pa.BufferReader(data)).read_all())
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise DataError(
-            f"{path}: found no list of files ({error}). Convert again with --overwrite."
-        ) from error
 
 
 @functools.lru_cache(maxsize=4)

@@ -177,12 +177,6 @@ class Format(abc.ABC):
         """
         return source
 
-    def with_files(
-        self, source: Source, listed: Sequence[FileInfo], chosen: Sequence[FileInfo]
-    ) -> Source:
-        """Returns the source with the options of some of its files."""
-        return source
-
     def has_own_names(self, source: Source) -> bool:
         """Whether files name their columns, so that ``columns`` selects some."""
         return True
@@ -272,14 +266,14 @@ class Format(abc.ABC):
         return plan
 
     def added(self, plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan | None:
-        """Returns the plan of rows that a dataset lacks, without ranges.
+        """Returns the plan of rows that were added later, without ranges.
 
         Args:
           plan: of the source now.
-          before: what the dataset's manifest says of it.
+          before: what a dataset's manifest says of it.
 
         Returns:
-          ``None``: new rows are in new files.
+          ``None``: it is not known which rows are new.
         """
         return None
 

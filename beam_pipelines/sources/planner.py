@@ -268,18 +268,10 @@ def _check_names(source: Source, contents: Contents) -> None:
         raise RecipeProblems(problems)
 
 
-def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = False) -> SourcePlan:
-    """Returns the plan of a source with only some of its files.
-
-    Args:
-      plan: of the source.
-      chosen: at least one of its files, in their order.
-      together: reads them together, however few they are.
-    """
-    source = format_of(plan).with_files(plan.source, plan.files, chosen)
-    files_ = tuple(chosen)
-    ranges = gather_ranges(files_) if together else _ranges(source, plan.format, files_)
-    return dataclasses.replace(plan, source=source, files=files_, ranges=ranges)
+def with_ranges(plan: SourcePlan) -> SourcePlan:
+    """Returns the plan of a source with the ranges of its files."""
+    ranges = _ranges(plan.source, plan.format, tuple(plan.files))
+    return dataclasses.replace(plan, ranges=ranges)
 
 
 def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:

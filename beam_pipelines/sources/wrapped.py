@@ -10,7 +10,7 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.format import Format, Position, QuoteStates
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
 # Attributes of the format of the files that this format has, too.
@@ -41,12 +41,6 @@ class Wrapped(Format):
     def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
         """Returns key -> paths of other files that the options name."""
         return self.format.paths_of(source)
-
-    def with_files(
-        self, source: Source, listed: Sequence[FileInfo], chosen: Sequence[FileInfo]
-    ) -> Source:
-        """Returns the source with the options of some of its files."""
-        return self.format.with_files(source, listed, chosen)
 
     def has_own_names(self, source: Source) -> bool:
         """Whether files name their columns; see ``Format``."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, cast, get_args
 
 import numpy as np
@@ -25,6 +25,7 @@ from isal import isal_zlib
 
 from beam_pipelines.core import arrow_sizes, regular_files
 from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
+from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
@@ -79,6 +80,24 @@ class IndexedShard(NamedTuple):
     rows: int
     bytes: int
     crc32c: str
+
+
+def shards_by_index(
+    split: str, shards: Iterable[Mapping[str, Any]]
+) -> dict[str, tuple[IndexedShard, ...]]:
+    """Returns path of an index in a dataset -> its shards.
+
+    A split has one index; and one for each generation of a dataset that older versions appended to.
+
+    Args:
+      split: its name.
+      shards: their entries in the manifest.
+    """
+    found: dict[int, list[IndexedShard]] = {}
+    for one in shards:
+        indexed = IndexedShard(one["path"], one["rows"], one["bytes"], one["crc32c"])
+        found.setdefault(one.get("generation", 1), []).append(indexed)
+    return {index_path(split, number): tuple(own) for number, own in sorted(found.items())}
 
 
 class Restarts(NamedTuple):

@@ -11,7 +11,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.chunks import ROW, Chunk, ChunkCounts, Rejected, add_counts
+from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.core.private import hide_row
@@ -31,7 +31,6 @@ from beam_pipelines.sources.images.columns import first_damage
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.transforms.row_counts import fingerprints
 from beam_pipelines.transforms.take import Take, take_chunks
 
 Transition = tuple[int, int, int]
@@ -263,18 +262,6 @@ def read_leading_ranges(plan: SourcePlan, reject: bool, limit: int) -> Iterator[
         limit -= rows
         if limit <= 0:
             return
-
-
-def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
-    """Reads a source and returns the fingerprints of its files.
-
-    The key of a fingerprint is the first path of a range's files.
-    """
-    chunk_counts = [
-        ChunkCounts(chunk.range_number, chunk.part, {}, {}, crc32c=chunk.crc32c, path=chunk.path)
-        for chunk in read_chunks(plan, reject=True)
-    ]
-    return fingerprints(chunk_counts)
 
 
 def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:

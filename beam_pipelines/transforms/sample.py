@@ -55,14 +55,6 @@ class SamplePlan:
             seed = mix_int(seed + GOLDEN + number)
         return mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
 
-    def of_generation(self, generation: int) -> SamplePlan:
-        """Returns the plan for rows that are appended.
-
-        Rows of one place in files of two generations are chosen apart: the rows of each day may
-        have the same order.
-        """
-        return dataclasses.replace(self, seed=mix_int(self.seed + generation))
-
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:

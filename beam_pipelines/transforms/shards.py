@@ -235,15 +235,12 @@ def count_shards(output: Output, split_bytes: float) -> int:
     return -(-count // multiple) * multiple
 
 
-def shard_name(name: str, date: datetime.date | None, generation: int) -> str:
+def shard_name(name: str, date: datetime.date | None) -> str:
     """Returns the first part of shards' names, with a place for splits.
-
-    It differs between generations.
 
     Args:
       name: of the recipe, or of its ``output``.
       date: the recipe's.
-      generation: of the dataset, from 1.
 
     Raises:
       RecipeProblems: the name has a date, and the recipe has none.
@@ -256,7 +253,7 @@ def shard_name(name: str, date: datetime.date | None, generation: int) -> str:
             "2026-11-21."
         )
         raise RecipeProblems([Problem(("output", "shard_name"), message)])
-    return name if generation == 1 else f"{name}-g{generation}"
+    return name
 
 
 def shard_path(

@@ -123,12 +123,9 @@ def test_a_check_that_hides_that_it_changes_rows_is_refused(
 
 
 def test_what_a_check_cannot_do_is_a_problem(folder: Path) -> None:
-    """Grouped rows with splits, and appends, are refused while planning."""
+    """Grouped rows with splits are refused while planning."""
     with pytest.raises(RecipeProblems, match=r"one_split.*found it with 'group_by'"):
         plan_of(folder, "one_split: n\nsequence: {group_by: n}\n")
-    with pytest.raises(RecipeProblems, match=r"append.*found it with 'no_twins'"):
-        plan_of(folder, "no_twins: n\nappend: true\n")
-    plan_of(folder, "most_nulls: n\nappend: true\n")
 
 
 def test_an_expression_of_a_meet_without_a_value() -> None:

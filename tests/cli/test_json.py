@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ("command", "keys"),
     [
         ("inspect out -n 2", None),
-        ("verify out", {"path", "shards", "rows", "bytes", "generations", "left_behind"}),
+        ("verify out", {"path", "shards", "rows", "bytes", "files"}),
         ("index out", None),
         ("plan t.csv", {"plan", "preview", "scale", "limits"}),
         ("preview t.csv -n 2", {"rows", "inputs", "notes"}),

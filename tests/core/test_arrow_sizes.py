@@ -12,14 +12,12 @@ import pytest
 from beam_pipelines.analysis.statistics import storage
 from beam_pipelines.core import limits
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.sources import file_list
 from beam_pipelines.tfrecord import part_index
 
 READERS: dict[str, Callable[[bytes], object]] = {
     "index": lambda data: part_index.parse_index(pa.py_buffer(data), "x.arrow", "gzip"),
     "accumulators": lambda data: storage.from_bytes(data, "x.arrow"),
     "names of accumulators": lambda data: storage.column_names(data, "x.arrow"),
-    "list of files": lambda data: file_list.files_from_bytes(data, "x.arrow"),
 }
 
 

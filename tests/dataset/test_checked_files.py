@@ -172,7 +172,7 @@ def test_a_manifest_without_checksums(copy: Path) -> None:
 
 
 def test_a_reader_that_is_open_while_files_are_replaced(copy: Path) -> None:
-    """An append replaces a schema under an open reader, which takes it."""
+    """A command replaces a schema under an open reader, which takes it."""
     reader = bp.open(copy)
     other = bp.open(copy)
     path = copy / ENCODED
@@ -182,7 +182,7 @@ def test_a_reader_that_is_open_while_files_are_replaced(copy: Path) -> None:
     add_files(str(copy), [ENCODED])
     assert reader.schema == bp.open(copy).schema
     manifest = json.loads((copy / "dataset.json").read_text())
-    manifest["generations"][0]["counts"]["read"] += 1
+    manifest["splits"]["train"]["bytes"] += 1
     (copy / "dataset.json").write_text(json.dumps(manifest))
     with pytest.raises(DataError, match="CRC-32C"):
         _ = other.schema

@@ -73,8 +73,6 @@ def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
             conversions.transform(made("everything"), data, folder / name, LOCAL)
         elif name == "describe":
             conversions.describe(data, folder / name, LOCAL)
-        elif name == "append":
-            conversions.append(data, folder / name, LOCAL)
         else:
             conversions.convert(name, data, folder / name, LOCAL)
         return folder / name

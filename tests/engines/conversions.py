@@ -6,7 +6,6 @@ Together the conversions cover every way that rows can take.
 from __future__ import annotations
 
 import json
-import os
 import random
 import zipfile
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_pipelines.pipeline import convert as convert_module
-from beam_pipelines.pipeline.planning.append import plan_append
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
@@ -100,16 +98,6 @@ RAW = """
 name: lines
 sources: {lines: {path: visits.csv, format: lines}}
 output: {record: line, num_shards: 2, compression: gzip, level: 6}
-"""
-
-
-PARTS = """
-name: parts
-sources: {parts: {path: "parts/*.csv", types: {comment: text}}}
-encode: {seconds: [{fill: median}, z_score], shop: vocabulary}
-split: {train: 0.7, eval: 0.3}
-append: true
-output: {num_shards: 2}
 """
 
 
@@ -275,24 +263,6 @@ def describe(data: Path, output: Path, options: Sequence[str]) -> None:
     convert_module.describe(plan_of(EVERYTHING, data), run_options)
 
 
-def append(data: Path, output: Path, options: Sequence[str]) -> None:
-    """Converts one part of the visits and appends another one."""
-    (data / "parts").mkdir(parents=True, exist_ok=True)
-    lines = (data / "visits.csv").read_bytes().splitlines(keepends=True)
-    plain = [line for line in lines[1:] if line.count(b",") == 4 and b'"' not in line]
-    first, second = data / "parts" / "1.csv", data / "parts" / "2.csv"
-    second.unlink(missing_ok=True)
-    first.write_bytes(b"".join([lines[0], *plain[:900]]))
-    os.utime(first, (1, 1))  # files are known by their dates, too
-    convert_module.convert(plan_of(PARTS, data), str(output), beam_options=options, quiet=True)
-    second.write_bytes(b"".join([lines[0], *plain[900:1_500]]))
-    os.utime(second, (1, 1))
-    recipe = parse_recipe(PARTS, "recipe.yaml", str(data))
-    convert_module.convert(
-        plan_append(recipe, str(output)), str(output), beam_options=options, quiet=True
-    )
-
-
 def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -> None:
     """Converts the visits again by the encodings of a dataset."""
     plan = plan_transform(str(dataset), [str(data / "visits.csv")], {}, "again", None)
@@ -317,7 +287,7 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def _timeless(value: Any) -> Any:
-    """Returns a JSON value without the timings of runs and generations."""
+    """Returns a JSON value without the timings of runs."""
     if isinstance(value, dict):
         return {key: _timeless(item) for key, item in value.items() if key != TIMINGS}
     return [_timeless(item) for item in value] if isinstance(value, list) else value

@@ -48,17 +48,6 @@ def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Pa
     conversions.assert_same(tmp_path / "out", reference("describe"))
 
 
-def test_append(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
-    """Every runner appends the same second generation.
-
-    It uses the encodings of the first one.
-    """
-    expected = reference("append")
-    conversions.append(data, tmp_path / "out", engine.options)
-    conversions.assert_same(tmp_path / "out", expected)
-    assert verify_dataset(str(tmp_path / "out")).rows > 0
-
-
 def test_resume(
     engine: Engine,
     data: Path,

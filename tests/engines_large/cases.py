@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -65,15 +64,6 @@ output: {shard_size: 16MB}
 IMAGE_FOLDERS = (
     "name: images\nsources: {images: {path: images/*/*.png}}\nsplit: {train: 0.9, eval: 0.1}\n"
 )
-
-PARTS = """
-name: parts
-sources: {parts: {path: "parts/*.csv"}}
-encode: {amount: z_score}
-split: {train: 0.9, eval: 0.1}
-append: true
-output: {shard_size: 16MB}
-"""
 
 
 class Made(NamedTuple):
@@ -176,16 +166,6 @@ def _write_images(folder: Path) -> str:
     return IMAGE_FOLDERS
 
 
-def _write_parts(folder: Path) -> str:
-    (folder / "parts").mkdir()
-    table = left(ROWS)
-    for number, start in enumerate((0, ROWS // 2)):
-        path = folder / ("parts" if number == 0 else ".") / f"{number}.csv"
-        pa.csv.write_csv(table.slice(start, ROWS // 2), path)
-        os.utime(path, (1, 1))  # files are known by their dates, too
-    return PARTS
-
-
 WRITERS: dict[str, Callable[[Path], str]] = {
     "clicks_csv": _write_clicks_csv,
     "clicks_parquet": _write_clicks_parquet,
@@ -194,7 +174,6 @@ WRITERS: dict[str, Callable[[Path], str]] = {
     "groups": _write_groups,
     "encoded": _write_encoded,
     "images": _write_images,
-    "append": _write_parts,
 }
 
 
@@ -203,18 +182,10 @@ def make(name: str, folder: Path) -> Made:
     folder.mkdir(parents=True)
     made = Made(folder / "recipe.yaml", folder / "expected")
     made.recipe.write_text(WRITERS[name](folder))
-    convert(name, made, made.expected, ())
+    convert(made, made.expected, ())
     return made
 
 
-def convert(name: str, made: Made, output: Path, options: Sequence[str]) -> None:
-    """Converts a case with the options of a runner.
-
-    It converts ``append`` in two parts.
-    """
-    second = made.recipe.parent / "parts" / "1.csv"
-    second.unlink(missing_ok=True)
+def convert(made: Made, output: Path, options: Sequence[str]) -> None:
+    """Converts a case with the options of a runner."""
     run(made.recipe, output, options)
-    if name == "append":
-        shutil.copy2(made.recipe.parent / "1.csv", second)
-        run(made.recipe, output, options)

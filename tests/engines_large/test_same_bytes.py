@@ -27,10 +27,10 @@ pytestmark = pytest.mark.engines_large
 def test_conversions(name: str, engine: Engine, made: Make, tmp_path: Path) -> None:
     """Every engine writes the local bytes at a million rows.
 
-    The cases are tables, joins, groups, encodings, images and an append.
+    The cases are tables, joins, groups, encodings and images.
     """
     case = made(name)
-    cases.convert(name, case, tmp_path / "out", engine.options)
+    cases.convert(case, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", case.expected)
 
 

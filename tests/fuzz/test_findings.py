@@ -310,9 +310,6 @@ def test_an_array_without_values_is_damaged() -> None:
         ("record", ["raw"]),
         ("compression", "lzma"),
         ("counts/merged", "x"),
-        ("generations/0", "a"),
-        ("generations/0/counts/merged", None),
-        ("generations", {}),
         ("sources/a/files/0", "a"),
     ],
 )

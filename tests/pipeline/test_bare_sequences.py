@@ -64,12 +64,12 @@ def test_settings_decide_first(tmp_path: Path, setting: str) -> None:
 def test_a_file_without_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is converted to the same records.
 
-    So it is by the recipe of ``init``. More records are appended. ``describe`` counts the values of its steps.
+    So it is by the recipe of ``init``. ``describe`` counts the values of its steps.
     """
     some = records([*RAGGED, [], [[7.0], [8.0, 9.0]]])
     path = write_records(tmp_path / "a.tfrecord", *some[:3])
     pattern = str(tmp_path / "*.tfrecord")
-    plain = ["--set", "output.shuffle=false", "--set", "append=true", "-q"]
+    plain = ["--set", "output.shuffle=false", "-q"]
     bare = str(tmp_path / "bare")
     assert run(["convert", pattern, "-o", bare, *plain]) == 0
     assert converted(bare) == parsed(some[:3])
@@ -79,7 +79,7 @@ def test_a_file_without_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["convert", str(tmp_path / "r.yaml"), "-o", again, *unencoded, "-q"]) == 0
     assert converted(again) == parsed(some[:3])
     write_records(tmp_path / "b.tfrecord", some[3])
-    assert run(["convert", pattern, "-o", bare, *plain]) == 0
+    assert run(["convert", pattern, "-o", bare, "--overwrite", *plain]) == 0
     assert converted(bare) == parsed(some)
     shards = f"{bare}/examples/Split-*/*"
     assert run(["convert", shards, "-o", str(tmp_path / "third"), *plain[:2], "-q"]) == 0

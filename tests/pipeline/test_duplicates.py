@@ -173,10 +173,8 @@ def test_a_warning_changes_no_byte(folder: Path) -> None:
 
 
 def test_wrong_keys(folder: Path) -> None:
-    """An unknown column, another word, and an append are errors."""
+    """An unknown column and another word are errors."""
     with pytest.raises(RecipeProblems, match=r"found column 'idd', .*Did you mean 'id'"):
         plan_of(folder, "{by: [idd]}")
     with pytest.raises(RecipeError, match="found 'keep', expected warn, drop or error"):
         plan_of(folder, "{action: keep}")
-    with pytest.raises(RecipeProblems, match="found it with 'duplicates'"):
-        plan_of(folder, "{action: drop}", "append: true\n")

@@ -12,7 +12,6 @@ import pytest
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline import convert
-from beam_pipelines.pipeline.planning.append import plan_append
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
@@ -142,18 +141,3 @@ def test_warnings_are_shown(folder: Path) -> None:
     report = (folder / "out" / "report.html").read_text()
     assert "Checks" in report
     assert "avg(late) is 0.25" in report
-
-
-def test_an_append_checks_the_new_rows(folder: Path) -> None:
-    """Each generation has what was found in its rows; expectations may change."""
-    text = "name: d\nappend: true\nsources: {d: '*.csv'}\n"
-    out = str(folder / "out")
-    convert.convert(make_plan(parse_recipe(text, "r.yaml", str(folder))), out, quiet=True)
-    (folder / "e.csv").write_text("id,distance,late,note\n7,3,true,a\n8,4,true,b\n")
-    text += "expect: [{name: new, column: avg(id) < 10}]\n"
-    plan = plan_append(parse_recipe(text, "r.yaml", str(folder)), out)
-    manifest = convert.convert(plan, out, quiet=True)
-    (entry,) = found_by(manifest, "expect")
-    assert entry["values"] == {"avg(id)": 7.5}
-    assert "expectations" not in manifest["generations"][0]
-    assert found_by(manifest["generations"][1], "expect") == [entry]

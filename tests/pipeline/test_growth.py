@@ -1,8 +1,11 @@
-"""A dataset grows by one more, with the first one's encodings and splits."""
+"""A dataset grows by one more, with its encodings and splits."""
 
 from __future__ import annotations
 
+import hashlib
 import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +13,14 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.cli.main import run
-from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.pipeline import commit
+from beam_pipelines.storage import file_changes
 
 pytestmark = pytest.mark.end_to_end
 
 ROWS = 500
+ANY = ["COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH"]
 CITIES = ("Rome", "Oslo", "Bern")
 RECIPE = """
 name: visits
@@ -27,7 +33,7 @@ split: {by: id, train: 75%, eval: 25%}
 
 
 def write_day(path: Path, day: int, scale: float = 1, header: str = "id,city,price,paid") -> None:
-    """Writes the visits of a day; ids go on from those of the day before."""
+    """Writes the visits of a day; ids go on."""
     choose = random.Random(day)
     lines = [
         f"{number},{choose.choice(CITIES)},{choose.randint(1, 900) / 10 * scale},{number % 2}"
@@ -103,3 +109,88 @@ def test_what_cannot_be_read_as_one(folder):
     bp.transform(folder / "out/day-1", str(folder / "short.csv"), folder / "short")
     with pytest.raises(ValueError, match=r"found the label None, expected paid as in"):
         bp.open([folder / "out/day-1", folder / "short"])
+
+
+def test_a_dataset_without_encodings_grows(tmp_path, monkeypatch):
+    """It grows by its schema; the new files have to be named."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("k,n\nx,1\ny,2\nx,3\n")
+    Path("b.csv").write_text("k,n\nz,4\ny,5\n")
+    Path("names.csv").write_text("k,m\nx,7\ny,8\nz,9\n")
+    recipe = {
+        "name": "t",
+        "sources": {"t": "a.csv", "names": {"path": "names.csv", "key": "k"}},
+        "from": "t",
+        "join": [{"source": "names", "on": "k"}],
+    }
+    bp.convert(recipe, "one")
+    with pytest.raises(DataError, match=r"without encodings, .* or --grow for one more dataset"):
+        bp.transform("one", "b.csv", "two")
+    with pytest.raises(RecipeError, match="found no NEW_DATA, expected new files"):
+        bp.transform("one", [], "two", grow=True)
+    with pytest.raises(RecipeError, match=r"transform one NEW_DATA --grow --output …"):
+        bp.convert(recipe, "one")
+    bp.transform("one", "b.csv", "two", grow=True, policy=bp.PolicyOptions(allow_anomalies=ANY))
+    (batch,) = bp.open(["one", "two"]).batches("train", 10)
+    assert sorted(batch["n"].tolist()) == [1, 2, 3, 4, 5]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Returns path -> SHA-256 of all files of a folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
+
+
+class StoppedError(Exception):
+    """Simulates the end of the process."""
+
+
+def moved(count: int) -> Callable[[list[tuple[str, str]]], None]:
+    """Returns a ``file_changes.rename`` that stops after a number of renames."""
+    original, left = file_changes.rename, [count]
+
+    def rename(pairs: list[tuple[str, str]]) -> None:
+        for pair in pairs:
+            if not left[0]:
+                raise StoppedError
+            left[0] -= 1
+            original([pair])
+
+    return rename
+
+
+@pytest.mark.parametrize("before", ["out/day-1", None], ids=["over a dataset", "into a new folder"])
+def test_a_commit_that_is_killed_can_be_repeated(folder, tmp_path, monkeypatch, before):
+    """A killed commit leaves a dataset or none.
+
+    This holds after any of the moves, and a retry makes the new dataset.
+    """
+    expected = digests(folder / "both")
+    paths = [*(path for path in expected if path != "dataset.json"), "dataset.json"]
+    for count in range(40):
+        output = tmp_path / str(count)
+        temporary = str(output / "_temporary")
+        for path in paths:
+            target = Path(commit._stage(temporary, path))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(folder / "both" / path, target)
+        if before:
+            shutil.copytree(folder / before, output, dirs_exist_ok=True)
+        is_done = True
+        with monkeypatch.context() as patched:
+            patched.setattr(file_changes, "rename", moved(count))
+            try:
+                commit._replace(str(output), temporary, paths)
+            except StoppedError:
+                is_done = False
+        assert (output / "dataset.json").exists() == is_done
+        commit._replace(str(output), temporary, paths)
+        shutil.rmtree(temporary)
+        assert digests(output) == expected
+        if is_done:
+            break
+    assert is_done
+    assert count > 5

@@ -109,13 +109,11 @@ def test_clean_splits_have_none(folder: Path) -> None:
 
 
 def test_wrong_keys(folder: Path) -> None:
-    """An unknown column, another word, an append and groups are errors."""
+    """An unknown column, another word and groups are errors."""
     with pytest.raises(RecipeProblems, match=r"found column 'usr', .*Did you mean 'user'"):
         plan_of(folder, "{entity: usr}")
     with pytest.raises(RecipeError, match="found 'drop', expected warn or error"):
         plan_of(folder, "drop")
-    with pytest.raises(RecipeProblems, match="found it with 'leaks'"):
-        plan_of(folder, "warn", "append: true\n")
     with pytest.raises(RecipeProblems, match="found it with 'group_by'"):
         plan_of(folder, "warn", "sequence: {group_by: user}\n")
     with pytest.raises(RecipeProblems, match=r"found column 'dya', .*Did you mean 'day'"):

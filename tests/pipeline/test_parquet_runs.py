@@ -12,12 +12,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline.convert import convert
-from beam_pipelines.pipeline.planning.append import plan_append
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 
@@ -27,7 +25,6 @@ RECIPE = """
 name: visits
 sources: {visits: "*.csv"}
 split: {train: 0.75, eval: 0.25}
-append: true
 output: {num_shards: 3, KEYS}
 """
 
@@ -47,14 +44,11 @@ def write_rows(path: Path, first: int, end: int) -> None:
     path.write_text("\n".join(["number,place", *lines]) + "\n")
 
 
-def converted(
-    data: Path, output: Path, keys: str, append: bool = False, **options: Any
-) -> Manifest:
-    """Converts the tables, or adds the new ones."""
+def converted(data: Path, output: Path, keys: str, **options: Any) -> Manifest:
+    """Converts the tables."""
     text = RECIPE.replace("KEYS", keys)
     recipe = parse_recipe(text, "recipe.yaml", str(data))
-    plan = plan_append(recipe, str(output)) if append else make_plan(recipe)
-    return convert(plan, str(output), quiet=True, **options)
+    return convert(make_plan(recipe), str(output), quiet=True, **options)
 
 
 def files_of(output: Path) -> dict[str, bytes]:
@@ -111,31 +105,6 @@ def test_lost_shards_are_written_again(data: Path, tmp_path: Path) -> None:
     manifest = converted(data, output, "also: parquet", resume=True)
     assert manifest["timings"]["resumed_shards"] == 4
     assert files_of(output) == files_of(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("keys", ["also: parquet", "format: parquet"])
-def test_appended_rows_have_files_of_their_own(data: Path, tmp_path: Path, keys: str) -> None:
-    """A generation adds Parquet shards; readers take one or all."""
-    output = tmp_path / "out"
-    converted(data, output, keys)
-    before = files_of(output)
-    write_rows(data / "b.csv", 900, 1_000)
-    converted(data, output, keys, append=True)
-    after = files_of(output)
-    assert before.items() <= after.items()
-    assert sum("-g2-" in name and name.endswith(".parquet") for name in after) == 6
-    assert verify_dataset(str(output)).rows == 1_000
-    dataset = bp.open(output)
-    found = {
-        int(number)
-        for split in dataset.splits
-        for batch in dataset.batches(split, generations=2)
-        for number in batch["number"]
-    }
-    assert found == set(range(900, 1_000))
-    orphan = output / "parquet" / "Split-train" / "visits-g3-00000-of-00003.parquet"
-    shutil.copy(next(output.glob("parquet/Split-train/*")), orphan)
-    assert verify_dataset(str(output)).left_behind == (str(orphan),)
 
 
 def test_unknown_rows_are_found(data: Path, tmp_path: Path) -> None:

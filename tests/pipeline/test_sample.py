@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-import beam_pipelines as bp
 from beam_pipelines.cli.summary import print_summary
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
@@ -107,34 +105,6 @@ def test_new_data_have_the_weight_one(folder: Path) -> None:
     manifest = convert.convert(plan, str(folder / "new"), quiet=True)
     assert manifest["counts"]["written"] == ROWS
     assert {row["w"] for row in read_examples(folder / "new", "new")} == {1.0}
-
-
-def test_generations_are_sampled(folder: Path) -> None:
-    """New files are sampled by the same rates, and by other draws."""
-    rows = "\n".join(f"{n},0,{n % 7}" for n in range(ROWS))
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(
-        "name: t\nsources: {t: 'day_*.csv'}\nappend: true\nlabel: label\n"
-        "sample: {rates: {0: 0.5}, weight: w}\n"
-    )
-    out, found = str(folder / "out"), []
-    for day in "ab":
-        (folder / f"day_{day}.csv").write_text(f"id,label,day\n{rows}\n")
-        bp.convert(str(recipe), out)
-        found.append(
-            collections.Counter(row["id"] for row in read_examples(folder / "out", "train"))
-        )
-    both = sum(found[1].values())
-    kept = [set(found[0]), set(found[1] - found[0])]
-    assert len(kept[1]) == pytest.approx(ROWS / 2, rel=0.1)
-    assert len(kept[0] & kept[1]) == pytest.approx(ROWS / 4, rel=0.2)
-    manifest = read_manifest(out)
-    counts = manifest["counts"]
-    assert counts["read"] - counts["sampled_out"] == counts["written"] == both
-    assert manifest["sample"]["classes"] == [
-        {"class": "0", "splits": ["train"], "found": 2 * ROWS, "written": both, "weight": 2.0}
-    ]
-    assert verify_dataset(out).rows == both
 
 
 def test_a_class_that_does_not_occur(folder: Path) -> None:

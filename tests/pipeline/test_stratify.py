@@ -144,7 +144,6 @@ def test_classes_that_cannot_be_divided(folder: Path, split: str, more: str, mes
         ("{train: 0.8, eval: 0.2, stratify: labl}", "", "'labl'.*'label'"),
         ("{train: 1, stratify: label}", "", "one split, expected several"),
         ("{train: 0.8, eval: 0.2, stratify: label, by: label}", "", "also in 'by'"),
-        ("{train: 0.8, eval: 0.2, stratify: label}", "append: true\n", "'stratify' of the split"),
         (
             "{train: 0.8, eval: 0.2, stratify: many}",
             "derive: {many: '[id]'}\n",

@@ -133,7 +133,6 @@ def test_a_limit_ends_the_read(suffix: str, tmp_path: pathlib.Path) -> None:
         (["--sample", "100%"], "found '100%', expected a share above 0 and below 1"),
         (["--sample", "x"], "found 'x', expected a share"),
         (["--limit", "0"], "0 is not in the range"),
-        (["--limit", "5", "--set", "append=true"], "found --limit or --sample with 'append: true'"),
     ],
 )
 def test_wrong_parts(

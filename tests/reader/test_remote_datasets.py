@@ -90,6 +90,18 @@ def test_batches_are_those_of_a_copy(folder, tmp_path, monkeypatch, options, mos
             assert ids(cached, **options) == expected
 
 
+def test_several_places_are_one_dataset(folder, tmp_path):
+    """Datasets here and on a server are read like local copies."""
+    other = finish(
+        write_dataset(tmp_path / "other", [50, 70], "none"), recipe={"output": {"shuffle": True}}
+    )
+    expected = ids(bp.open([other, folder]), epochs=2)
+    assert sum(map(len, expected)) == 2 * (ROWS + 120)
+    with served(folder) as server:
+        for _ in range(2):
+            assert ids(bp.open([other, server.url], cache=tmp_path / "cache"), epochs=2) == expected
+
+
 def test_extents_are_fetched_once(folder, tmp_path, is_shuffled):
     """An epoch fetches each extent at once, unless it is kept."""
     (found,) = bp.open(folder).batches(batch_size=32).streams[0].split.indexed

@@ -160,7 +160,7 @@ def test_splits_are_those_of_all(tmp_path):
 
 
 def test_a_state_knows_its_folders(days):
-    """A state is refused once a dataset is added, and taken without it."""
+    """A state is refused once a dataset is added."""
     folders = [days / "day-1", days / "day-2"]
     reader = bp.open(folders).batches("train", 16, columns=["id"])
     next(reader)

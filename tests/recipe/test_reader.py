@@ -466,7 +466,6 @@ def test_all_problems_at_once() -> None:
             "2: sources.u.missing",
             "error or fill",
         ),
-        (UNION + "{union: [a, b]}}\nfrom: u\nappend: true", "4: append", "the union 'u'"),
         (SOURCE + "sample: {rates: {0: 0}}", "3: sample.rates.0", "above 0"),
         (SOURCE + "sample: {rates: {0: -1}}", "3: sample.rates.0", "above 0"),
         (SOURCE + "sample: {rates: {0: 1001}}", "3: sample.rates.0", "1,000"),

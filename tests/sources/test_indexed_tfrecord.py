@@ -72,17 +72,17 @@ def test_ranges_have_all_records(tmp_path: Path, compression: str) -> None:
 @pytest.mark.parametrize("compression", ["gzip", "zlib", "none"])
 @pytest.mark.end_to_end
 def test_shards_of_datasets_are_cut(tmp_path: Path, compression: Compression) -> None:
-    """The shards of a dataset, appended ones too, are read in ranges."""
+    """The shards of a dataset are read in ranges."""
     rng = random.Random(2)
     lines = [f"{number},{rng.randbytes(20).hex()}" for number in range(3000)]
     text = (
-        "name: t\nappend: true\nsources: {t: {path: 't*.csv'}}\n"
-        f"output: {{num_shards: 2, part_size: 1 KiB, compression: {compression}}}"
+        "name: t\nsources: {t: {path: 't*.csv'}}\n"
+        f"output: {{num_shards: 4, part_size: 1 KiB, compression: {compression}}}"
     )
     for number in (1, 2):
         (tmp_path / f"t{number}.csv").write_text("a,b\n" + "\n".join(lines[number::2]) + "\n")
-        recipe = parse_recipe(text, "recipe.yaml", str(tmp_path))
-        convert.convert(plan_for(recipe, tmp_path / "out"), str(tmp_path / "out"), quiet=True)
+    plan = make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path)))
+    convert.convert(plan, str(tmp_path / "out"), quiet=True)
     suffix = SUFFIX_FOR_COMPRESSION[compression]
     pattern = tmp_path / "out" / "examples" / "Split-train" / f"*{suffix}"
     whole = plan_of(pattern)
@@ -91,15 +91,6 @@ def test_shards_of_datasets_are_cut(tmp_path: Path, compression: Compression) ->
     expected, found = (read.read_table(plan, reject=False)[0] for plan in (whole, cut))
     assert found.equals(expected)
     assert found.num_rows == 2999
-
-
-def plan_for(recipe: object, output: Path) -> object:
-    """Plans a run, or one that appends."""
-    from beam_pipelines.pipeline.planning.append import appends, plan_append
-
-    if appends(recipe, str(output)):  # type: ignore[arg-type]
-        return plan_append(recipe, str(output))  # type: ignore[arg-type]
-    return make_plan(recipe)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import pathlib
 from typing import Any
 
@@ -169,22 +168,3 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
     assert [(row["file"], row["position"]) for row in rows] == list(zip(files, places, strict=True))
     table, _, _ = read.read_table(planned.base, reject=False)
     assert table.column("n").to_pylist() == numbers
-
-
-def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
-    """An append knows small files by their content, not their dates."""
-    write_parts(tmp_path / "in", "csv")
-    recipe = 'name: a\nsources: {a: "in/*.csv"}\nappend: true'
-    converted = parse_recipe(recipe, "r.yaml", str(tmp_path))
-    planned = make_plan(converted)
-    assert read.fingerprint_files(planned.base) == read.fingerprint_files(
-        planner.with_files(planned.base, planned.base.files, together=True)
-    )
-    os.utime(tmp_path / "in" / "2.csv", (1, 1))
-    again = planner.plan_source(planned.base.source, str(tmp_path))
-    before = read.fingerprint_files(planned.base)
-    assert read.fingerprint_files(again) == before
-    (tmp_path / "in" / "2.csv").write_text(
-        "n\n" + "".join(f"{number}\n" for number in range(21, 31))
-    )
-    assert read.fingerprint_files(again) != before

@@ -20,13 +20,4 @@ def small_manifest() -> dict[str, Any]:
         "splits": {"train": {**sizes, "shards": [shard]}},
         "sources": {"a": {"read": 1, "files": [{"path": "a.csv", "bytes": 1}]}},
         "counts": dict(counts),
-        "generations": [
-            {
-                "number": 1,
-                "directory": "",
-                "counts": counts,
-                "splits": {"train": {**sizes, "shards": 1}},
-                "sources": {"a": {"read": 1, "rejected": 0, "files": 1}},
-            }
-        ],
     }

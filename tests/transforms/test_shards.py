@@ -124,20 +124,17 @@ def test_a_stored_plan_is_the_plan(
 
 
 @pytest.mark.parametrize(
-    ("template", "generation", "expected"),
+    ("template", "expected"),
     [
-        (None, 1, "ctr-00000-of-00001.tfrecord.gz"),
-        (None, 2, "ctr-g2-00000-of-00001.tfrecord.gz"),
-        ("{split}_ctr_{date}", 1, "train_ctr_2026-11-21-00000-of-00001.tfrecord.gz"),
-        ("{date:%Y%m%d}.{split}", 3, "20261121.train-g3-00000-of-00001.tfrecord.gz"),
-        ("{split}_ctr_{date}.tfrecord.gz", 1, "train_ctr_2026-11-21.tfrecord.gz"),
+        (None, "ctr-00000-of-00001.tfrecord.gz"),
+        ("{split}_ctr_{date}", "train_ctr_2026-11-21-00000-of-00001.tfrecord.gz"),
+        ("{date:%Y%m%d}.{split}", "20261121.train-00000-of-00001.tfrecord.gz"),
+        ("{split}_ctr_{date}.tfrecord.gz", "train_ctr_2026-11-21.tfrecord.gz"),
     ],
 )
-def test_shards_are_named_by_a_template(
-    template: str | None, generation: int, expected: str
-) -> None:
+def test_shards_are_named_by_a_template(template: str | None, expected: str) -> None:
     """Split and date stand for themselves; number and suffix follow."""
-    name = shard_name(template or "ctr", datetime.date(2026, 11, 21), generation)
+    name = shard_name(template or "ctr", datetime.date(2026, 11, 21))
     path = shard_path(name, "train", 0, 1, "gzip")
     assert path == f"examples/Split-train/{expected}"
     assert shard_number(path) == 0
@@ -146,4 +143,4 @@ def test_shards_are_named_by_a_template(
 def test_a_name_with_a_date_needs_one() -> None:
     """A template with a date is an error without ``--date``."""
     with pytest.raises(RecipeProblems, match=r"found a date in 'x_\{date\}'"):
-        shard_name("x_{date}", None, 1)
+        shard_name("x_{date}", None)

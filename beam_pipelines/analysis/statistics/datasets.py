@@ -35,34 +35,24 @@ class StoredStatistics(NamedTuple):
 
 
 def statistics_to_files(
-    statistics: Mapping[str, TableStatistics],
-    plan: StatisticsPlan,
-    generation: int = 1,
-    own: Mapping[str, TableStatistics] | None = None,
+    statistics: Mapping[str, TableStatistics], plan: StatisticsPlan
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields the files of a dataset's statistics: path in the dataset, content.
-
-    Args:
-      statistics: split -> statistics of all rows.
-      plan: of the statistics.
-      generation: number of the generation whose accumulators are yielded.
-      own: statistics of the generation's rows, if other generations have rows.
-    """
+    """Yields the files of a dataset's statistics: path in the dataset, content."""
     for split, proto in to_proto(statistics).items():
         yield statistics_path(split), proto.SerializeToString(deterministic=True)
-    for split, table in (statistics if own is None else own).items():
-        yield accumulators_path(split, generation), to_bytes(table, plan)
+    for split, table in statistics.items():
+        yield accumulators_path(split), to_bytes(table, plan)
 
 
 def has_accumulators(folder: str) -> bool:
     """Whether there are accumulators in a folder, for ``read_accumulators``."""
-    return bool(input_files.list_files(files.join(folder, accumulators_path("*", 1))))
+    return bool(input_files.list_files(files.join(folder, accumulators_path("*"))))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
     """Reads the accumulators of a dataset, a description, or a ``merge_datasets`` output.
 
-    Those of a dataset's generations are merged; files of an unfinished append are ignored.
+    Those of generations, which older versions appended, are merged.
 
     Raises:
       DataError: there are none, or one is damaged.

@@ -33,30 +33,18 @@ from beam_pipelines.transforms.split import SplitPlan
 from beam_pipelines.transforms.take import Take
 
 
-class Append(NamedTuple):
-    """An append to a dataset.
-
-    Attributes:
-      generation: number of the new generation, from 2.
-      recipe: as it was written; the plan's own has the dataset's types and schema.
-    """
-
-    generation: int
-    recipe: Recipe
-
-
 class RunPlan(NamedTuple):
     """The options of a command beyond its recipe.
 
     Attributes:
-      append: the run appends to a dataset; the base source has the new files only, maybe none.
-      take: the run takes a part of the base source's rows (``planning/take.py``).
       transform_graph: folder with fitted encodings of a dataset.
+      take: the run takes a part of the base source's rows (``planning/take.py``).
+      of_dataset: the recipe is that of a dataset, whose new rows may be few.
     """
 
-    append: Append | None = None
-    take: Take | None = None
     transform_graph: str = ""
+    take: Take | None = None
+    of_dataset: bool = False
 
 
 class Validation(NamedTuple):
@@ -112,11 +100,6 @@ class Plan(PickledOnce):
         return self.validation.policy
 
     @property
-    def append(self) -> Append | None:
-        """The append to a dataset; ``None``: the run makes a dataset."""
-        return self.run.append
-
-    @property
     def take(self) -> Take | None:
         """The part of the base source's rows that is taken; ``None``: all."""
         return self.run.take
@@ -127,15 +110,10 @@ class Plan(PickledOnce):
         return self.run.transform_graph
 
     @property
-    def generation(self) -> int:
-        """Number of the run's generation, from 1."""
-        return 1 if self.append is None else self.append.generation
-
-    @property
     def shard_name(self) -> str:
-        """First part of the shards' names; it differs between generations."""
+        """First part of the shards' names."""
         recipe = self.recipe
-        return shard_name(recipe.output.shard_name or recipe.name, recipe.date, self.generation)
+        return shard_name(recipe.output.shard_name or recipe.name, recipe.date)
 
     @property
     def checks(self) -> Checks:
@@ -253,8 +231,7 @@ def _describe(plan: Plan) -> list[str]:
     """Returns lines for the user: sources, joins, features, splits, shards."""
     recipe, output = plan.recipe, plan.recipe.output
     of_day = f" of {recipe.date}, span {path_dates.span_of(recipe.date)}" if recipe.date else ""
-    added = f", generation {plan.generation}: new files only" if plan.append else ""
-    lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
+    lines = [f"plan of '{recipe.name}'{of_day}", "sources"]
     for name, source in plan.sources.items():
         count = f"{show_count(len(source.files), 'file')},"
         number = count if format_of(source).has_files else "about"

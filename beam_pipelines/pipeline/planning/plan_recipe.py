@@ -44,7 +44,6 @@ def plan(
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
     policy: PolicyOptions = NO_POLICY,
-    into: str | os.PathLike[str] | None = None,
     settings: Sequence[Setting] = (),
     encode: bool = False,
 ) -> Plan:
@@ -58,8 +57,6 @@ def plan(
       date: the day that ``{date}`` in paths stands for.
       input_roots: folders and URLs that contain all inputs; empty: inputs may be anywhere.
       policy: environment, baseline and accepted anomalies.
-      into: folder of a dataset; if it is there and the recipe says ``append: true``, the plan adds
-        new files to it.
       settings: values for keys of the recipe, as the command line has them.
       encode: encodes the columns of a data file as ``init`` proposes it.
 
@@ -81,12 +78,6 @@ def plan(
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
     cloud_access.check_paths(path for source in loaded.sources.values() for path in source.path)
     with loaded.lines.explained():
-        if not problems and into is not None and loaded.append:
-            # Imports a dataset's reader.
-            from beam_pipelines.pipeline.planning.append import appends, plan_append
-
-            if appends(loaded, os.fspath(into)):
-                return with_policy(plan_append(loaded, os.fspath(into), input_roots), policy)
         made = _make_plan(loaded, problems, input_roots)
     return with_policy(made, policy)
 

@@ -50,18 +50,12 @@ class PolicyOptions:
 def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
     """Returns a plan with the chosen policy.
 
-    Without a baseline it keeps the plan's own.
-
     Raises:
       RecipeError: an unknown name, or a comparison without a threshold in the schema.
     """
     schema = None if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     where = plan.contract_path or "the recipe's 'schema'"
     policy = make_policy(options, schema, where, plan.split.schema.names, plan.policy)
-    if policy.baseline is None:
-        policy = dataclasses.replace(
-            policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
-        )
     return dataclasses.replace(plan, validation=plan.validation._replace(policy=policy))
 
 
@@ -79,8 +73,8 @@ def make_policy(
       schema: the expected schema; ``None`` if it will be inferred, so that nothing is compared.
       where: name of the schema, for messages.
       columns: of the data.
-      before: the policy without the options: the recipe's severities and conditions, and the
-        dataset's baseline. The options come after it.
+      before: the policy without the options: the recipe's severities and conditions. The options
+        come after it.
 
     Raises:
       RecipeError: as ``with_policy``.
@@ -93,7 +87,7 @@ def make_policy(
         config = read_validation_config(options.validation_config, known)
     validations = (*before.validations, *config.validations)
     has_pairs = any(validation.base is not None for validation in validations)
-    if has_pairs and baseline is None and before.baseline is None:
+    if has_pairs and baseline is None:
         raise RecipeError(
             "validation_config: found feature_pair_validations, which compare with a baseline, "
             "and no --baseline. Name one."

@@ -8,7 +8,6 @@ import datetime
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
-from beam_pipelines.sources import format_of
 from beam_pipelines.sources.derived import with_derived
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source, with_images
@@ -69,12 +68,6 @@ def _plan(source: Source, recipe: Recipe) -> SourcePlan:
         plan = plan_source(source, recipe.directory)
     except OutsideRootError as error:
         raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
-    if recipe.append and source.name == recipe.base and not format_of(plan).has_files:
-        message = (
-            f"found it with the database of '{source.name}', expected files: new rows of a table "
-            "are not known. Leave it out, and convert the table anew."
-        )
-        raise RecipeProblems([Problem(("append",), message)])
     if not private:
         return plan
     decisions = tuple(decision.partition("  # ")[0] for decision in plan.decisions)

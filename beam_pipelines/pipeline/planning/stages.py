@@ -154,7 +154,7 @@ def _date(draft: PlanDraft) -> None:
 
 def _names(draft: PlanDraft) -> None:
     recipe = draft.recipe
-    shard_name(recipe.output.shard_name or recipe.name, recipe.date, 1)
+    shard_name(recipe.output.shard_name or recipe.name, recipe.date)
 
 
 def _sources(draft: PlanDraft) -> None:

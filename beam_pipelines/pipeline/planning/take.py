@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
@@ -23,16 +22,10 @@ def plan_take(plan: Plan, limit: int | None, share: float | None) -> Plan:
       share: of these rows, by a hash of their places; ``None``: all.
 
     Raises:
-      RecipeError: the run appends to a dataset.
       DataError: the source cannot be read.
     """
     if limit is None and share is None:
         return plan
-    if plan.recipe.append:
-        raise RecipeError(
-            "found --limit or --sample with 'append: true', expected all rows: a later run would "
-            "not add those that were left out."
-        )
     take = Take(limit, share)
     # A database gives its first rows only (kept_tables.py).
     if limit is None or not format_of(plan.base).has_files:

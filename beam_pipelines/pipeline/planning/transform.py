@@ -40,10 +40,12 @@ from beam_pipelines.recipe.places import place_in
 from beam_pipelines.recipe.reader import bare_recipe, set_bare_recipe
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.splits import Split
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import FORMATS, format_of
 from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import with_ranges
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.rename import rename_schema
+from beam_pipelines.transforms.split import by_file
 
 # Sections that say how rows are read and packed, and keys in them that features depend on.
 # Keys of a source that say which table it is.
@@ -65,7 +67,8 @@ def plan_transform(
     Args:
       dataset: folder of the dataset.
       new_data: paths or patterns that replace those of the recipe's ``from`` source. May be empty
-        with a date: then the recipe's own are read.
+        with a date: then the recipe's own are read; and of a table of a lakehouse that grows: then
+        the rows are read that were added since the dataset was made.
       sources: other source -> path or pattern of new data. A source that is not named is read from
         the dataset's paths, or with a date from the recipe's paths of that date.
       split: the one split of all rows; ``None``: the dataset grows, by the splits and the sampling
@@ -83,10 +86,12 @@ def plan_transform(
     recipe = _with_settings(_recipe(dataset, manifest), settings)
     graph = files.join(dataset, TRANSFORM_GRAPH)
     if not files.list_files(files.join(graph, "**")):
-        raise DataError(
-            f"{dataset}: found a dataset without encodings, so there is nothing to apply. "
-            "Use convert."
-        )
+        if split is not None:
+            raise DataError(
+                f"{dataset}: found a dataset without encodings, so there is nothing to apply. "
+                "Use convert; or --grow for one more dataset that is read with it as one."
+            )
+        graph = ""
     _check_sources(dataset, recipe, sources)
     paths = {name: (path,) for name, path in sources.items()} | (
         {recipe.base: tuple(new_data)} if new_data else {}
@@ -138,11 +143,13 @@ def plan_transform(
         plan = _without(plan, changed_recipe, lacking, input_roots, planned)
     else:
         _check_all(dataset, lacking)
+        if not new_data and date is None:
+            plan = _of_added(dataset, plan, manifest)
     contract = _contract(
         dataset, recipe.schema is not None, lacking.selected | _label(recipe, plan)
     )
     validation = plan.validation._replace(contract=contract)
-    return dataclasses.replace(plan, validation=validation, run=RunPlan(transform_graph=graph))
+    return dataclasses.replace(plan, validation=validation, run=RunPlan(graph, of_dataset=True))
 
 
 def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> None:
@@ -160,8 +167,25 @@ def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> 
         )
 
 
+def _of_added(dataset: str, plan: Plan, manifest: Manifest) -> Plan:
+    """Returns the plan of the rows that a table has gained."""
+    base = format_of(plan.base).added(plan.base, manifest["sources"][plan.recipe.base])
+    if base is None:
+        raise RecipeError(
+            "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths: "
+            "only tables of lakehouses know which rows are new."
+        )
+    if not base.files:
+        raise RecipeError(
+            f"{dataset}: found no rows that were added to '{plan.recipe.base}' since its snapshot, "
+            "expected some. There is nothing to convert."
+        )
+    base = by_file(plan.split, with_ranges(base))
+    return dataclasses.replace(plan, sources={**plan.sources, plan.recipe.base: base})
+
+
 def _check_all(dataset: str, lacking: Lacking) -> None:
-    """Checks that new data have all that a dataset has, to be read with it as one."""
+    """Checks that new data have all columns of a dataset."""
     if lacking.selected or lacking.steps:
         names = ", ".join(sorted(lacking.selected)) or "those of the filter"
         raise RecipeError(

@@ -109,16 +109,6 @@ class Idx(Format):
         labels = _options(source).labels
         return _with_labels(source, map(place, labels)) if labels else source
 
-    def with_files(
-        self, source: Source, listed: Sequence[FileInfo], chosen: Sequence[FileInfo]
-    ) -> Source:
-        """Returns the source with the labels of some of its files."""
-        labels, own = _options(source).labels, set(chosen)
-        if not labels:
-            return source
-        pairs = zip(labels, listed, strict=True)
-        return _with_labels(source, (path for path, file in pairs if file in own))
-
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"

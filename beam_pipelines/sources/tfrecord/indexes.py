@@ -20,14 +20,19 @@ from beam_pipelines.core.dataset_layout import (
     EXAMPLES,
     MANIFEST,
     file_index_path,
-    index_path,
     split_folder,
 )
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.storage import files, input_files
-from beam_pipelines.tfrecord.part_index import IndexedShard, PartIndex, parse_index, read_index
+from beam_pipelines.tfrecord.part_index import (
+    IndexedShard,
+    PartIndex,
+    parse_index,
+    read_index,
+    shards_by_index,
+)
 from beam_pipelines.tfrecord.parts import inflate_part
 
 _SPLITS = "/" + split_folder(EXAMPLES, "")
@@ -78,11 +83,11 @@ def parts_of(path: str, compression: Compression) -> FileParts | None:
     folder, _, rest = path.rpartition(_SPLITS)
     name, split = files.relative(path, folder), rest.partition("/")[0]
     manifest = files.join(folder, MANIFEST)
-    generations = _generations(manifest, _state(manifest), split) if folder else {}
+    indexes = _indexes(manifest, _state(manifest), split) if folder else {}
     shards: tuple[IndexedShard, ...] | None
-    for generation, shards in generations.items():
+    for inner, shards in indexes.items():
         if any(shard.name == name for shard in shards):
-            where = files.within(folder, index_path(split, generation))
+            where = files.within(folder, inner)
             break
     else:
         name, where, shards = files.name_of(path), file_index_path(path), None
@@ -148,20 +153,16 @@ def _index(
 
 
 @functools.lru_cache(_KEPT)
-def _generations(
+def _indexes(
     path: str, state: tuple[float, int] | None, split: str
-) -> dict[int, tuple[IndexedShard, ...]]:
-    """Returns the shards of each generation of a split."""
+) -> dict[str, tuple[IndexedShard, ...]]:
+    """Returns the shards of each index of a split."""
     if not _is_there(path, state):
         return {}
-    found: dict[int, list[IndexedShard]] = {}
     splits = parse_manifest(files.read_bytes(path), path, DatasetManifest)[0].splits
     if split not in splits:
         raise DataError(f"{path}: lacks split '{split}'. Convert again with --overwrite.")
-    for shard in splits[split].shards:
-        indexed = IndexedShard(shard.path, shard.rows, shard.bytes, shard.crc32c)
-        found.setdefault(shard.generation, []).append(indexed)
-    return {number: tuple(own) for number, own in found.items()}
+    return shards_by_index(split, map(vars, splits[split].shards))
 
 
 class PartsFile(io.RawIOBase):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,11 +19,9 @@ from beam_pipelines.core.dataset_layout import (
     SPLIT_PREFIX,
     dali_path,
     file_index_path,
-    index_path,
 )
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.checked_files import add_files
-from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.storage import file_checksums, files, input_files
 from beam_pipelines.tfrecord.part_index import (
@@ -32,6 +30,7 @@ from beam_pipelines.tfrecord.part_index import (
     PartIndex,
     Restarts,
     make_index,
+    shards_by_index,
     write_index,
 )
 from beam_pipelines_plugins.foreign_index.scan import Scanned, scan_file
@@ -87,32 +86,26 @@ def make_indexes(path: str, dali: bool = False) -> Iterator[Indexed]:
 
 def _of_dataset(folder: str, manifest: Manifest, dali: bool) -> Iterator[Indexed]:
     made = []
-    for generation in range(1, max(1, count_generations(manifest)) + 1):
-        for name, split in manifest["splits"].items():
-            entries = shards_of(split["shards"], generation)
+    for name, split in manifest["splits"].items():
+        for inner, shards in shards_by_index(name, split["shards"]).items():
             scan = partial(_scan_shard, folder, manifest["compression"], dali)
-            scanned = list(_in_threads(scan, entries))
-            shards = [
-                IndexedShard(entry["path"], entry["rows"], entry["bytes"], entry["crc32c"])
-                for entry in entries
-            ]
-            made.append(index_path(name, generation))
-            path = files.within(folder, made[-1])
-            yield _write(path, manifest["compression"], shards, scanned)
+            scanned = list(_in_threads(scan, shards))
+            made.append(inner)
+            yield _write(files.within(folder, inner), manifest["compression"], shards, scanned)
     add_files(folder, made)
 
 
 def _scan_shard(
-    folder: str, compression: PartCompression, dali: bool, shard: Mapping[str, Any]
+    folder: str, compression: PartCompression, dali: bool, shard: IndexedShard
 ) -> Scanned:
-    path = files.within(folder, shard["path"])
-    dali_index = files.within(folder, dali_path(shard["path"])) if dali else ""
+    path = files.within(folder, shard.name)
+    dali_index = files.within(folder, dali_path(shard.name)) if dali else ""
     scanned, checked = _scan(path, compression, dali_index)
-    if checked != (shard["rows"], shard["bytes"], shard["crc32c"]):
+    if checked != shard[1:]:
         rows, size, crc32c = checked
         raise DataError(
             f"{path}: found {rows:,} records in {size:,} bytes with CRC-32C {crc32c}, expected "
-            f"{shard['rows']:,} in {shard['bytes']:,} bytes with {shard['crc32c']} as {MANIFEST} "
+            f"{shard.rows:,} in {shard.bytes:,} bytes with {shard.crc32c} as {MANIFEST} "
             "says. The shard was changed: convert again with --overwrite."
         )
     return scanned

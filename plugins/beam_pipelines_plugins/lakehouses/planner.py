@@ -129,22 +129,17 @@ def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
     snapshot = plan.snapshot
     if snapshot is None:
         raise TypeError(source.name)
-    word, since, table = _word(source), str(before["id"]), before.get("table")
-    cure = (
-        f"Convert everything anew with --overwrite; or name the {word} up to which rows were only "
-        f"added: '{'version' if source.format == DELTA else 'snapshot_id'}: …'."
-    )
+    since, table = str(before["id"]), before.get("table")
     title = f"source '{source.name}'"
     if table != snapshot.table:
         raise DataError(
-            f"{title}: found another table than the dataset was made of, expected the same to "
-            f"append from: its id is {snapshot.table}, and was {table}. Convert everything anew "
-            "with --overwrite."
+            f"{title}: found another table than the dataset was made of, expected the same: its "
+            f"id is {snapshot.table}, and was {table}. Convert everything anew."
         )
     if source.format == DELTA and int(snapshot.id) < int(since):
         raise DataError(
             f"{title}: found version {snapshot.id}, expected {since} or later, which the dataset "
-            "has. Name a later 'version', or none."
+            "has. Convert everything anew."
         )
     now = _log(source).snapshot_of(source)
     if not isinstance(plan.reader, LakeTable) or now.schema != plan.reader.columns:
@@ -152,7 +147,9 @@ def plan_added(plan: SourcePlan, before: Mapping[str, Any]) -> SourcePlan:
     try:
         added = _log(source).added_files(source, now, since)
     except ChangedRowsError as error:
-        raise DataError(f"{error} Append takes added rows only. {cure}") from error
+        raise DataError(
+            f"{error} A dataset grows by added rows only. Convert everything anew."
+        ) from error
     new = _plan(source, now, added)
     return dataclasses.replace(
         plan,

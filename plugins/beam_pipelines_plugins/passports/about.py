@@ -50,7 +50,7 @@ class About:
         read_texts, (), "none", "People and organizations that made it."
     )
     version: str | None = recipe_key(
-        read_version, None, "`1.N.0` for N appends", "Three numbers, as semantic versions have."
+        read_version, None, "`1.0.0`", "Three numbers, as semantic versions have."
     )
     published: str | None = recipe_key(read_date, None, "none", "The date of publication.")
 

@@ -71,7 +71,7 @@ class DatasetFacts:
 
     Attributes:
       name: of the recipe.
-      version: of ``about``, or else ``1.N.0`` after N appends.
+      version: of ``about``, or else ``1.0.0``.
       manifest: its fields.
       manifest_bytes: the file.
       features: of the records.
@@ -115,7 +115,7 @@ def read_facts(folder: str, about: About) -> DatasetFacts:
     features = (dataclasses.replace(one, shape=None) if one.name in lists else one for one in found)
     return DatasetFacts(
         str(document["name"]),
-        about.version or f"1.{max(len(manifest.generations), 1) - 1}.0",
+        about.version or "1.0.0",
         manifest,
         content,
         tuple(features),

@@ -64,8 +64,8 @@ def _check(facts: DatasetFacts) -> None:
     elif manifest.compression != "none":
         found = f"shards with {manifest.compression} compression"
         cure = "Convert again with --set output.compression=none."
-    elif len(manifest.generations) > 1:
-        found, cure = f"{len(manifest.generations)} generations", "Convert all files in one run."
+    elif any(shard.generation > 1 for split in manifest.splits.values() for shard in split.shards):
+        found, cure = "several generations", "Convert all files in one run."
     else:
         return
     raise DataError(

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import beam_pipelines as bp
 from beam_pipelines.cli import main as main_module
-from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.sql.expressions import parse_expression
@@ -532,15 +532,6 @@ def test_a_conversion_with_a_join(shop: Server, mariadb: Server, tmp_path: pathl
     assert len(found) == 100_000
     assert all(city == f"city {user % 50}" for user, city in found.items())
     assert not (out / "_temporary").exists()
-
-
-def test_append_is_refused(shop: Server, mariadb: Server, tmp_path: pathlib.Path) -> None:
-    """A dataset of a database cannot be appended to."""
-    recipe = f"name: a\nsources: {{users: {{url: '{mariadb.url()}', table: kinds}}}}\n"
-    with pytest.raises(RecipeError, match="append"):
-        bp.convert(
-            write_recipe(tmp_path, f"{recipe}output: {{append: true}}\n"), str(tmp_path / "out")
-        )
 
 
 def test_commands_take_a_table(

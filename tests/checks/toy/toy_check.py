@@ -65,7 +65,7 @@ class OneSplit(_OfColumn):
 class NoTwins(_OfColumn):
     """Rows with a value of an earlier row are left out."""
 
-    name, reader, changes_rows, appends = "no_twins", read_text, True, False
+    name, reader, changes_rows = "no_twins", read_text, True
     column: str
 
     @property

@@ -46,7 +46,6 @@ _READ = (
     "compression",
     "splits",
     "counts",
-    "generations",
     "sources",
 )
 
