@@ -30,6 +30,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _THREADS = 16
+_SHOWN = 80
 _GROW = "Make it by 'beam-pipelines transform {} … --grow', which fits nothing again."
 
 
@@ -145,9 +146,9 @@ def check_together(members: Sequence[Member]) -> None:
             found, wanted = getattr(other.fields, what), getattr(first.fields, what)
             if found != wanted:
                 raise ValueError(
-                    f"{mask(other.folder)}: found the {what} {found}, expected {wanted} as in "
-                    f"{mask(first.folder)}. Open them one by one, or convert it again with the "
-                    "other's recipe."
+                    f"{mask(other.folder)}: found the {what} {_short(found)}, expected "
+                    f"{_short(wanted)} as in {mask(first.folder)}. Open them one by one, "
+                    "or convert both with one recipe."
                 )
         if other.fields.encodings != first.fields.encodings:
             raise ValueError(
@@ -157,6 +158,12 @@ def check_together(members: Sequence[Member]) -> None:
             )
         if first.fields.record != "raw":
             _check_features(first, other)
+
+
+def _short(value: object) -> str:
+    """Returns a value as text; class names may be thousands."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _other_encoding(first: Member, other: Member) -> str:
@@ -204,12 +211,8 @@ def _check_features(first: Member, other: Member) -> None:
         if found != expected:
             raise ValueError(
                 f"{mask(other.folder)}: found feature '{name}': {found}; expected {expected}, as "
-                f"in {mask(first.folder)}. "
-                + (
-                    "Convert both with one schema ('schema' in the recipe)."
-                    if first.fields.encodings is None
-                    else _GROW.format(mask(first.folder))
-                )
+                f"in {mask(first.folder)}. {_GROW.format(mask(first.folder))} Or convert both with "
+                "one schema ('schema' in the recipe)."
             )
 
 

@@ -179,7 +179,7 @@ def test_a_state_knows_its_folders(days):
         (
             SCHEMA.replace('"odd" type: INT', '"odd" type: FLOAT'),
             {},
-            r"feature 'odd': FLOAT, shape \[\], never missing; expected INT, .* as in .*day-1\. Conv",
+            r"feature 'odd': FLOAT, shape \[\], never missing; expected INT, .* as in .*day-1\. Make it",
         ),
         (
             SCHEMA.replace("min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }", "}", 1),
