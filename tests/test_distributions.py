@@ -34,7 +34,7 @@ MODULE_OF = {
 }
 # A function may import these, which its caller has: an array's own package, those that decode
 # images, ONNX, or TensorFlow for the encodings' part of the serving graph.
-IN_FUNCTIONS = {"PIL", "jax", "onnx", "pandas", "simplejpeg", "tensorflow", "torch"}
+IN_FUNCTIONS = {"PIL", "duckdb", "jax", "onnx", "pandas", "simplejpeg", "tensorflow", "torch"}
 
 
 def folders_of(project: dict) -> list[str]:

@@ -388,24 +388,25 @@ class Dataset:
         return without_int64(features, wishes.types or ()) if as_ == "jax" else features
 
     def encoder(self, columns: Iterable[str] | None = None) -> Encoder:
-        """Returns the dataset's encodings as a function of raw rows.
+        """Returns the dataset's ``derive`` and encodings as a function of raw rows.
 
         It is for a model that serves. ``encoder(rows)`` gives the features that the shards would
-        have, with the code that writes shards. Imports neither TensorFlow nor Beam. See
-        ``Encoder``.
+        have, with the code that writes shards. Imports neither TensorFlow nor Beam; with derived
+        columns it needs DuckDB. See ``Encoder``.
 
         Args:
           columns: names of the features to make; default: all but the label.
 
         Raises:
           DataError: the dataset has no tf.Examples, or a ``preprocessing_fn``, which needs
-            TensorFlow; or a file is missing or damaged.
+            TensorFlow; a file is missing or damaged; or DuckDB is needed and not installed.
           ValueError: there is no such feature.
         """
         from beam_pipelines.opening.encoder import Encoder
 
         features = self._features("encoder()", columns)
-        return Encoder(self._fitted([feature.name for feature in features]), features)
+        names = [feature.name for feature in features]
+        return Encoder(self._fitted(names, derives=True), features)
 
     def to_onnx(self, columns: Iterable[str] | None = None) -> ModelProto:
         """Returns the dataset's encodings as an ONNX model.
@@ -423,7 +424,7 @@ class Dataset:
 
         make_model = plugins.load(plugins.FUNCTIONS, "to_onnx")
         features = self._features("to_onnx()", columns)
-        fitted = self._fitted([feature.name for feature in features])
+        fitted = self._fitted([feature.name for feature in features], derives=False)
         model: ModelProto = make_model(fitted, features, self.folder, self.manifest["name"])
         return model
 
@@ -435,10 +436,10 @@ class Dataset:
             columns = [name for name in names if name != self.label]
         return wanted_features(mask(self.folder), self.schema, (), Wishes(columns), "numpy")
 
-    def _fitted(self, names: list[str]) -> FittedPlan:
+    def _fitted(self, names: list[str], derives: bool) -> FittedPlan:
         from beam_pipelines.opening.encoder import read_plan
 
-        return read_plan(self._first.read, self.folder, self.manifest, names)
+        return read_plan(self._first.read, self.folder, self.manifest, names, derives)
 
     def _need_examples(self, reader: str, remedy: str) -> None:
         """Raises ``DataError`` unless the records are tf.Examples."""

@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from beam_pipelines.core.columns import parse_type, type_name, with_shape
 from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.file_locks import Lock
+from beam_pipelines.core.python_values import python_rows
 from beam_pipelines.encodings.apply import encode_batch, needed
 from beam_pipelines.encodings.feature import Feature as RawFeature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
@@ -31,6 +32,7 @@ from beam_pipelines.encodings.schema import raw_features
 from beam_pipelines.encodings.single_rows import EncodeRow, row_encoder
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.opening.raw_rows import to_batch
+from beam_pipelines.opening.request import Request, plan_request
 from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.features import Feature
@@ -40,6 +42,9 @@ from beam_pipelines.recipe.normal_form import from_normalised
 # Up to this number of dictionaries are encoded one by one, by the functions for single rows. With
 # more rows arrays are faster; measured with 40 columns.
 _SINGLE_ROWS = 64
+
+if TYPE_CHECKING:
+    from beam_pipelines.sql.derive_rows import Deriver
 
 Encoded = dict[str, Any]
 
@@ -51,21 +56,24 @@ class FittedPlan(NamedTuple):
       plan: of these features and the columns that they need; fitted.
       raw: features of these columns before encoding.
       origins: column -> how the recipe makes it, for messages.
+      request: the columns that a server has, and those that are derived of them.
     """
 
     plan: EncodePlan
     raw: Mapping[str, RawFeature]
     origins: Mapping[str, str]
+    request: Request
 
 
 class Encoder:
-    r"""A dataset's fitted encodings as a function of raw rows: ``encoder(rows)``.
+    r"""A dataset's ``derive`` and encodings as a function of raw rows: ``encoder(rows)``.
 
     Several threads may call it at once.
 
     Args:
-      rows: n rows, with the columns of the dataset before encoding: a dictionary (one row), a list
-        of dictionaries, an Arrow table or batch, or a pandas DataFrame. Other columns are ignored.
+      rows: n rows, with the joined columns of the recipe before ``derive``: a dictionary (one row),
+        a list of dictionaries, an Arrow table or batch, or a pandas DataFrame. Other columns are
+        ignored.
         Values of dictionaries are bool, int, float, str, bytes, ``datetime.date``, ``time`` and
         ``datetime`` (UTC), lists, numpy's numbers, and ``None`` for null.
 
@@ -75,8 +83,8 @@ class Encoder:
       ``Ragged`` for any other.
 
     Raises:
-      DataError: a column is missing, a value is of another type or has no encoding, or a row lacks
-        a value that every row of the dataset has.
+      DataError: a column is missing, a value is of another type or has no encoding, an expression
+        has no value, or a row lacks a value that every row of the dataset has.
       TypeError: the rows are something else.
 
     Attributes:
@@ -91,13 +99,16 @@ class Encoder:
     ) -> None:
         """Takes the encodings, and the features as the dataset's schema has them."""
         self._fitted, self._features = fitted, features
-        self._plan, self._raw, self._origins = fitted
-        self.columns = {field.name: type_name(field.type) for field in self._plan.columns}
+        self._plan, self._raw, self._origins, self._request = fitted
+        self.columns = {field.name: type_name(field.type) for field in self._request.columns}
         self.features = tuple(feature.name for feature in features)
         self._lock = Lock()
 
     def __call__(self, rows: Any) -> Encoded:
         """Encodes raw rows; see the class."""
+        if self._request.derived:
+            batch = self._derived(to_batch(rows, self._request.columns, self._origins))
+            rows = python_rows(batch) if batch.num_rows <= _SINGLE_ROWS else batch
         single = [rows] if isinstance(rows, dict) else rows
         if isinstance(single, list) and 0 < len(single) <= _SINGLE_ROWS:
             try:
@@ -115,6 +126,31 @@ class Encoder:
             feature.name: _from_arrow(encoded.column(feature.name), feature)
             for feature in self._features
         }
+
+    def _derived(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns rows with the derived columns.
+
+        Raises:
+          DataError: an expression has no value for a row.
+        """
+        from beam_pipelines.sql.expressions import NoValueError, find_row
+
+        with self._lock:
+            derive = self._deriver
+        try:
+            return derive(batch)
+        except NoValueError as error:
+            row = find_row(error.batch, error.expression)
+            raise DataError(
+                f"{'rows' if row is None else f'row {row}'}, {error.where} "
+                f"({error.expression.sql}): found {error}, expected a value."
+            ) from error
+
+    @functools.cached_property
+    def _deriver(self) -> Deriver:
+        from beam_pipelines.sql.derive_rows import Deriver
+
+        return Deriver(self._request.derived, self._request.columns, self._request.most_bytes)
 
     @property
     def _encode_row(self) -> EncodeRow:
@@ -283,6 +319,7 @@ def read_plan(
     folder: str,
     manifest: Mapping[str, Any],
     names: Sequence[str],
+    derives: bool,
 ) -> FittedPlan:
     """Reads the encodings of a dataset.
 
@@ -291,6 +328,7 @@ def read_plan(
       folder: of the dataset, for messages.
       manifest: of the dataset.
       names: of the wanted features.
+      derives: whether the request has the columns before ``derive``.
 
     Raises:
       DataError: the dataset has a ``preprocessing_fn``, or its manifest or encodings are damaged.
@@ -310,7 +348,11 @@ def read_plan(
         chains=tuple(chains),
         written=tuple(names),
     )
-    return FittedPlan(plan, raw_features(raw_schema, plan.columns), _origins(manifest, recipe))
+    request = (
+        plan_request(recipe, manifest, plan.columns, folder) if derives else Request(plan.columns)
+    )
+    origins = _origins(manifest, recipe, request.columns.names)
+    return FittedPlan(plan, raw_features(raw_schema, plan.columns), origins, request)
 
 
 def fitted_encodings(
@@ -388,12 +430,12 @@ def _sizes(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, int]:
     return sizes
 
 
-def _origins(manifest: Mapping[str, Any], recipe: Recipe) -> dict[str, str]:
+def _origins(manifest: Mapping[str, Any], recipe: Recipe, columns: Sequence[str]) -> dict[str, str]:
     """Returns where columns come from that the base source lacks."""
     names = {new: old for old, new in recipe.rename.items()}
     base = manifest["sources"][recipe.base]["columns"]
     origins = {}
-    for name in manifest["columns"]:
+    for name in columns:
         old = names.get(name, name)
         if name in recipe.derive:
             origins[name] = f", derived in the recipe as {recipe.derive[name]}"

@@ -80,7 +80,7 @@ class _Graph:
 
     def __init__(self, fitted: FittedPlan) -> None:
         self.builder = Builder()
-        self._plan, self._raw, _ = fitted
+        self._plan, self._raw = fitted.plan, fitted.raw
         self._columns: dict[str, OnnxColumn] = {}
         self._made: dict[int, OnnxColumn] = {}
 
