@@ -16,20 +16,17 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.chunks import LEFT_OUT
 from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.limits import Limits
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS, files_of
 from beam_pipelines.dataset.checked_files import changed_files
+from beam_pipelines.dataset.decode import IMAGE_FEATURE
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.dataset.shard_records import read_manifest_blocks
 from beam_pipelines.dataset.verify_also import check_also, check_file
 from beam_pipelines.dataset.verify_index import ShardParts, check_parts, indexes_of
-from beam_pipelines.dataset.whole_images import (
-    check_images,
-    check_raw_images,
-    image_features_of,
-    limits_of,
-)
+from beam_pipelines.sources.images.columns import damaged_images, image_features
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
 
@@ -76,7 +73,7 @@ def verify_dataset(folder: str, images: bool = False) -> Verification:
     if manifest["schema"] != RAW_SCHEMA:
         # 'validate' and the next run with a baseline read it.
         read_schema(files.within(folder, RAW_SCHEMA))
-    pictures = image_features_of(folder, manifest, schema) if images else None
+    pictures = _image_features(folder, manifest, schema) if images else None
     problems += [*_unexpected_files(folder, manifest), *_wrong_sums(manifest)]
     parts: dict[str, ShardParts] = {}
     for index, paths in indexes_of(folder, manifest, changed):
@@ -181,15 +178,17 @@ def _verify_shard(
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
     decoder = RecordDecoder(schema, manifest["record"] == "sequence_example")
-    is_raw, limits, rows = manifest["record"] == "raw", limits_of(manifest), 0
+    is_raw, limits, rows = manifest["record"] == "raw", _limits(manifest), 0
     for block in read_manifest_blocks(path, manifest, schema):
         if not is_raw:
             batch = _check_block(
                 decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}"
             )
-            check_images(batch, images or (), limits, path, rows)
+            for name in images or ():
+                values = batch.column(batch.schema.get_field_index(name))
+                _check_images(values, limits, path, rows, f", feature '{name}'")
         elif images is not None:
-            check_raw_images(block, limits, path, rows)
+            _check_images(pa.array(block, pa.large_binary()), limits, path, rows)
         rows += len(block)
     if rows != shard["rows"]:
         raise DataError(
@@ -197,6 +196,35 @@ def _verify_shard(
         )
     check_file(path, shard)
     return rows
+
+
+def _image_features(folder: str, manifest: Manifest, schema: schema_pb2.Schema) -> Sequence[str]:
+    """Returns the features of images; raw records have none and are images."""
+    names = image_features(schema)
+    if not names and manifest["record"] != "raw":
+        raise RecipeError(
+            f"{folder}: found no feature of images, expected '{IMAGE_FEATURE}', or one with an "
+            "image_domain in the schema."
+        )
+    return names
+
+
+def _limits(manifest: Manifest) -> Limits:
+    """Returns the limits of the run that made a dataset."""
+    pixels = manifest["recipe"].get("limits", {}).get("image_pixels", Limits().image_pixels)
+    if not isinstance(pixels, int):
+        raise DataError(
+            f"{MANIFEST}: found limits of {pixels!r} pixels, expected a whole number. Convert "
+            "again with --overwrite."
+        )
+    return Limits(image_pixels=pixels)
+
+
+def _check_images(images: pa.Array, limits: Limits, path: str, first: int, where: str = "") -> None:
+    """Checks images as sources do; raises for the first bad one."""
+    for row, error in damaged_images(images, limits):
+        cure = ". Convert again; 'on_error' rejects rows with such images." if error.cure else ""
+        raise DataError(f"{path}, record {first + row}{where}: {error.found}{cure}") from error
 
 
 def _check_block(

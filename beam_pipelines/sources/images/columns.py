@@ -16,7 +16,7 @@ from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.images.pixel_rows import ENCODED
 
 # A row of a table has no file to get again.
-_CURE = "Mend the image, or let 'on_error' reject such rows."
+_CURE = "Mend the image or encode it as PNG, or let 'on_error' reject such rows."
 
 
 def image_features(schema: schema_pb2.Schema) -> tuple[str, ...]:

@@ -190,18 +190,14 @@ def _read(file: FileInfo, limits: Limits) -> bytes:
 
 
 def look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, Look]:
-    """Checks an image, and converts it as the recipe asks.
+    """Checks an image, and converts it if recipe or format ask.
 
     Raises:
       PictureError: it is not whole.
     """
     from beam_pipelines.sources.images import pictures  # its decoders take 20 ms
 
-    return (
-        pictures.convert(data, options, limits)
-        if options.changes
-        else (data, pictures.probe(data, limits))
-    )
+    return pictures.convert(data, options, limits)
 
 
 def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:

@@ -17,24 +17,27 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from beam_pipelines.core.limits import IMAGE_FORMATS, Limits, exceeded
-from beam_pipelines.sources.images import bmp, wholeness
 from beam_pipelines.sources.images.options import ImageOptions
 from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.images.png import encode_pngs
+from beam_pipelines.sources.images.wholeness import check_jpeg, check_png
 
-# Pillow's name -> ours. Pillow calls a phone's JPEG with a second picture inside MPO.
-FORMAT_FOR_PILLOW = {
-    "JPEG": "jpeg",
-    "MPO": "jpeg",
-    "PNG": "png",
-    "BMP": "bmp",
-    "GIF": "gif",
-    "WEBP": "webp",
-}
+# Pillow's name of a format that is stored -> ours. Pillow calls a phone's JPEG with a second
+# picture inside MPO.
+_STORED = {"JPEG": "jpeg", "MPO": "jpeg", "PNG": "png", "WEBP": "webp"}
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
+# Pillow's modes with a grey value for a pixel, and those with an alpha channel.
+_GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B")
+_ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
+# Bits of a pixel that Pillow 12 reads in a BMP file of a grey palette, whatever the file has.
+_GREY_BITS = {"1": 1, "L": 8}
+# TensorFlow refuses as many values, or a longer side, in some formats.
+_MAX_VALUES, _MAX_SIDE = 1 << 29, 1_000_000
+_ANIMATION_FLAG = 0x02
 _ORIENTATION = 0x0112  # EXIF tag
 # Trait of an image -> what is found if files are stored as they are, and if 'image' changes them.
 FINDINGS = {
+    "recoded": ("are GIF, BMP or animated, and their first picture becomes a PNG", ""),
     "turned": (
         "have a rotation tag, and are stored as they are  # 'image: {format: jpeg}' turns them",
         "have a rotation tag, and are turned upright  # boxes and masks must be for upright ones",
@@ -54,7 +57,7 @@ class Look(NamedTuple):
     """Format and size of an image.
 
     Attributes:
-      format: ``jpeg``, ``png``, ``bmp``, ``gif`` or ``webp``.
+      format: ``jpeg``, ``png`` or ``webp``.
       height, width, channels: of the pixels that ``tf.io.decode_image`` returns: as stored, a
         camera's orientation tag not applied; 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA.
     """
@@ -73,21 +76,31 @@ def traits(data: bytes, limits: Limits) -> list[str]:
     """
     with opened(data, limits) as image:
         is_turned = image.getexif().get(_ORIENTATION, 1) != 1
-        return ["turned"] * is_turned + ["16 bits"] * image.mode.startswith("I")
+        return (
+            ["recoded"] * (not _stored_format(data, image))
+            + ["turned"] * is_turned
+            + ["16 bits"] * image.mode.startswith("I")
+        )
 
 
 def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
-    """Decodes an image; returns format and size.
+    """Checks that an image is whole; returns format and size.
 
     A JPEG is decoded at an eighth of its size, which reads every byte and computes few pixels.
 
     Raises:
-      PictureError: no image of a known format, one that TensorFlow does not decode, or one of more
-        pixels than ``limits`` allow.
+      PictureError: no whole image of a format that is stored, or one of more pixels than ``limits``
+        allow.
     """
     with opened(data, limits) as image:
-        format_ = FORMAT_FOR_PILLOW[str(image.format)]
-        return Look(format_, *wholeness.check_decodable(data, image, limits))
+        look = _check(data, image)
+        if not look.format:
+            kind = "an animated WebP" if image.format == "WEBP" else f"a {image.format}"
+            raise PictureError(
+                f"found {kind} image, which not every trainer decodes, expected JPEG, PNG or WebP",
+                "Encode it as PNG, or leave it out.",
+            )
+        return _decodable(look)
 
 
 def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tuple[bytes, Look]:  # noqa: B008 (it is frozen)
@@ -95,29 +108,85 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
 
     Returns:
       The new image, its format and size. An image that is already as the options ask keeps its
-        bytes.
+        bytes. Without options, JPEG, PNG and WebP do, and others become PNG.
 
     Raises:
-      PictureError: as ``probe`` does.
+      PictureError: the image is not whole, or has more pixels than ``limits`` allow.
     """
     with opened(data, limits) as image:
-        wholeness.check_whole(data, image, limits)
-        look = Look(FORMAT_FOR_PILLOW[str(image.format)], *wholeness.colors_shape(image))
+        look = _check(data, image)
+        if look.format and not options.changes:
+            return data, _decodable(look)
         format_ = options.format or ("jpeg" if look.format == "jpeg" else "png")
         mode = _target_mode(look, format_, options.mode)
         size = options.resize or (look.height, look.width)
         is_upright = image.getexif().get(_ORIENTATION, 1) == 1
         if (format_, *size, _CHANNELS[mode]) == look and is_upright and image.mode in _CHANNELS:
-            return data, probe(data, limits)
+            return data, _decodable(look)
         if options.resize:
             # At least twice the size in both directions, so that the final resize is smooth.
             image.draft(None, (2 * max(size), 2 * max(size)))
-        grey = bmp.grey_pixels(data, image) if look.format == "bmp" else None
-        picture = _in_mode(grey or ImageOps.exif_transpose(image), mode)
+        picture = _in_mode(ImageOps.exif_transpose(image), mode)
         if options.resize:
             picture = picture.resize((size[1], size[0]), Image.Resampling.BILINEAR)
         encoded = _encode(picture, format_, options.quality)
-        return encoded, Look(format_, picture.height, picture.width, _CHANNELS[mode])
+        look = Look(format_, picture.height, picture.width, _CHANNELS[mode])
+        return encoded, _decodable(look)
+
+
+def _check(data: bytes, image: Image.Image) -> Look:
+    """Checks that an image is whole.
+
+    Args:
+      data: the file.
+      image: opened and not decoded.
+
+    Returns:
+      Its look; the format is empty if it is not stored. Channels of a palette are those of its
+        colors, of GIF and CMYK 3.
+
+    Raises:
+      PictureError: Pillow would misread it.
+      Exception: it is not whole.
+    """
+    if image.format in ("JPEG", "MPO"):
+        check_jpeg(data)
+    elif image.format == "PNG":
+        check_png(data)
+    else:
+        if image.format == "BMP" and not image.info["compression"]:
+            bits = data[28] if data[14] >= 40 else data[24]
+            if bits != _GREY_BITS.get(image.mode, bits):
+                raise PictureError(
+                    f"found a BMP image of {bits} bits a pixel and a grey palette, expected "
+                    f"{_GREY_BITS[image.mode]} bits",
+                    "Encode it as PNG, or leave it out.",
+                )
+        image.load()
+    has_alpha = image.mode in _ALPHA_MODES or (image.mode == "P" and "transparency" in image.info)
+    is_grey = image.mode in _GREY_MODES
+    channels = 3 if image.format == "GIF" else (1 if is_grey else 3) + has_alpha
+    return Look(_stored_format(data, image), image.height, image.width, channels)
+
+
+def _stored_format(data: bytes, image: Image.Image) -> str:
+    """Returns the format of a file that is stored unchanged, or ""."""
+    # TensorFlow ends the program on an animated WebP.
+    if image.format == "WEBP" and data[12:16] == b"VP8X" and data[20] & _ANIMATION_FLAG:
+        return ""
+    return _STORED.get(str(image.format), "")
+
+
+def _decodable(look: Look) -> Look:
+    """Checks that TensorFlow decodes images of such a size."""
+    _, height, width, channels = look
+    if height * width * channels >= _MAX_VALUES or max(height, width) > _MAX_SIDE:
+        raise PictureError(
+            f"found {width:,} × {height:,} pixels, which TensorFlow does not decode, "
+            "expected fewer",
+            "Resize images by the recipe, 'image: {resize: …}', or leave the file out.",
+        )
+    return look
 
 
 @contextlib.contextmanager
