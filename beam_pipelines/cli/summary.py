@@ -30,8 +30,8 @@ from beam_pipelines.storage import files
 WIDTH_WHEN_PIPED = 100
 MOST_NAMES = 3
 _NO_KERNELS = (
-    "kernels  not built: beam-pipelines was installed without a C++ compiler, and converts at about "
-    "a tenth of the speed. Install a compiler, and beam-pipelines again."
+    "kernels  not built: beam-pipelines was installed without a C++ compiler, and converts at "
+    "about a tenth of the speed. Install a compiler, and beam-pipelines again."
 )
 
 

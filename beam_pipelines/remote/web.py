@@ -37,7 +37,8 @@ def read_answer(
     Raises:
       OSError: it has more bytes, or fewer than it announced, or takes too long.
     """
-    pieces, size, start = [], 0, time.monotonic()
+    pieces: list[bytes] = []
+    size, start = 0, time.monotonic()
     while max(size, length or 0) <= most_bytes:
         if not (piece := read(MIB)):
             if length is not None and size < length:

@@ -84,14 +84,7 @@ def plan_transform(
     manifest = read_manifest(dataset)
     check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
     recipe = _with_settings(_recipe(dataset, manifest), settings)
-    graph = files.join(dataset, TRANSFORM_GRAPH)
-    if not files.list_files(files.join(graph, "**")):
-        if split is not None:
-            raise DataError(
-                f"{dataset}: found a dataset without encodings, so there is nothing to apply. "
-                "Use convert; or --grow for one more dataset that is read with it as one."
-            )
-        graph = ""
+    graph = _graph_of(dataset, split is not None)
     _check_sources(dataset, recipe, sources)
     paths = {name: (path,) for name, path in sources.items()} | (
         {recipe.base: tuple(new_data)} if new_data else {}
@@ -150,6 +143,19 @@ def plan_transform(
     )
     validation = plan.validation._replace(contract=contract)
     return dataclasses.replace(plan, validation=validation, run=RunPlan(graph, of_dataset=True))
+
+
+def _graph_of(dataset: str, is_needed: bool) -> str:
+    """Returns the folder of a dataset's graph; empty without one, if none is needed."""
+    graph = files.join(dataset, TRANSFORM_GRAPH)
+    if files.list_files(files.join(graph, "**")):
+        return graph
+    if is_needed:
+        raise DataError(
+            f"{dataset}: found a dataset without encodings, so there is nothing to apply. Use "
+            "convert; or --grow for one more dataset that is read with it as one."
+        )
+    return ""
 
 
 def _check_sources(dataset: str, recipe: Recipe, sources: Mapping[str, str]) -> None:

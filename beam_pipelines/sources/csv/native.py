@@ -56,8 +56,8 @@ def parse(
       The result of ``CsvParser.parse``, or ``None`` where the kernel is not certain of it, or is
         missing.
     """
-    kernel_types = [_kernel_type(field.type) for field in read_schema]
-    if not _native.KERNELS_AVAILABLE or not kernel_types or None in kernel_types:
+    kernel_types = [type_ for field in read_schema if (type_ := _kernel_type(field.type))]
+    if not kernel_types or len(kernel_types) < len(read_schema):
         return None
     place_of = {name: place for place, name in enumerate(names)}
     wanted = [

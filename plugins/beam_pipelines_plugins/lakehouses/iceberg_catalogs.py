@@ -291,7 +291,7 @@ def _read_answer(response: requests.Response, **_: Any) -> None:
         raise ValueError("the catalog's server sent a compressed answer, which was not asked for")
     length = response.raw.length_remaining
     response._content = read_answer(response.raw.read1, length, _MOST_METADATA_BYTES)  # noqa: SLF001
-    response._content_consumed = True  # type: ignore[attr-defined]  # noqa: SLF001
+    response._content_consumed = True  # noqa: SLF001
 
 
 def _origin(url: str) -> str:
