@@ -1,17 +1,19 @@
 """Runs the fuzzed readers under an audit hook.
 
 A hook cannot be removed, so this is a process of its own: ``python -m tests.fuzz.audit TARGET…``
-prints each act that is not allowed. Libraries in C open files without Python's knowledge; what they
-are kept from is in ``docs/reliability.md``.
+prints each act that is not allowed. Libraries in C act without Python's knowledge: ``strace``, which
+``traced`` starts and ``system_fault`` reads, sees their calls of the system, too.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import functools
 import importlib
 import os
 import pathlib
+import re
 import site
 import sys
 import sysconfig
@@ -44,6 +46,39 @@ def _folders() -> tuple[str, ...]:
 
 
 FOLDERS = _folders()
+# What libraries in C open for themselves: the system's libraries, languages and facts of hardware.
+SYSTEM = (
+    *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/locale", "/sys"),
+    *("/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/localtime", "/etc/locale.alias"),
+    "/opt/pyca/cryptography/openssl/openssl.cnf",
+)
+_CALL = re.compile(r"^\d+ +(\w+)\((.*)")
+_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<(.*?)>, ")
+
+
+def traced(log: str, command: list[str]) -> list[str]:
+    """Returns a command under strace, which writes the calls that act into a log."""
+    calls = "trace=execve,execveat,connect,open,openat,openat2,creat,sendto"
+    return ["strace", "-f", "-qq", "-y", "-s", "8192", "-e", calls, "-o", log, *command]
+
+
+def system_fault(line: str) -> str:
+    """Returns what is wrong with a call in a log of strace; empty if nothing."""
+    if not (found := _CALL.match(line)):
+        return ""
+    call, arguments = found.groups()
+    texts = [os.fsdecode(codecs.escape_decode(text)[0]) for text in _TEXT.findall(arguments)]  # type: ignore[attr-defined]
+    if call in ("execve", "execveat"):
+        is_known = _HELPER in texts or texts[1:3] == _OF_PLATFORM
+        return "" if is_known or "tests.fuzz.audit" in arguments else f"{call} {texts[:9]}"
+    if call in ("connect", "sendto"):
+        return f"{call} {arguments}"
+    if not texts:
+        return ""
+    start = _FOLDER.match(arguments)
+    path = os.path.join(start[1] if start else str(ROOT), texts[0])
+    return "" if is_within(path, (*FOLDERS, *SYSTEM)) else f"{call} {path}"
 
 
 @functools.cache

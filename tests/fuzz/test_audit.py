@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +17,13 @@ from tests.fuzz.targets import NAMES
 # The manifest's target imports TensorFlow to load the dataset, which takes longer than all others.
 _TARGETS = [name for name in NAMES if name != "manifest"]
 _BAD_READER = """
-import os, socket, sys, types
+import ctypes, os, socket, sys, types
 from tests.fuzz import audit
 from tests.fuzz.target import Target
 
 def run(data):
     open("/etc/hostname").close()
+    ctypes.CDLL(None).open(b"/etc/group", 0)
     try:
         socket.create_connection(("127.0.0.1", 9), 0.1)
     except OSError:
@@ -35,24 +38,64 @@ audit.main(["hdf5"])
 """
 
 
-def audited(*arguments: str) -> list[str]:
-    """Returns the lines of an audit in a process of its own."""
+def is_traced() -> bool:
+    """Whether strace is installed and may trace."""
+    if shutil.which("strace") is None:
+        return False
+    done = subprocess.run(audit.traced(os.devnull, ["true"]), capture_output=True, check=False)
+    return done.returncode == 0
+
+
+CAN_TRACE = is_traced()
+needs_strace = pytest.mark.skipif(not CAN_TRACE, reason="strace is missing or may not trace")
+
+
+def audited(log: Path, *arguments: str) -> tuple[list[str], list[str]]:
+    """Runs an audit in a process of its own.
+
+    Returns:
+      Its lines, and what is wrong with calls of the system, if strace can tell.
+    """
     command = [sys.executable, *arguments]
+    if CAN_TRACE:
+        command = audit.traced(str(log), command)
     done = subprocess.run(command, capture_output=True, text=True, cwd=audit.ROOT, check=True)
-    return done.stdout.splitlines()
+    calls = log.read_text(errors="replace").splitlines() if CAN_TRACE else []
+    return done.stdout.splitlines(), [
+        wrong for line in calls if (wrong := audit.system_fault(line))
+    ]
 
 
-def test_readers_do_nothing_but_read() -> None:
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """Returns an audit of all readers."""
+    log = tmp_path_factory.mktemp("audit") / "calls"
+    return audited(log, "-m", "tests.fuzz.audit", *_TARGETS)
+
+
+def test_readers_do_nothing_but_read(readers: tuple[list[str], list[str]]) -> None:
     """Readers start, connect to, import and open nothing else."""
-    count, *wrong = audited("-m", "tests.fuzz.audit", *_TARGETS)
+    count, *wrong = readers[0]
     assert count.endswith(f" inputs of {len(_TARGETS)} targets")
     assert int(count.split()[0]) > 500
     assert wrong == []
 
 
-def test_a_reader_that_does_more_is_found() -> None:
+@needs_strace
+def test_libraries_of_readers_do_nothing_but_read(readers: tuple[list[str], list[str]]) -> None:
+    """Libraries in C start, connect to and open nothing else either."""
+    assert readers[1] == []
+
+
+@pytest.fixture(scope="module")
+def bad_reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """Returns an audit of a reader that does all that it must not."""
+    return audited(tmp_path_factory.mktemp("audit") / "calls", "-c", _BAD_READER)
+
+
+def test_a_reader_that_does_more_is_found(bad_reader: tuple[list[str], list[str]]) -> None:
     """The audit names each act of a reader that does all four."""
-    _, *wrong = audited("-c", _BAD_READER)
+    _, *wrong = bad_reader[0]
     for act in (
         "open /etc/hostname",
         "socket.connect",
@@ -60,6 +103,36 @@ def test_a_reader_that_does_more_is_found() -> None:
         "module stranger /tmp/stranger.py",
     ):
         assert any(line.startswith(act) for line in wrong), (act, wrong)
+
+
+@needs_strace
+def test_a_library_that_does_more_is_found(bad_reader: tuple[list[str], list[str]]) -> None:
+    """Calls of the system are seen, though Python has no event of them."""
+    assert not any("/etc/group" in line for line in bad_reader[0])
+    for act in ("openat /etc/hostname", "openat /etc/group", "connect ", "execve ['/bin/sh'"):
+        assert any(line.startswith(act) for line in bad_reader[1]), (act, bad_reader[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_wrong"),
+    [
+        ('7 openat(AT_FDCWD</w>, "/etc/passwd", O_RDONLY) = 3</etc/passwd>', True),
+        ('7 openat(AT_FDCWD</etc>, "passwd", O_RDONLY <unfinished ...>', True),
+        ('7 openat(4</etc>, "a\\"b", O_RDONLY) = -1 ENOENT (No such file or directory)', True),
+        ('7 open("/lib/../etc/p\\303\\244", O_RDONLY) = -1 ENOENT (No such file)', True),
+        ('7 creat("/var/a", 0666) = 3', True),
+        ('7 execve("/usr/bin/gs", ["gs", "-q"], 0x7 /* 9 vars */) = 0', True),
+        ("7 connect(3<socket:[1]>, {sa_family=AF_INET, sin_port=htons(80)}, 16) = 0", True),
+        ('7 execve("/usr/bin/uname", ["uname", "-p"], 0x7 /* 9 vars */) = 0', False),
+        ('7 openat(AT_FDCWD</w>, "/lib/x86_64-linux-gnu/libm.so.6", O_RDONLY) = 3', False),
+        (f'7 openat(AT_FDCWD</w>, "{audit.ROOT}/README.md", O_RDONLY) = 3', False),
+        ("7 <... openat resumed>) = 3", False),
+        ("7 +++ exited with 0 +++", False),
+    ],
+)
+def test_calls(line: str, is_wrong: bool) -> None:
+    """A call of the system is judged by its kind and the real path."""
+    assert bool(audit.system_fault(line)) == is_wrong
 
 
 @pytest.mark.parametrize(
