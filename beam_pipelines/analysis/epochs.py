@@ -103,14 +103,14 @@ def time_sql(name: str, unit: str) -> str:
 
 
 def seconds_of(numbers: Any, unit: str) -> Any:
-    """Returns float64, or one number, as seconds since 1970, as Arrow has it."""
+    """Returns float64 numbers as seconds since 1970, as Arrow has them."""
     if unit.startswith(DAYS):
         return pc.multiply(pc.subtract(numbers, float(_DAY_OF_1970)), float(_A_DAY))
     return pc.divide(numbers, float(UNITS[unit.removesuffix(OR_ZERO)]))
 
 
 def mixed(name: str, low: float | None, high: float | None) -> str:
-    """Returns what to say of times in two units: seconds and milliseconds; or nothing."""
+    """Returns what to say of times in two units, or nothing."""
     if low is None or high is None or not set(words_of(name)) & _OF_TIMES:
         return ""
     units = [unit_of(name, number, number) for number in (low, high)]

@@ -160,7 +160,7 @@ _SHOWN_COLUMNS = 12
 
 
 def nearest_column(name: str, columns: Iterable[str]) -> str:
-    """Returns a hint at the parts of a column, the nearest, or the first ones."""
+    """Returns a hint at a column's parts, the nearest, or all."""
     names = list(columns)
     parts = [one for one in names if one.startswith(f"{name}.")]
     if not parts and (found := nearest(name, names)):

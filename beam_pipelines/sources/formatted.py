@@ -182,7 +182,7 @@ class Formatted(Wrapped):
     def _evidence(
         self, contents: Contents, files: tuple[FileInfo, ...], names: Sequence[str]
     ) -> tuple[dict[str, Evidence], list[str]]:
-        """Returns the evidence of columns of texts in a sample, and unmatched nulls."""
+        """Returns the evidence of columns of texts, and findings of nulls."""
         source = contents.source
         if source is None or not names:
             return {}, [] if source is None else remarks.unmatched(source, (), 0)
@@ -221,9 +221,8 @@ class Formatted(Wrapped):
                     texts = pc.utf8_trim(texts, characters=WHITE_SPACE) if trim else texts
                     evidence[name].add(evidence_of(texts))
                 rows += table.num_rows
-        # Formats with nulls of their own have left them out.
-        noted = [] if self.format.reads_nulls else remarks.unmatched(source, seen, rows)
-        return evidence, noted
+        # Formats that read nulls have left them out.
+        return evidence, [] if self.format.reads_nulls else remarks.unmatched(source, seen, rows)
 
     def _head(self, inner: SourcePlan, file: FileInfo) -> Iterator[Rows]:
         """Yields the first rows of a file, or all of them."""

@@ -79,7 +79,7 @@ def test_zeros_and_infinity_are_no_times() -> None:
 
 
 def test_days_of_a_spreadsheet() -> None:
-    """They begin with 1899-12-30, and have fractions; the lines make times of them."""
+    """They begin with 1899-12-30, and have fractions."""
     rows = pa.table({"date": [45_000, 45_000.25, None], "n": [1, 2, 3]})
     [derived] = derive_times(list(profile_columns(rows).values())).values()
     assert derived.reason == "days since 1899-12-30, 2023-03-15 to 2023-03-15"

@@ -345,8 +345,10 @@ DERIVED: list[tuple[list[str], str, object]] = [
     ([*DAYS, "Jan 31, 2024", "20.01.2024"] * 3, "dates in 3 formats", None),
     (["2024-01-31T10:00:00", "2024-01-31 11:00:00+01:00"] * 9, "times, some with a zone", UTC_10),
     (["2024-01-31 10:00:00", "2024-01-31T10:00:00Z"] * 9, "times, some with a zone", UTC_10),
-    (["2024-07-01 02:30:00 CEST", "2024-01-31 11:00 CET"] * 9, "times with the name of", UTC_10),
-    (["2024-07-01 02:30:00 PDT", "2024-01-31 02:00:00 PST"] * 9, "times with the name of", UTC_10),
+    (["2024-07-01 02:30:00 CEST", "2024-01-31 11:00 CET"] * 9, "times with a zone", UTC_10),
+    (["2024-07-01 02:30:00 PDT", "2024-01-31 02:00:00 PST"] * 9, "times with a zone", UTC_10),
+    (["2024-01-31 11:00:00 +01:00", "2024-01-31 05:00 EST"] * 9, "times with a zone", UTC_10),
+    (["2024-01-31 05:00 EST", "2024-01-31 10:00"] * 9, "times, some with a zone", UTC_10),
     (["$5", "€7.5"] * 9, "numbers with units, '$' and '€'", (7.5, "€")),
     (["0.5 USD", "7.5 EUR"] * 9, "numbers with units, 'USD' and 'EUR'", (7.5, "EUR")),
     (["$5"] * 30 + ["£ -7"], "numbers with units, '$' and '£'", (-7, "£")),
@@ -357,7 +359,7 @@ DERIVED: list[tuple[list[str], str, object]] = [
 def test_a_derived_column_reads_the_texts(
     tmp_path: Path, cells: list[str], words: str, value: object
 ) -> None:
-    """The expressions in the finding read the last cell, and each of the others."""
+    """The expressions in the finding read each cell."""
     (finding,) = plan_of(put(tmp_path, cells)).decisions
     assert finding.startswith(f"types: {{a: text}}  # {words}")
     line = re.search(r"derive: (\{.*?\})(?: reads| divides| takes)", finding)
@@ -383,6 +385,6 @@ def test_a_derived_column_reads_the_texts(
     ],
 )
 def test_texts_that_are_not_certain_have_no_expression(tmp_path: Path, cells: list[str]) -> None:
-    """Days that may be months, and other texts, are not read by one."""
+    """Days that may be months are not read by one."""
     found = plan_of(put(tmp_path, cells)).decisions
     assert all("derive" not in one for one in found)

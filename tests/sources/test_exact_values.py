@@ -394,7 +394,7 @@ DIGITS = st.from_regex(r"-?[0-9]{1,12}\.[0-9]{1,24}(e-?[1-9])?", fullmatch=True)
 @given(DIGITS | st.floats(allow_nan=False, allow_infinity=False).map(repr), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_digits_of_fractions_behind_the_sample(text: str, is_native: bool) -> None:
-    """A number is refused where float64, written with as many digits, is another."""
+    """A number is refused where float64 has other digits."""
     assume(not re.match(r"-?0[0-9]", text))
     schema = pa.schema([("x", pa.float64())])
     parser = CsvParser(("x",), schema, schema, Dialect(ord(","), None), (), frozenset("x"))
@@ -416,7 +416,7 @@ def test_digits_of_fractions_behind_the_sample(text: str, is_native: bool) -> No
 
 
 def test_a_long_fraction_behind_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a bad row whose remedies work; a finding allows it in a sample."""
+    """It is a bad row, whose remedies work."""
     long, start = "0.123456789012345678", "x,y\n0.5,1\n"
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(start))
     path = write(tmp_path / "a.csv", f"{start}{long},2\n")

@@ -96,7 +96,7 @@ def lost_digits(name: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> 
 
 
 def _of_exponents(name: str, texts: pa.ChunkedArray) -> str:
-    """Returns what to say of numbers with an exponent that may be codes, or were ids."""
+    """Returns what to say of exponents that may be of ids."""
     exponents = texts.filter(pc.match_substring_regex(texts, _EXPONENT))
     if len(exponents) and pc.all(pc.match_substring_regex(texts, _NO_POINT)).as_py():
         return f"{exponents[0].as_py().strip()!r} among whole numbers may be a code"

@@ -1,11 +1,11 @@
-"""Patterns of dates and times, found in cells, and remarks on such texts."""
+"""Patterns of dates and times in cells, and remarks on them."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -42,20 +42,17 @@ _DATED = re.compile(
     rf"(?:{names_pattern(MONTHS)}(?![A-Za-z])|{names_pattern(WEEKDAYS)}(?![A-Za-z])"
     r"|[0-9]+(?:st|nd|rd|th)?\b|(?:of|at|the|UTC|GMT|AM|PM|am|pm|Z|T)\b|[-+/.,:\s])+"
 )
-# Arrow reads no blank before the offset from UTC.
-_ZONED = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})? "
-    r"[-+][0-9]{2}(?::?[0-9]{2})?"
-)
-_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
-_MAY_BE_ZONED = re.compile(rf"{_TIME}(?P<zone>Z|[-+][0-9]{{2}}(?::?[0-9]{{2}})?)?")
 # Names of zones that mean one offset nearly everywhere.
 _OFFSETS = {
     "UTC": "+00", "GMT": "+00", "WET": "+00", "WEST": "+01", "CET": "+01", "CEST": "+02",
     "EET": "+02", "EEST": "+03", "JST": "+09", "EST": "-05", "EDT": "-04", "CST": "-06",
     "CDT": "-05", "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07",
 }  # fmt: skip
-_NAMED_ZONE = re.compile(rf"{_TIME} (?P<zone>{'|'.join(_OFFSETS)})")
+# Arrow reads no blank before the offset from UTC, and no name.
+_ZONED = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+    rf"(?P<zone>Z| ?[-+][0-9]{{2}}(?::?[0-9]{{2}})?| (?:{'|'.join(_OFFSETS)}))?"
+)
 _MOST_PATTERNS = 3
 _DURATION = re.compile(r"[0-9]+:[0-5][0-9](?::[0-5][0-9])?")
 # Times of day and months that Arrow does not read.
@@ -164,64 +161,57 @@ def derived(expressions: Mapping[str, str]) -> str:
     return f"derive: {{{', '.join(shown)}}}"
 
 
+def alike(
+    cells: list[str], pattern: str | re.Pattern[str], likeness: str, cure: str
+) -> list[Remark]:
+    """Returns a remark if nearly all cells match a pattern."""
+    fits = [re.fullmatch(pattern, cell) is not None for cell in cells]
+    return [Remark(likeness, fits, cure)] * (sum(fits) >= LEAST_ALIKE * len(cells))
+
+
 def remark_of_dates(name: str, cells: list[str]) -> Remark | None:
     """Returns what is worth saying of months, times of day and durations."""
-    return (
-        _of_one_format(name, cells)
-        or _zoned(name, cells)
-        or _in_formats(name, cells)
-        or _unread(cells)
+    found = (
+        *_of_one_format(name, cells),
+        *alike(cells, _DURATION, "durations", _seconds(name, cells)),
+        *_zoned(name, cells),
+        *_in_formats(name, cells),
+        *alike(cells, _DATED, "dates that no format reads", "strptime in 'derive' may read them"),
     )
+    return next(iter(found), None)
 
 
-def _unread(cells: list[str]) -> Remark | None:
-    fits = [_DATED.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) < LEAST_ALIKE * len(cells):
-        return None
-    return Remark("dates that no format reads", fits, "strptime in 'derive' may read them")
+def _zoned(name: str, cells: list[str]) -> list[Remark]:
+    """Returns what is worth saying of times with zones that Arrow does not read."""
+    zones = {match["zone"] for cell in cells if (match := _ZONED.fullmatch(cell))}
+    sql = key = identifier(name)
+    for zone in sorted(filter(None, zones), key=len, reverse=True):
+        if zone.strip() in _OFFSETS:
+            sql = f"replace({sql}, '{zone}', '{_OFFSETS[zone.strip()]}')"
+    if any(zone and re.match(" [-+]", zone) for zone in zones):
+        sql = f"regexp_replace({sql}, ' ([-+])', '\\1')"
+    line = derived({f"{name}_utc": f"{sql}::TIMESTAMPTZ"})
+    if None not in zones:
+        found = alike(cells, _ZONED, "times with a zone", f"{line} reads them")
+        return found if sql != key else []
+    found = alike(cells, _ZONED, "times, some with a zone", f"{line} takes the others as UTC")
+    return found if len(zones) > 1 else []
 
 
-def _of_one_format(name: str, cells: list[str]) -> Remark | None:
+def _of_one_format(name: str, cells: list[str]) -> Iterator[Remark]:
     named = Counter(pattern for cell in cells if (pattern := _pattern_of_month(cell)))
     texts = pa.array(cells, pa.string())
     for pattern in (*_PATTERNS, *(pattern for pattern, _ in named.most_common(1))):
         format_ = DateFormat(pattern)
         fits = to_plain(texts, format_).is_valid().to_pylist()
         if sum(fits) >= LEAST_ALIKE * len(cells):
-            cure = f"{listed(name, [pattern])} reads"
-            if format_.has_day:
-                return Remark("months", fits, f"{cure} the first day of each")
-            return Remark("perhaps times of day", fits, f"{cure} them")
-    fits = [_DURATION.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) >= LEAST_ALIKE * len(cells):
-        return Remark("durations", fits, _seconds(name, cells))
-    fits = [_ZONED.fullmatch(cell) is not None for cell in cells]
-    if sum(fits) >= LEAST_ALIKE * len(cells):
-        sql = f"regexp_replace({identifier(name)}, ' ([-+])', '\\1')::TIMESTAMPTZ"
-        return Remark("times with a zone", fits, f"{derived({f'{name}_utc': sql})} reads them")
-    return None
+            kind = "months" if format_.has_day else "perhaps times of day"
+            read = "reads the first day of each" if format_.has_day else "reads them"
+            yield Remark(kind, fits, f"{listed(name, [pattern])} {read}")
 
 
-def _zoned(name: str, cells: list[str]) -> Remark | None:
-    """Returns what is worth saying of times some of which have a zone, or its name."""
-    named = [_NAMED_ZONE.fullmatch(cell) for cell in cells]
-    fits = [match is not None for match in named]
-    if sum(fits) >= LEAST_ALIKE * len(cells):
-        sql = identifier(name)
-        for zone in sorted({match["zone"] for match in named if match}, key=len, reverse=True):
-            sql = f"replace({sql}, ' {zone}', '{_OFFSETS[zone]}')"
-        cure = f"{derived({f'{name}_utc': f'{sql}::TIMESTAMPTZ'})} reads them"
-        return Remark("times with the name of a zone", fits, cure)
-    zones = [_MAY_BE_ZONED.fullmatch(cell) for cell in cells]
-    fits = [match is not None for match in zones]
-    if sum(fits) >= LEAST_ALIKE * len(cells) and len({bool(m["zone"]) for m in zones if m}) > 1:
-        line = derived({f"{name}_utc": f"{identifier(name)}::TIMESTAMPTZ"})
-        return Remark("times, some with a zone", fits, f"{line} takes the others as UTC")
-    return None
-
-
-def _in_formats(name: str, cells: list[str]) -> Remark | None:
-    """Returns what is worth saying of days or times in several formats, each of them certain."""
+def _in_formats(name: str, cells: list[str]) -> list[Remark]:
+    """Returns what is worth saying of days in several formats."""
     rest, patterns = cells, list[str]()
     while rest and len(patterns) < _MOST_PATTERNS:
         counts = count_dates(pa.array(rest), pa.array([1] * len(rest)), rest, 0.1)
@@ -229,19 +219,17 @@ def _in_formats(name: str, cells: list[str]) -> Remark | None:
         likely = [pattern for pattern, count in counts.items() if count == most > 0]
         fits = [to_plain(pa.array(rest), DateFormat(one)).is_valid() for one in likely]
         if not fits or any(pc.any(pc.and_(fits[0], other)).as_py() for other in fits[1:]):
-            return None
+            return []
         patterns.append(likely[0])
-        is_other = pc.invert(fits[0]).to_pylist()
-        rest = list(itertools.compress(rest, is_other))
+        rest = list(itertools.compress(rest, pc.invert(fits[0]).to_pylist()))
     words = re.sub("T?%[a-zA-Z]| UTC", "", " ".join(patterns))
     if rest or len(patterns) < 2 or re.search("[^\\W\\d_]", words):  # 1st March; prose
-        return None
-    kind = "" if any(DateFormat(pattern).has_clock for pattern in patterns) else "::DATE"
-    listed = ", ".join(f"'{pattern}'" for pattern in patterns)
-    sql = f"try_strptime({identifier(name)}, [{listed}]){kind}"
-    made = f"{name}_date" if kind else f"{name}_time"
-    cure = f"{derived({made: sql})} reads them"
-    return Remark(f"dates in {len(patterns)} formats", [True] * len(cells), cure)
+        return []
+    has_clock = any(DateFormat(pattern).has_clock for pattern in patterns)
+    sql = f"try_strptime({identifier(name)}, {patterns}){'' if has_clock else '::DATE'}"
+    line = derived({f"{name}_{'time' if has_clock else 'date'}": sql})
+    likeness = f"dates in {len(patterns)} formats"
+    return [Remark(likeness, [True] * len(cells), f"{line} reads them")]
 
 
 def _pattern_of_month(cell: str) -> str:

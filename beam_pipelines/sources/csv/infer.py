@@ -256,7 +256,7 @@ def _add_body(
 def _with_nulls(
     shape: Evidence, source: Source, column: pa.ChunkedArray, name: str, parse: _Parse
 ) -> Evidence:
-    """Returns the evidence of a column with its null texts that look like others."""
+    """Returns the evidence with null texts that look like others."""
     has_nulls = source.nulls == Source.nulls and column.null_count > 0
     if not has_nulls or not (texts := null_texts_like(shape, source.nulls)):
         return shape
@@ -266,7 +266,7 @@ def _with_nulls(
 
 
 def _note_nulls(found: _Found, source: Source, table: pa.Table, parse: _Parse) -> None:
-    """Adds the null texts of the recipe that cells of a part have."""
+    """Adds the recipe's null texts that cells have."""
     trim = bool(source.options_of(CsvOptions).trim)
     texts = [text for text in source.nulls if text not in (*Source.nulls, *found.nulls)]
     if texts and (trim or any(column.null_count for column in table.columns)):

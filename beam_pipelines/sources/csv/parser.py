@@ -154,36 +154,27 @@ class CsvParser:
 
     def _rounds(self, data: bytes, table: pa.Table | pa.RecordBatch) -> bool:
         """Whether one of the ``exact`` columns rounded an integer."""
-        large = [
-            name
-            for name in self.exact
-            if pa.types.is_floating(self.read_schema.field(name).type)
-            and whole_numbers.may_be_rounded(table.column(name))
-        ]
-        return bool(large) and any(
-            pc.any(whole_numbers.refused(column)).as_py()
-            for column in self._texts(data, large).columns
-        )
+        floats = [n for n in self.exact if pa.types.is_floating(self.read_schema.field(n).type)]
+        large = [name for name in floats if whole_numbers.may_be_rounded(table.column(name))]
+        return self._have(data, large, whole_numbers.refused)
 
     def _has_codes(self, data: bytes) -> bool:
         """Whether an ``exact`` column has a number with a leading zero."""
-        return (
-            bool(self.exact)
-            and _may_lead_with_zero(data)
-            and any(
-                pc.any(leads_with_zero(column)).as_py()
-                for column in self._texts(data, list(self.exact)).columns
-            )
-        )
+        may_have = bool(self.exact) and _may_lead_with_zero(data)
+        return may_have and self._have(data, list(self.exact), leads_with_zero)
 
     def _loses(self, data: bytes) -> bool:
-        """Whether a fraction of an ``exact`` column has more digits than float64 keeps."""
+        """Whether a fraction of an ``exact`` column loses digits."""
         names = [name for name in self.exact if self._is_told(self.read_schema.field(name))]
-        return (
-            bool(names)
-            and _MANY_DIGITS.search(data) is not None
-            and any(pc.any(loses_digits(one)).as_py() for one in self._texts(data, names).columns)
-        )
+        may_lose = bool(names) and _MANY_DIGITS.search(data) is not None
+        return may_lose and self._have(data, names, loses_digits)
+
+    def _have(
+        self, data: bytes, names: list[str], rule: Callable[[pa.ChunkedArray], pa.Array]
+    ) -> bool:
+        """Whether a rule holds for a text of some columns."""
+        texts = self._texts(data, names).columns if names else ()
+        return any(pc.any(rule(column)).as_py() for column in texts)
 
     def _is_told(self, field: pa.Field) -> bool:
         """Whether the digits of a column's numbers are looked at."""

@@ -26,6 +26,7 @@ from beam_pipelines.sources.csv.codes import DIGITS, example_of
 from beam_pipelines.sources.csv.date_patterns import (
     LEAST_ALIKE,
     Remark,
+    alike,
     derived,
     listed,
     remark_of_dates,
@@ -322,8 +323,7 @@ def _one_unit(
 def _marked(name: str, cells: list[str]) -> Remark | None:
     """Returns what is worth saying of texts with a spreadsheet's marks."""
     for likeness, (pattern, sql) in _MARKED.items():
-        fits = [re.fullmatch(pattern, cell) is not None for cell in cells]
-        if sum(fits) >= LEAST_ALIKE * len(cells):
-            line = derived({f"{name}_text": f"regexp_replace({identifier(name)}, {sql})"})
-            return Remark(likeness, fits, f"{line} takes the texts")
+        line = derived({f"{name}_text": f"regexp_replace({identifier(name)}, {sql})"})
+        for found in alike(cells, pattern, likeness, f"{line} takes the texts"):
+            return found
     return None

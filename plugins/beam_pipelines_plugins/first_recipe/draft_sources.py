@@ -202,7 +202,7 @@ def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
 
 
 def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]]:
-    """Returns tables; a series whose columns are nearly the same is a union.
+    """Returns tables; a series of nearly equal columns is a union.
 
     Files of one series are rows of one table, and not joined. Those that cannot be united, because
     of their types or of names in other letters, are left out.
@@ -243,7 +243,7 @@ def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]
 
 
 def _is_alike(one: SourcePlan, other: SourcePlan) -> bool:
-    """Whether a table has half of its columns, and one at least, in another."""
+    """Whether half of a table's columns are in another."""
     names = {name.casefold() for name in one.schema.names}
     common = sum(name.casefold() in names for name in other.schema.names)
     return 2 * common >= len(other.schema) > 0

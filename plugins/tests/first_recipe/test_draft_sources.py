@@ -187,14 +187,14 @@ BASES = {
 
 @pytest.mark.parametrize("case", BASES)
 def test_the_base_of_several(case: str) -> None:
-    """Labels, then joins; rows that others name, if there are more of them."""
+    """Labels count, then joins; more rows that others name win."""
     sources, named, expected = BASES[case]
     scores = [(False, False, joins > 0, label > 0, joins, rows) for label, joins, rows in sources]
     assert best_of(scores, lambda one, two: (one, two) in named) == expected
 
 
 def test_a_base_without_a_label(tmp_path: pathlib.Path) -> None:
-    """Orders are taken over refunds, which a comment names; it runs as well."""
+    """Orders are taken over refunds, which a comment names."""
     (tmp_path / "orders.csv").write_text(table("order_id,customer,amount", 1, 200))
     refunds = [f"{n},{n // 2 + 1},{n % 7}" for n in range(60)]
     (tmp_path / "refunds.csv").write_text("\n".join(["refund_id,order_id,sum", *refunds, ""]))
