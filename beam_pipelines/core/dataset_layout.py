@@ -59,8 +59,8 @@ def anomalies_path(split: str) -> str:
     return f"{split_folder(ANOMALIES, split)}/SchemaDiff.pb"
 
 
-def generation_folder(part: str, generation: int) -> str:
-    """Returns the folder of a generation's own files: ``rejected``, then ``rejected/g2``."""
+def _generation_folder(part: str, generation: int) -> str:
+    """Returns the folder of a generation's own files: ``index``, then ``index/g2``."""
     return part if generation == 1 else f"{part}/g{generation}"
 
 
@@ -70,7 +70,7 @@ def accumulators_path(split: str, generation: int = 1) -> str:
     The split ``*`` gives a pattern that matches all splits.
     """
     return (
-        f"{split_folder(generation_folder(ACCUMULATORS, generation), split)}{ACCUMULATORS_SUFFIX}"
+        f"{split_folder(_generation_folder(ACCUMULATORS, generation), split)}{ACCUMULATORS_SUFFIX}"
     )
 
 
@@ -79,7 +79,7 @@ def index_path(split: str, generation: int = 1) -> str:
 
     The split ``*`` gives a pattern that matches all splits.
     """
-    return f"{split_folder(generation_folder(INDEX, generation), split)}{INDEX_SUFFIX}"
+    return f"{split_folder(_generation_folder(INDEX, generation), split)}{INDEX_SUFFIX}"
 
 
 def dali_path(shard: str) -> str:

@@ -115,9 +115,7 @@ class File:
 
     path: str
     bytes: int
-    fingerprint: str = ""
     files: int = 1
-    modified: Any = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,7 +171,6 @@ class DatasetManifest(_Records):
     sources: Mapping[str, ManifestSource]
     label: str | None
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    directory: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

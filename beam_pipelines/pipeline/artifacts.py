@@ -116,8 +116,7 @@ def write_files(
     manifest["alerts"] = by_kind(alerts)
     # No program reads what is rejected, or the report, whose times differ between runs.
     checked = {path: place(path) for path in (*written, *others) if not path.startswith(REJECTED)}
-    entries = manifest.get("files", {}) | file_checksums.entries_of(checked)
-    manifest["files"] = dict(sorted(entries.items()))
+    manifest["files"] = dict(sorted(file_checksums.entries_of(checked).items()))
     write(REPORT, render_report(_report(plan, result, manifest, statistics, alerts)))
     write(manifest_name, manifest_to_text(manifest))
     return written

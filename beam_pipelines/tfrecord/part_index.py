@@ -164,16 +164,6 @@ class PartIndex:
         """The number of rows."""
         return int(self.first_row[-1] + self.columns.rows[-1]) if len(self) else 0
 
-    def part_of(self, row: int) -> int:
-        """Returns the number of the part that has a row.
-
-        Raises:
-          IndexError: there is no such row.
-        """
-        if not 0 <= row < self.rows:
-            raise IndexError(f"{self.path}: found row {row:,}, expected one of {self.rows:,}")
-        return int(np.searchsorted(self.first_row, row, side="right")) - 1
-
     def parts_of_shard(self, shard: int) -> range:
         """Returns the numbers of a shard's parts."""
         start, end = np.searchsorted(self.columns.shard, [shard, shard + 1])

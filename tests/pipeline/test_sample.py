@@ -99,12 +99,14 @@ def test_classes_are_sampled(
 
 
 def test_new_data_have_the_weight_one(folder: Path) -> None:
-    """``transform`` samples nothing, and its features are those of the dataset."""
+    """``transform`` samples nothing, with the dataset's features; growth samples."""
     run(folder, "{rates: {0: 0.5}, weight: w}", "encode: {day: vocabulary}\n")
     plan = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, "new")
     manifest = convert.convert(plan, str(folder / "new"), quiet=True)
     assert manifest["counts"]["written"] == ROWS
     assert {row["w"] for row in read_examples(folder / "new", "new")} == {1.0}
+    grown = plan_transform(str(folder / "out1"), [str(folder / "t.csv")], {}, None)
+    assert (plan.split.sample.rates, grown.split.sample.rates) == ((), (0.5,))
 
 
 def test_a_class_that_does_not_occur(folder: Path) -> None:

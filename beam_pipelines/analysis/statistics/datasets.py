@@ -18,7 +18,6 @@ from beam_pipelines.core.dataset_layout import (
     SPLIT_PREFIX,
     STATISTICS,
     accumulators_path,
-    generation_folder,
     statistics_path,
 )
 from beam_pipelines.core.errors import DataError, RecipeError
@@ -57,11 +56,9 @@ def read_accumulators(folder: str) -> StoredStatistics:
     Raises:
       DataError: there are none, or one is damaged.
     """
-    generations = [
-        _read_generation(folder, number) for number in range(1, _count_generations(folder) + 1)
-    ]
-    merged = generations[0] if len(generations) == 1 else merged_statistics(generations)
-    return merged._replace(folder=folder)
+    numbers = range(1, _count_generations(folder) + 1)
+    first, *others = (_read_generation(folder, number) for number in numbers)
+    return merged_statistics([first, *others]) if others else first
 
 
 def _count_generations(folder: str) -> int:
@@ -85,8 +82,7 @@ def _read_generation(dataset: str, generation: int) -> StoredStatistics:
     for file in listed:
         split = files.name_of(file.path)[len(SPLIT_PREFIX) : -len(ACCUMULATORS_SUFFIX)]
         splits[split], plans[split] = from_bytes(files.read_bytes(file.path), file.path)
-    folder = files.join(dataset, generation_folder(ACCUMULATORS, generation))
-    return StoredStatistics(folder, splits, next(iter(plans.values())))
+    return StoredStatistics(dataset, splits, next(iter(plans.values())))
 
 
 def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatistics]:
