@@ -15,16 +15,12 @@ class ClassShares(NamedTuple):
 
     Attributes:
       stratify: columns of the classes.
-      by: columns whose rows stay together, or none.
       shares: split -> share asked for.
-      groups: number of groups; 0: each row is divided by itself.
       rows: class -> rows in each split.
     """
 
     stratify: tuple[str, ...]
-    by: tuple[str, ...]
     shares: Mapping[str, float]
-    groups: int
     rows: Mapping[str, Sequence[int]]
 
     def to_json(self) -> dict[str, Any]:
@@ -34,7 +30,6 @@ class ClassShares(NamedTuple):
         sums = [sum(own) for own in columns] or [0] * len(self.shares)
         return {
             "stratify": list(self.stratify),
-            **({"by": list(self.by), "groups": self.groups} if self.groups else {}),
             "classes": len(self.rows),
             "largest_difference": self._largest_difference(),
             "splits": {
@@ -80,13 +75,12 @@ def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
     if not entry or not entry["classes"]:
         return
     worst, classes = entry["largest_difference"], entry["classes"]
-    groups = f", {entry['groups']:,} groups of {', '.join(entry['by'])}" if "by" in entry else ""
     shares = ", ".join(
         f"{name} {split['achieved']:.2%}" for name, split in list(entry["splits"].items())[:10]
     )
     plural = "" if classes == 1 else "es"
     yield (
-        f"{classes:,} class{plural} of {', '.join(entry['stratify'])}{groups}: {shares}; farthest "
+        f"{classes:,} class{plural} of {', '.join(entry['stratify'])}: {shares}; farthest "
         f"from its share is {worst['class']} in {worst['split']}, by {worst['rows']:,.1f} rows "
         f"({worst['of_class']:.2%} of the class)"
     )

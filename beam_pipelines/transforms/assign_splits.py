@@ -31,24 +31,11 @@ from beam_pipelines.transforms.cuts import (
     unpack_arrays,
 )
 from beam_pipelines.transforms.exchange import Exchange, Message
-from beam_pipelines.transforms.group_shares import (
-    CountedGroups,
-    DealtGroups,
-    count_groups,
-    deal_groups,
-    merge_kinds,
-    send_groups,
-)
 from beam_pipelines.transforms.held_chunks import HoldChunks
 from beam_pipelines.transforms.quotas import divide_classes
 from beam_pipelines.transforms.split import SplitPlan
 
 _STRATIFY = "split.stratify"
-
-
-def _send_groups(chunk: Chunk, plan: SplitPlan, partitions: int) -> Message:
-    classes = code_classes(chunk.batch, plan.stratify, _STRATIFY).of_rows
-    return send_groups(chunk[:2], plan.hashes_of(chunk.batch), classes, partitions)
 
 
 def _save_cuts(
@@ -62,42 +49,20 @@ def _save_cuts(
     return path
 
 
-def _save_groups(
-    _once: None,
-    partitions: Sequence[CountedGroups],
-    names: Mapping[int, str],
-    plan: SplitPlan,
-    path: str,
-) -> str:
-    if not partitions:
-        return _save_cuts(None, (), names, plan, path)
-    dealt = deal_groups(merge_kinds(partitions), plan.shares, plan.seed)
-    classes = dealt.classes.tolist()
-    holders = dict(zip(classes, dealt.holders.tolist(), strict=True))
-    _check_sizes(holders, names, plan, f"groups of {', '.join(plan.by)}")
-    dealt.save(path, [names[number] for number in classes])
-    return path
-
-
 class _Assign(beam.DoFn):
     """Gives chunks the splits of their rows."""
 
     def __init__(self, plan: SplitPlan, path: str) -> None:
         self._plan, self._path = plan, path
-        self._loaded: Cuts | DealtGroups | None = None
+        self._loaded: Cuts | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
-        kind = DealtGroups if self._plan.has_groups else Cuts
-        if self._loaded is None and chunk.batch.num_rows:
-            self._loaded = kind.load(self._path)
-        if isinstance(self._loaded, DealtGroups):
-            assigned = self._loaded.splits_of(self._plan.hashes_of(chunk.batch))
-        elif self._loaded is not None:
-            assigned = _assign_rows(chunk, self._plan, self._loaded)
-        else:
+        if not chunk.batch.num_rows and self._loaded is None:
             yield chunk
             return
-        yield _with_assigned(chunk, assigned)
+        if self._loaded is None:
+            self._loaded = Cuts.load(self._path)
+        yield _with_assigned(chunk, _assign_rows(chunk, self._plan, self._loaded))
 
 
 def load_shares(plan: SplitPlan, path: str) -> ClassShares:
@@ -106,10 +71,9 @@ def load_shares(plan: SplitPlan, path: str) -> ClassShares:
     The file is that of ``AssignSplits``.
     """
     arrays, names = unpack_arrays(files.read_bytes(path))
-    groups = len(arrays.get("groups", ()))
     rows = dict(zip(names, arrays["rows"].tolist(), strict=True))
     shares = dict(zip(plan.names, plan.shares, strict=True))
-    return ClassShares(plan.stratify, plan.by if groups else (), shares, groups, rows)
+    return ClassShares(plan.stratify, shares, rows)
 
 
 @dataclasses.dataclass
@@ -143,23 +107,15 @@ class AssignSplits(beam.PTransform):
             | "MergeNames" >> beam.CombineGlobally(lambda named: merge_names(named, _STRATIFY))
         )
         once = chunks.pipeline | "Once" >> beam.Create([None], reshuffle=False)
-        if plan.has_groups:
-            counted = (
-                chunks
-                | "SendGroups" >> beam.Map(_send_groups, plan, self.partitions)
-                | "Meet" >> Exchange(self.folder)
-                | "CountGroups" >> beam.Map(count_groups, self.scratch[0])
-            )
-        else:
-            counted = (
-                chunks
-                | "SendKeys" >> beam.Map(_send_row_keys, plan, self.partitions)
-                | "Meet" >> Exchange(self.folder)
-                | "SortKeys" >> beam.Map(sort_keys, self.scratch[0], _STRATIFY)
-            )
+        sorted_keys = (
+            chunks
+            | "SendKeys" >> beam.Map(_send_row_keys, plan, self.partitions)
+            | "Meet" >> Exchange(self.folder)
+            | "SortKeys" >> beam.Map(sort_keys, self.scratch[0], _STRATIFY)
+        )
         saved = once | "Divide" >> beam.Map(
-            _save_groups if plan.has_groups else _save_cuts,
-            beam.pvalue.AsList(counted),
+            _save_cuts,
+            beam.pvalue.AsList(sorted_keys),
             beam.pvalue.AsSingleton(names),
             plan,
             self.path,
@@ -189,20 +145,17 @@ def _cut_classes(
       DataError: a class has fewer rows than there are splits.
     """
     counted = count_classes(partitions)
-    _check_sizes(counted, names, plan, "rows")
+    _check_sizes(counted, names, plan)
     return find_cuts(partitions, names, divide_classes(list(counted.values()), plan.shares))
 
 
-def _check_sizes(
-    counted: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan, what: str
-) -> None:
+def _check_sizes(counted: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan) -> None:
     """Raises ``DataError`` if a class is too small to be divided.
 
     Args:
-      counted: class -> its rows, or groups.
+      counted: class -> its rows.
       names: class -> its name.
       plan: of the split.
-      what: what is counted.
     """
     small = [number for number, count in counted.items() if count < len(plan.names)]
     if not small:
@@ -211,7 +164,7 @@ def _check_sizes(
     more = f"; and {len(small) - 5:,} more classes" if len(small) > 5 else ""
     by = ", ".join(plan.stratify)
     raise DataError(
-        f"{_STRATIFY}, classes of {by}: found {what} of {shown}{more}; expected at least "
+        f"{_STRATIFY}, classes of {by}: found rows of {shown}{more}; expected at least "
         f"{len(plan.names)} of each class, one for each split; nothing was written. Leave the rows "
         "out with 'filter', or unite rare classes with 'derive'."
     )

@@ -67,7 +67,6 @@ class SplitPlan(PickledOnce):
       by: columns to hash; or ``SPLIT_KEY`` alone, which has the hashes.
       seed: changes the hashes; 0: as they are.
       stratify: columns of the classes that ``AssignSplits`` divides; or none.
-      has_groups: whether rows with the same values in ``by`` stay together then.
       shares: of the splits, if they are divided by shares.
       sample: leaves out and repeats rows once they are divided, or ``None``.
       thresholds: ascending; split i has the hashes below threshold i, the last split has the rest.
@@ -89,7 +88,6 @@ class SplitPlan(PickledOnce):
     is_csv: bool = False
     seed: int = 0
     stratify: tuple[str, ...] = ()
-    has_groups: bool = False
     shares: tuple[float, ...] = ()
     sample: SamplePlan | None = None
 
@@ -156,7 +154,6 @@ def _plan_fractions(
         thresholds=thresholds,
         seed=split.seed,
         stratify=split.stratify,
-        has_groups=bool(split.by),
         shares=tuple(split.fractions.values()),
     )
 
@@ -165,6 +162,14 @@ def _problems_of_classes(split: Split, schema: pa.Schema) -> Iterator[Problem]:
     """Yields why columns have no classes to divide."""
     if split.stratify and len(split.names) == 1:
         yield Problem(("split", "stratify"), "found it with one split, expected several.")
+    if split.stratify and split.by:
+        message = (
+            "found it with 'by', expected one of them: rows that stay together are not divided by "
+            "class. Leave 'stratify' out: with many groups each class comes near its shares. Or "
+            "write one file for each split, as in 'split: {train: {files: train.csv}, eval: "
+            "{files: eval.csv}}'."
+        )
+        yield Problem(("split", "stratify"), message)
     for index, name in enumerate(split.stratify):
         place = ("split", "stratify", index)
         if name not in schema.names:
@@ -172,12 +177,6 @@ def _problems_of_classes(split: Split, schema: pa.Schema) -> Iterator[Problem]:
         elif pa.types.is_list(schema.field(name).type):
             kind = columns.type_name(schema.field(name).type)
             yield Problem(place, f"column '{name}' is {kind}, expected one value in a row.")
-        elif name in split.by:
-            message = (
-                f"found column '{name}' also in 'by', whose rows are all in one split, expected "
-                "it in one of them."
-            )
-            yield Problem(place, message)
 
 
 def _plan_buckets(

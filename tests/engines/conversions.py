@@ -137,14 +137,6 @@ leaks: {{entity: [user, day]}}
 output: {{num_shards: 2}}
 """
 
-STRATIFIED_GROUPS = f"""{SOURCES}
-derive: {{long: "coalesce(seconds, 0) > 300"}}
-split: {{train: 0.7, eval: 0.3, stratify: long, by: user}}
-sample: {{by: long, rates: {{true: 0.3, false: 1.5}}, weight: w}}
-statistics: {{weight: w}}
-output: {{num_shards: 2}}
-"""
-
 UNION = """
 name: visits
 sources:
@@ -165,7 +157,6 @@ CONVERSIONS = {
     "raw": Conversion(RAW),
     "as_they_are": Conversion(AS_THEY_ARE),
     "stratified": Conversion(STRATIFIED),
-    "stratified_groups": Conversion(STRATIFIED_GROUPS),
     "union": Conversion(UNION),
     # All of these engines run on this machine, so that payloads may go through files too.
     "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
