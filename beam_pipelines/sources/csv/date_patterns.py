@@ -182,7 +182,7 @@ def remark_of_dates(name: str, cells: list[str]) -> Remark | None:
 
 
 def _zoned(name: str, cells: list[str]) -> list[Remark]:
-    """Returns what is worth saying of times with zones that Arrow does not read."""
+    """Returns what is worth saying of times with odd zones."""
     zones = {match["zone"] for cell in cells if (match := _ZONED.fullmatch(cell))}
     sql = key = identifier(name)
     for zone in sorted(filter(None, zones), key=len, reverse=True):
