@@ -82,7 +82,7 @@ def test_a_dataset_and_its_further_rows(folder: Path) -> None:
     assert all((row["day_temp"] is None) == (row["n"] % 3 == 2) for row in rows)
     old = {row["n"]: row for row in rows}
     (folder / "new.csv").write_text("time,k\n2024-01-02 23:00:00,K1\n2024-01-09 23:00:00,k0\n")
-    with pytest.raises(RecipeError, match=r"no column 'n'\. The columns are time, k\."):
+    with pytest.raises(RecipeError, match=r"no column 'n'\. It has 'time', 'k'\."):
         bp.transform("out2", "new.csv", "new")
     (folder / "new.csv").write_text(
         "k,n,time\nK1,1,2024-01-02 23:00:00\nk0,2,2024-01-09 23:00:00\n"
