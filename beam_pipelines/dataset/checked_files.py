@@ -5,6 +5,7 @@ Adds some to it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 from beam_pipelines.core.checked_files import changed_file
@@ -41,10 +42,21 @@ def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
     """Checks parts of a dataset; arguments are those of ``changed_files``.
 
     Raises:
-      DataError: the first file that is not that of the manifest.
+      DataError: the first file that is not that of the manifest, or is a link to elsewhere that the
+        manifest does not have: what a run copies must not be another's secret.
     """
     for _, error in changed_files(folder, manifest, *parts):
         raise error
+    for part in parts if files.is_local(folder) else ():
+        for file in files.list_files(files.within(folder, f"{part}/**")):
+            path, real = file.path, os.path.realpath(file.path)
+            inner = files.relative(path, folder)
+            is_inside = real.startswith(os.path.join(os.path.realpath(folder), ""))
+            if not is_inside and inner not in manifest.get("files", ()):
+                raise DataError(
+                    f"{path}: found a link to {real}, of which the manifest has no checksum, "
+                    "expected a file of the dataset. Remove the link, or put the file in its place."
+                )
 
 
 def add_files(folder: str, paths: Iterable[str]) -> None:

@@ -15,10 +15,11 @@ import pytest
 
 import beam_pipelines as bp
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.checked_files import add_files, changed_files
+from beam_pipelines.dataset.checked_files import add_files, changed_files, check_files
 from beam_pipelines.dataset.info import info
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline.planning.transform import plan_transform
 from beam_pipelines_plugins.foreign_index.make_index import make_indexes
 
 ROWS = 24
@@ -196,3 +197,21 @@ def test_a_path_outside_the_dataset(copy: Path, path: str) -> None:
     (copy / "dataset.json").write_text(json.dumps(manifest))
     with pytest.raises(DataError, match="a path within the dataset"):
         verify_dataset(str(copy))
+
+
+def test_links_out_of_a_dataset(copy: Path) -> None:
+    """A link is followed out of the dataset only to a file that the manifest has."""
+    manifest = read_manifest(str(copy))
+    parts = ("schema", "transform_graph")
+    path = next(copy / name for name in manifest["files"] if name.startswith("transform_graph/"))
+    kept = path.rename(copy.parent / "kept")
+    path.symlink_to(kept)  # as caches of downloads do
+    (path.parent / "inside").symlink_to(copy / "dataset.json")
+    check_files(str(copy), manifest, *parts)
+    secret = copy.parent / "secret"
+    secret.write_text("a password")
+    (path.parent / "more").symlink_to(secret)
+    with pytest.raises(DataError, match=r"found a link to .*, of which the manifest has no"):
+        check_files(str(copy), manifest, *parts)
+    with pytest.raises(DataError, match="found a link to "):
+        plan_transform(str(copy), ["new.csv"], {}, "test")
