@@ -62,7 +62,7 @@ COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
 # Arrow's own readers take these, and no other reading may contradict them.
 _PLAIN = NumberFormat(".")
 _GROUPED = NumberFormat(",", ".")
-_EXPONENT = re.compile(r"[+-]?(1+\.?1*|\.1+|0\.?1*)[eE][+-]?[01]+")
+_EXPONENT = re.compile(r"[+-]?(1+(\.1*)?|\.1+|0\.?1*)[eE][+-]?[01]+")
 _IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")
 # Digits, E and digits alone: codes if a column has nothing else.
 _CODE = re.compile(r"[01]+[eE][01]+")

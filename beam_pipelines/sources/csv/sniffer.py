@@ -30,7 +30,7 @@ WORDS = (
 )  # fmt: skip
 KNOWN_WORDS = frozenset(word for text in WORDS for word in text.split("/"))
 # Not letters and blanks alone, nor a name with a number: A-17, a link.
-_CODE = re.compile(r"(?=.*1).*[^\w\s]")
+_MARK = re.compile(r"[^\w\s]")
 
 
 class FileDialect(NamedTuple):
@@ -292,7 +292,7 @@ def _is_alike(cell: str, below: list[str]) -> bool:
         return sum(other.strip().casefold() in KNOWN_WORDS for other in below) > len(below) / 2
     shape = _shape(cell)
     alike = sum(_shape(other) == shape for other in below)
-    return bool(_CODE.search(shape)) and alike >= _LEAST_TYPED * len(below)
+    return "1" in shape and bool(_MARK.search(shape)) and alike >= _LEAST_TYPED * len(below)
 
 
 def _shape(cell: str) -> str:

@@ -23,7 +23,7 @@ from beam_pipelines.sources.csv.bad_cells import bad_cells
 
 LABEL, QID = "label", "qid"
 INTEGER = r"^[+-]?[0-9]+$"
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 _NEWLINE, _RETURN, _BLANK, _HASH, _COLON = b"\n\r #:"
 _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")

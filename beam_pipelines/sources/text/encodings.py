@@ -38,7 +38,7 @@ _ODD_NEIGHBOURS = re.compile(
 )
 # Characters beyond ASCII, but for the signs of Western text, which tell nothing about letters.
 _FOREIGN = re.compile("[^\x00-\x7f€£°“”‘’„–—…•§™®©±½¼¾²³¹«»\xa0]")
-_WORD = re.compile(r"\S*[^\x00-\x7f]\S*")
+_WORD = re.compile(r"(?<!\S)\S*[^\x00-\x7f]\S*")
 
 
 class Encoding(NamedTuple):

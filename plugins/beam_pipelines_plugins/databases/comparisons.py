@@ -31,7 +31,7 @@ _OPERATORS = {
 _TEXT_OPERATORS = ("=", "IN", "IS NOT NULL")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?)?")
-_DECIMAL = re.compile(r"-?\d*\.?\d*")
+_DECIMAL = re.compile(r"-?\d*(?:\.\d*)?")
 _STAMP_TYPES = ("timestamp", "timestamp with time zone", "timestamptz", "datetime")
 # A text that has no character with a meaning in some dialect of SQL.
 _PLAIN_TEXT = re.compile(r"[^'\"\\\x00-\x1f\x7f]*")

@@ -31,7 +31,7 @@ _NO_EQUAL = re.compile(r"INTERVAL|TIME WITH TIME ZONE|\bBIT\b|UNION|BIGNUM|VARIN
 _TEXTS = re.compile(r"ENUM\(.*\)|UUID|JSON")
 # What SQL takes for a space, and a call of a function, whose name may be in quotes.
 _GAP = r"(?:\s|--[^\n]*\n|/\*[\s\S]*?\*/)"
-_CALL = re.compile(rf"(\w+)\"?{_GAP}*\(")
+_CALL = re.compile(rf"(?<!\w)(\w+)\"?{_GAP}*\(")
 _SAMPLE = re.compile(rf"\bTABLESAMPLE\b|\bUSING{_GAP}+SAMPLE\b", re.IGNORECASE)
 _DEFINITIONS = """
 SELECT view_name, sql FROM duckdb_views() WHERE NOT internal
