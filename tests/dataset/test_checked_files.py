@@ -200,7 +200,7 @@ def test_a_path_outside_the_dataset(copy: Path, path: str) -> None:
 
 
 def test_links_out_of_a_dataset(copy: Path) -> None:
-    """A link is followed out of the dataset only to a file that the manifest has."""
+    """A link leads out of the dataset only to a known file."""
     manifest = read_manifest(str(copy))
     parts = ("schema", "transform_graph")
     path = next(copy / name for name in manifest["files"] if name.startswith("transform_graph/"))

@@ -316,7 +316,7 @@ def _check_has_date(base: Source) -> None:
 
 
 def _check_is_whole(source: Source, base: str) -> None:
-    """Raises ``RecipeError`` if a source has a URL whose secrets the manifest does not have."""
+    """Raises ``RecipeError`` if secrets of a source's URL are lost."""
     texts = {"path": source.path, **source.options}
     for key, value in texts.items():
         several = value if isinstance(value, (list, tuple)) else [value]
