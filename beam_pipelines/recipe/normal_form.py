@@ -13,6 +13,7 @@ from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import mask
 from beam_pipelines.recipe.keys import built
 from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.recipe.statistics import Statistics
 
 # Fields that may have URLs: ``files`` of splits, and ``key`` of hashes, which is one text.
 _PATHS = ("path", "labels", "schema", "validation_config", "preprocessing_fn", "files", "key")
@@ -26,6 +27,8 @@ _ALWAYS: Mapping[str, Any] = {
     "image": {"resize": [], "format": None, "mode": None, "quality": 90, "classes": []},
     "idx": {"form": None, "labels": None, "classes": []},
 }
+# Keys that the section ``statistics`` had, for the same reason.
+_OF_STATISTICS: dict[str, Any] = {"cross": []}
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def _plain(value: Any) -> Any:
         options = {key: _masked(key, _plain(item)) for key, item in value.options.items()}
         return {**_fields(value, "options"), **_ALWAYS, **options}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value)
+        return _fields(value) | (_OF_STATISTICS if isinstance(value, Statistics) else {})
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -94,7 +97,11 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
       KeyError, TypeError, ValueError, AttributeError: the data are not a recipe's.
     """
     sources = {name: _source(source) for name, source in data["sources"].items()}
-    recipe: Recipe = built(Recipe, {**data, "sources": sources, "directory": directory})
+    statistics = {
+        key: value for key, value in data["statistics"].items() if key not in _OF_STATISTICS
+    }
+    own = {"sources": sources, "statistics": statistics, "directory": directory}
+    recipe: Recipe = built(Recipe, {**data, **own})
     return recipe
 
 

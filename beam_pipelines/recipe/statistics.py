@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipelines.recipe.keys import recipe_key
-from beam_pipelines.recipe.values import read_pairs, read_share, read_text, read_texts
+from beam_pipelines.recipe.values import read_share, read_text, read_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,4 @@ class Statistics:
         None,
         "all rows",
         "Share of the rows whose values are counted; presence is counted in every row.",
-    )
-    cross: tuple[tuple[str, str], ...] = recipe_key(
-        read_pairs, (), "none", "Pairs of number columns, to get covariance and correlation."
     )

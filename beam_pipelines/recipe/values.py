@@ -461,17 +461,3 @@ def read_on(value: Value) -> tuple[tuple[str, str], ...] | None:
         return tuple((read_mapping(value) or {}).items())
     columns = read_texts(value)
     return None if columns is None else tuple((column, column) for column in columns)
-
-
-_PAIR = {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2}
-
-
-@reader(type="array", items=_PAIR)
-def read_pairs(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Pairs of two columns, each once, in order of the names."""
-    trees = value.tree if isinstance(value.tree, list) else None
-    pairs = [read_texts(value.at(index, tree)) or () for index, tree in enumerate(trees or ())]
-    if trees is None or any(len(set(pair)) != 2 or len(pair) != 2 for pair in pairs):
-        value.expected("pairs of two columns, as [[height, weight], [height, age]]")
-        return None
-    return tuple(dict.fromkeys((min(pair), max(pair)) for pair in pairs))

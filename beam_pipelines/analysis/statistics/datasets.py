@@ -182,6 +182,4 @@ def _shown(plan: StatisticsPlan) -> str:
         parts.append(f"values of {', '.join(plan.features)} only")
     if plan.sample is not None:
         parts.append(f"values of {100 * plan.sample:.6g} % of the rows")
-    if plan.cross:
-        parts.append(f"pairs {', '.join(' and '.join(pair) for pair in plan.cross)}")
     return "; ".join(parts)

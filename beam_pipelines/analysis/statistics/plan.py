@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -30,7 +29,6 @@ class StatisticsPlan(PickledOnce):
         number of values are.
       private: columns whose values are not counted, whatever ``features`` says.
       sample: share of the rows whose values are counted; ``None``: all.
-      cross: pairs of number columns that are compared, each in order of the names.
       composites: sparse and weighted features of the recipe's schema, whose rows are counted.
     """
 
@@ -41,7 +39,6 @@ class StatisticsPlan(PickledOnce):
     features: tuple[str, ...] = ()
     composites: tuple[Composite, ...] = ()
     sample: float | None = None
-    cross: tuple[tuple[str, str], ...] = ()
     private: tuple[str, ...] = ()
 
     def counts(self, column: str) -> bool:
@@ -82,11 +79,7 @@ def plan_statistics(
             path: tuple[str | int, ...] = ("statistics", key)
             path += (index,) if len(columns) > 1 else ()
             problems += _check(schema, path, column, fits, expected)
-    for index, pair in enumerate(wanted.cross):
-        for column in pair:
-            path = ("statistics", "cross", index)
-            problems += _check(schema, path, column, _has_numbers, "a column of numbers")
-    shown = (wanted.weight, *wanted.slice_by, *itertools.chain(*wanted.cross))
+    shown = (wanted.weight, *wanted.slice_by)
     problems += [
         Problem(("statistics",), f"found '{name}', whose values 'pii: {{allow: …}}' hides.")
         for name in private
@@ -113,7 +106,6 @@ def plan_statistics(
         wanted.features,
         composites_in(expected),
         wanted.sample,
-        wanted.cross,
         private,
     )
 
@@ -138,13 +130,6 @@ def _check(
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _has_numbers(kind: pa.DataType) -> bool:
-    if has_lists_as_steps(kind):
-        return False
-    kind = value_type(kind)
-    return not (pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _has_slices(kind: pa.DataType) -> bool:

@@ -11,7 +11,6 @@ from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
 from beam_pipelines.analysis.statistics.column import ColumnStatistics, StepValues, WeightedPresence
 from beam_pipelines.analysis.statistics.composites import custom_statistics
-from beam_pipelines.analysis.statistics.crosses import cross_to_proto
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
 from beam_pipelines.analysis.statistics.histograms import (
     quantiles_histogram,
@@ -80,7 +79,6 @@ def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeature
         num_examples=table.rows,
         weighted_num_examples=table.weight or 0.0,
         features=_features(table),
-        cross_features=map(cross_to_proto, table.crosses),
     )
 
 

@@ -24,7 +24,6 @@ from beam_pipelines.analysis.statistics.column import (
     is_text,
 )
 from beam_pipelines.analysis.statistics.composites import Composite, CompositeCounts
-from beam_pipelines.analysis.statistics.crosses import CrossMoments
 from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
@@ -75,7 +74,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
         for name, column in part.columns.items()
     ]
     stored = dataclasses.asdict(plan)
-    for name in ("features", "composites", "sample", "cross", "private"):
+    for name in ("features", "composites", "sample", "private"):
         if not stored[name]:
             del stored[name]
     metadata = {
@@ -157,8 +156,6 @@ def _about(key: DataSlice | None, table: TableStatistics) -> Facts:
     facts: Facts = {"slice": key, "rows": table.rows, "weight": table.weight}
     if table.composites:
         facts["composites"] = table.composites
-    if table.crosses:
-        facts["crosses"] = [_cross_to_facts(cross) for cross in table.crosses]
     return facts
 
 
@@ -199,7 +196,6 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
             found,
             facts["weight"],
             composites=tuple(map(_composite_from_facts, facts.get("composites", ()))),
-            crosses=tuple(map(_cross_from_facts, facts.get("crosses", ()))),
         )
         for facts, found in zip(about, columns, strict=True)
     }
@@ -278,7 +274,6 @@ def _plan(facts: Facts) -> StatisticsPlan:
         tuple(facts.get("features", ())),
         tuple(map(_composite, facts.get("composites", ()))),
         facts.get("sample"),
-        tuple((x, y) for x, y in facts.get("cross", ())),
         tuple(facts.get("private", ())),
     )
 
@@ -286,22 +281,6 @@ def _plan(facts: Facts) -> StatisticsPlan:
 def _composite(facts: Sequence[Any]) -> Composite:
     name, value, others, is_weighted = facts
     return Composite(name, value, tuple(others), is_weighted)
-
-
-def _cross_to_facts(cross: CrossMoments) -> Sequence[Any]:
-    return [
-        cross.pair,
-        _moments_to_facts(cross.x),
-        _moments_to_facts(cross.y),
-        hex(cross.products),
-        cross.infinite,
-    ]
-
-
-def _cross_from_facts(facts: Sequence[Any]) -> CrossMoments:
-    (name_x, name_y), x, y, products, infinite = facts
-    of_x, of_y = _moments_from_facts(x), _moments_from_facts(y)
-    return CrossMoments((name_x, name_y), of_x, of_y, int(products, 16), infinite)
 
 
 def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
-    Rows,
     Weights,
     as_numbers,
     is_text,
@@ -22,11 +21,6 @@ from beam_pipelines.analysis.statistics.composites import (
     CompositeCounts,
     count_composite,
     merged_counts,
-)
-from beam_pipelines.analysis.statistics.crosses import (
-    CrossMoments,
-    cross_moments,
-    merged_crosses,
 )
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
@@ -52,7 +46,6 @@ class TableStatistics(PickledOnce):
       weight: sum of the rows' weights; ``None``: they have none.
       slices: slice -> statistics of its rows, which have no slices themselves; ordered.
       composites: counts of the plan's sparse and weighted features, in its order.
-      crosses: moments of the plan's pairs of columns, in its order.
     """
 
     compresses = False  # megabytes, most of them compressed already
@@ -61,7 +54,6 @@ class TableStatistics(PickledOnce):
     weight: float | None = None
     slices: Mapping[DataSlice, TableStatistics] = dataclasses.field(default_factory=dict)
     composites: tuple[CompositeCounts, ...] = ()
-    crosses: tuple[CrossMoments, ...] = ()
 
     @classmethod
     def of(
@@ -196,18 +188,7 @@ def _table(
         columns,
         None if weights is None else float(weights.sum()),
         composites=tuple(count_composite(batch, composite) for composite in plan.composites),
-        crosses=_crosses(batch, chosen, plan),
     )
-
-
-def _crosses(
-    batch: pa.RecordBatch, sample: Rows | None, plan: StatisticsPlan
-) -> tuple[CrossMoments, ...]:
-    if not plan.cross:
-        return ()
-    columns = batch.select(sorted({name for pair in plan.cross for name in pair}))
-    rows = columns if sample is None else take_rows(columns, sample)
-    return tuple(cross_moments(rows, pair) for pair in plan.cross)
 
 
 def _merged_tables(parts: Sequence[TableStatistics], limits: ColumnLimits) -> TableStatistics:
@@ -222,7 +203,6 @@ def _merged_tables(parts: Sequence[TableStatistics], limits: ColumnLimits) -> Ta
         composites=tuple(
             map(merged_counts, zip(*(part.composites for part in parts), strict=True))
         ),
-        crosses=tuple(map(merged_crosses, zip(*(part.crosses for part in parts), strict=True))),
     )
 
 

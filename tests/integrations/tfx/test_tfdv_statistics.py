@@ -110,41 +110,6 @@ def reasons(anomalies: anomalies_pb2.Anomalies) -> dict[str, list[tuple[int, str
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_pairs_of_columns(seed: int) -> None:
-    """Covariance and correlation of pairs of columns are TFDV's."""
-    from tensorflow_data_validation.statistics.generators import (
-        cross_feature_stats_generator as cross,
-    )
-
-    chance = random.Random(seed)
-    rows = [
-        {
-            "x": chance.choice([None, [chance.randrange(100)], [1, 2], []]),
-            "y": chance.choice([None, [chance.gauss(5, 3)], [float("nan")], [1.0, 2.0]]),
-            "z": [chance.random()],
-        }
-        for _ in range(200)
-    ]
-    integers, floats = pa.list_(pa.int64()), pa.list_(pa.float32())
-    columns = pa.schema([("x", integers), ("y", floats), ("z", floats)])
-    whole = pa.RecordBatch.from_pylist(rows, columns)
-    batches = [whole[:70], whole[70:]]
-    pairs = (("x", "y"), ("x", "z"), ("y", "z"))
-    generator = cross.CrossFeatureStatsGenerator(feature_crosses=list(pairs), sample_rate=1.0)
-    theirs = {key_of(each): each for each in generated(generator, batches).cross_features}
-    plan = StatisticsPlan(cross=pairs)
-    table = TableStatistics.merged([TableStatistics.of(batch, plan) for batch in batches])
-    ours = to_proto({"": table})[""].datasets[0].cross_features
-    assert set(theirs) == {key_of(each) for each in ours} == set(pairs)
-    for each in ours:
-        other = theirs[key_of(each)]
-        assert each.count == other.count > 3
-        for name in ("covariance", "correlation"):
-            found, expected = (getattr(one.num_cross_stats, name) for one in (each, other))
-            assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
-
-
 @pytest.mark.parametrize("null_steps", [0, 0.2])
 @pytest.mark.parametrize("most", [1, 3])
 def test_values_of_steps(null_steps: float, most: int) -> None:
@@ -295,7 +260,3 @@ def test_names_in_anomalies(name: str) -> None:
     ours = anomalies_to_proto(find_anomalies({"train": table}, schema), schema)["train"]
     theirs = tfdv.validate_statistics(to_proto({"": table})[""], schema)
     assert set(ours.anomaly_info) == set(theirs.anomaly_info)
-
-
-def key_of(cross: Any) -> tuple[str, str]:
-    return cross.path_x.step[0], cross.path_y.step[0]
