@@ -206,7 +206,7 @@ def make_rides(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     recipes = [
         block.text for block in blocks_of("docs/joins.md") if "sources: {rides" in block.text
     ]
-    for name, recipe in zip(("stratified", "grouped", "sampled"), recipes, strict=True):
+    for name, recipe in zip(("stratified", "sampled"), recipes, strict=True):
         (folder / f"{name}.yaml").write_text(recipe)
     drivers = [f"d{n},{n % 5 + 1}" for n in range(40)]
     (folder / "drivers.csv").write_text("\n".join(["id,rating", *drivers]) + "\n")
