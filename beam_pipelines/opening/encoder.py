@@ -108,6 +108,7 @@ class Encoder:
         """Encodes raw rows; see the class."""
         if self._request.derived:
             batch = self._derived(to_batch(rows, self._request.columns, self._origins))
+            batch = batch.select(self._plan.columns.names)
             rows = python_rows(batch) if batch.num_rows <= _SINGLE_ROWS else batch
         single = [rows] if isinstance(rows, dict) else rows
         if isinstance(single, list) and 0 < len(single) <= _SINGLE_ROWS:

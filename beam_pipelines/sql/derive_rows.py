@@ -104,9 +104,12 @@ class Deriver:
         """
         for number, statement in enumerate(self._statements):
             arrays = self._values(number, statement, batch)
-            for place, column in enumerate(statement.columns):
-                array = arrays[place] if arrays else self._evaluated(column, batch)
-                batch = with_column(batch, column.name, array)
+            if arrays:
+                names = [*batch.schema.names, *(column.name for column in statement.columns)]
+                batch = pa.RecordBatch.from_arrays([*batch.columns, *arrays], names)
+                continue
+            for column in statement.columns:
+                batch = with_column(batch, column.name, self._evaluated(column, batch))
         return batch
 
     def _values(self, number: int, statement: _Statement, batch: pa.RecordBatch) -> list[pa.Array]:
