@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,52 +20,30 @@ from beam_pipelines.cli.options import (
 from beam_pipelines.cli.output import answer, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.recipe.unions import unused_sources
-from beam_pipelines.recipe.values import BYTES_FOR_UNIT
+from beam_pipelines.recipe.values import parse_bytes
 
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.planning.plan import Plan
-    from beam_pipelines.pipeline.previews.estimate import Scale
-    from beam_pipelines.pipeline.previews.preview import Preview
-
-_UNITS = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()} | {
-    "tb": 10**12,
-    "pb": 10**15,
-    "tib": 1 << 40,
-}
+    from beam_pipelines.pipeline.previews.estimate import Preview, Scale
 
 
-class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the oldest click that we take
-    """A size with a unit, as a number of bytes."""
-
-    name = "bytes"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Returns the number of bytes in a text such as ``100TB``.
-
-        Decimals, spaces and binary units are allowed, as in ``1.5 GiB``.
-        """
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
-        size = (
-            round(float(match[1]) * _UNITS[match[2].lower()])
-            if match and match[2].lower() in _UNITS
-            else 0
+def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Returns the number of bytes in a text such as ``100TB``."""
+    size = None if text is None else parse_bytes(text)
+    if size is not None and size < 1:
+        raise click.BadParameter(
+            f"found '{text}', expected a number of bytes, such as 100TB, 1.5TiB or 500GB.",
+            context,
+            parameter,
         )
-        if size < 1:
-            self.fail(
-                f"found '{value}', expected a number of bytes, such as 100TB, 1.5TiB or 500GB.",
-                param,
-                ctx,
-            )
-        return size
+    return size
 
 
 @click.command(cls=StorageCommand, epilog="plan recipe.yaml --assume_bytes 1TB")
 @click.argument("recipe_or_data")
 @click.option(
     "--assume_bytes",
-    type=Bytes(),
+    callback=_bytes,
     metavar="SIZE",
     help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
 )
@@ -86,8 +63,7 @@ def plan(
     """Estimate a conversion: shards, memory, CPU hours, limits."""
     from beam_pipelines.pipeline.planning.plan_recipe import plan as make_plan
     from beam_pipelines.pipeline.planning.private import values_hidden
-    from beam_pipelines.pipeline.previews.estimate import limits, make_scale
-    from beam_pipelines.pipeline.previews.preview import make_preview
+    from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
 
     planned = make_plan(
         recipe_or_data, settings=chosen_settings(context), date=date, input_roots=input_root
@@ -99,9 +75,6 @@ def plan(
         "plan": plan_document(planned),
         "preview": dataclasses.asdict(preview),
         "scale": dataclasses.asdict(scale),
-        "limits": [
-            {**limit._asdict(), "size_bytes": limit.size_bytes(scale)} for limit in limits(scale)
-        ],
     }
     lines = _lines(planned, preview, scale, assume_bytes)
     answer(form, document, [planned.describe(), *lines] if form == "text" else ())
@@ -139,7 +112,6 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
     """Yields the figures: at most nine lines, more with an assumed size."""
     from beam_pipelines.core.formatting import show_bytes, show_count
-    from beam_pipelines.pipeline.previews.estimate import limits
 
     there = (
         f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
@@ -166,15 +138,10 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
         yield _line("guessed", "; ".join(preview.omissions))
     if assumed is None:
         return
-    yield _line(
-        "engine",
-        f"{show_bytes(scale.graph_bytes)} of job graph, {show_bytes(scale.side_input_bytes)} of "
-        f"side input; {show_bytes(scale.shuffle_bytes)} of shuffle for an object store",
-    )
     yield f"limits, by the size of {plan.recipe.base} at which they are met; the first three"
-    for limit in limits(scale)[:3]:
+    for limit in scale.limits[:3]:
         met = "  met: " if limit.value > limit.most else "       "
-        yield f"{met}{show_bytes(limit.size_bytes(scale)):>10}  {limit.name}: {limit.remedy}"
+        yield f"{met}{show_bytes(limit.size_bytes):>10}  {limit.name}: {limit.remedy}"
 
 
 def _line(name: str, text: str) -> str:

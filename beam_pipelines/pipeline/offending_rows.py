@@ -8,7 +8,6 @@ column ``ROW``, up to a limit of bytes.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,24 +25,17 @@ from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.core.dataset_layout import REJECTED
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.places import Pair, Place
 from beam_pipelines.core.private import HIDDEN
 from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.row_chain import select_chunks, split_rows
+from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange
-from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.storage import file_changes, files
-from beam_pipelines.transforms import read
-from beam_pipelines.transforms.join.index import JoinIndex, build_index
-from beam_pipelines.transforms.join.join import load_index
-from beam_pipelines.transforms.join.plan import JoinStep
 from beam_pipelines.transforms.reject import explain, shown_row_of
-from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select_errors import SelectError
 
 # Rows listed for each anomaly, and bytes read to find them, which takes some seconds.
@@ -187,33 +179,15 @@ def write_rows(entries: Iterable[Mapping[str, Any]], folder: str, name: str) -> 
     return path
 
 
-class _Hit(NamedTuple):
-    """An offending row: its number in its range, and the reason."""
-
-    key: AnomalyKey
-    row: int
-    reason: str
-
-
-class RangeReader:
-    """Reads byte ranges; keeps scans and indexes between them."""
+class RangeReader(RowChain):
+    """Reads byte ranges, and finds rows in them."""
 
     def __init__(self, plan: Plan) -> None:
-        self.read_bytes = 0
-        self._reject, self.joined_words = plan.recipe.rejects, plan.joined_words
-        self.source, self.private = plan.recipe.base, plan.recipe.private
         row = pa.field(ROW, pa.int64())
-        self._plan = dataclasses.replace(
-            plan,
-            select=plan.select.explained(),
-            split=dataclasses.replace(plan.split, schema=plan.split.schema.append(row)),
-        )
-        self._indexes: dict[int, JoinIndex] = {}
-
-    @functools.cached_property
-    def positions(self) -> RowPositions:
-        """Finds rows of the base source; Beam's own rows have none."""
-        return RowPositions(self._plan.base)
+        split = dataclasses.replace(plan.split, schema=plan.split.schema.append(row))
+        super().__init__(dataclasses.replace(plan, select=plan.select.explained(), split=split))
+        self.joined_words = plan.joined_words
+        self.source, self.private = plan.recipe.base, plan.recipe.private
 
     def offenders_of(
         self,
@@ -226,32 +200,38 @@ class RangeReader:
 
         It returns up to ``wanted`` rows for each anomaly.
         """
-        states = self.positions.quote_states(byte_range)
-        base = self._plan.base
-        self.read_bytes += byte_range.end - byte_range.start
-        chunks = list(read.read_range(base, byte_range, states, self._reject))
-        hits = self._hits(chunks, wanted, reasons, schema)
-        numbers = sorted({hit.row for hit in hits})
-        places = (
-            dict(zip(numbers, self.positions.find(byte_range.number, numbers), strict=True))
-            if numbers
-            else {}
-        )
-        found = [(hit, places[hit.row]) for hit in hits]
+        features = {feature.name: feature for feature in features_of(flattened(schema))}
+        domains = domains_of(schema)
+        # A join may have made several rows of one.
+        found: dict[AnomalyKey, dict[int, str]] = {key: {} for key in wanted}
+        for part in self.split(byte_range):
+            rows = part.batch.column(ROW).to_numpy()
+            for key in (key for key in wanted if key.split == part.split):
+                column, own = part.batch.column(key.feature), found[key]
+                bad = offending_rows(column, key.type, features[key.feature], domains)
+                for place in np.flatnonzero(bad):
+                    if len(own) == wanted[key]:
+                        break
+                    value = python_value(column, int(place))
+                    expected = "a value" if value is None else reasons[key].expected
+                    shown = HIDDEN if key.feature in self.private else show_value(value)
+                    own.setdefault(int(rows[place]), f"found {shown}, expected {expected}")
+        numbers = sorted({row for own in found.values() for row in own})
+        positions = self.positions.find(byte_range.number, numbers) if numbers else ()
+        places = dict(zip(numbers, positions, strict=True))
         return [
             (
-                hit.key,
-                Rejected(
-                    base.source.name, row.file, row.place, hit.key.feature, hit.reason, row.text
-                ),
+                key,
+                Rejected(self.source, place.file, place.place, key.feature, reason, place.text),
             )
-            for hit, row in found
+            for key, own in found.items()
+            for row, reason in own.items()
+            for place in (places[row],)
         ]
 
     def bad_row_of(self, byte_range: ByteRange) -> str:
         """Returns the error of a range's first bad row; or ``""``."""
-        states, found = self.positions.quote_states(byte_range), list[str]()
-        self.read_bytes += byte_range.end - byte_range.start
+        found = list[str]()
 
         def note(chunk: Chunk, bad: Mapping[int, Exception]) -> None:
             row, error = next(iter(bad.items()))
@@ -262,8 +242,7 @@ class RangeReader:
             where = f"{place.place} ({shorten(text, _LONGEST_TEXT)})".lstrip()
             found.append(f"{place.file}, {where}, {what}: {reason}")
 
-        chunks = read.read_range(self._plan.base, byte_range, states, self._reject)
-        for _ in select_chunks(self._plan, chunks, self._index, note):
+        for _ in self.select(byte_range, note):
             if found:
                 return found[0]
         return ""
@@ -299,12 +278,8 @@ class RangeReader:
     def _rows_of_range(
         self, number: int, places: Sequence[Place], columns: Sequence[str]
     ) -> dict[Place, FoundRow]:
-        byte_range, base = self._plan.base.ranges[number], self._plan.base
-        states = self.positions.quote_states(byte_range)
-        self.read_bytes += byte_range.end - byte_range.start
-        chunks = read.read_range(base, byte_range, states, self._reject)
         values: dict[Place, tuple[int, dict[str, Any]]] = {}
-        for chunk in select_chunks(self._plan, chunks, self._index):
+        for chunk in self.select(self.plan.base.ranges[number]):
             for place in places:
                 if place.part == chunk.part:
                     row = chunk.batch.slice(place.row, 1)
@@ -313,66 +288,3 @@ class RangeReader:
         rows = sorted({row for row, _ in values.values()})
         positions = dict(zip(rows, self.positions.find(number, rows), strict=True))
         return {place: FoundRow(positions[row], shown) for place, (row, shown) in values.items()}
-
-    def _hits(
-        self,
-        chunks: list[Chunk],
-        wanted: Mapping[AnomalyKey, int],
-        reasons: Mapping[AnomalyKey, Reason],
-        schema: schema_pb2.Schema,
-    ) -> list[_Hit]:
-        features, domains = (
-            {feature.name: feature for feature in features_of(flattened(schema))},
-            domains_of(schema),
-        )
-        found: dict[AnomalyKey, list[_Hit]] = {key: [] for key in wanted}
-        for part in self.split(chunks):
-            for key, number in wanted.items():
-                if key.split == part.split and len(found[key]) < number:
-                    column, rows = (
-                        part.batch.column(key.feature),
-                        part.batch.column(ROW).to_numpy(),
-                    )
-                    for place in np.flatnonzero(
-                        offending_rows(column, key.type, features[key.feature], domains)
-                    ):
-                        value, row = python_value(column, int(place)), int(rows[place])
-                        expected = "a value" if value is None else reasons[key].expected
-                        is_private = key.feature in self._plan.recipe.private
-                        shown = HIDDEN if is_private else show_value(value)
-                        hit = _Hit(key, row, f"found {shown}, expected {expected}")
-                        # A join may have made several rows of one.
-                        if all(other.row != row for other in found[key]):
-                            found[key].append(hit)
-                        if len(found[key]) == number:
-                            break
-        return [hit for some in found.values() for hit in some]
-
-    def split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Yields a range's rows by split, with the column ``ROW``."""
-        return split_rows(self._plan, chunks, self._index)
-
-    def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex:
-        """Returns an index of all right rows that a chunk can match."""
-        if step.strategy == "broadcast":
-            if step.number not in self._indexes:
-                self._indexes[step.number] = load_index(step, self._reject)
-            return self._indexes[step.number]
-        source = step.source_plan
-        keys = index_keys([chunk.batch.column(name) for name in step.left_on])
-        self.read_bytes += source.size_bytes
-        scanned = [
-            (byte_range.file.path, read.scan_range(source, byte_range))
-            for byte_range in read.ranges_to_scan(source)
-        ]
-        states = {
-            path: fold(some for other, some in scanned if other == path) for path, _ in scanned
-        }
-        batches = []
-        for byte_range in source.ranges:
-            for right in read.read_range(source, byte_range, states, self._reject):
-                found = (
-                    find_keys(keys, [right.batch.column(name) for name in step.right_on]) != NO_KEY
-                )
-                batches.append(right.batch.filter(pa.array(found)))
-        return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)

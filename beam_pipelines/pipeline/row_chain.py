@@ -1,28 +1,32 @@
 """Reads, joins, selects, groups and splits rows without a Beam pipeline.
 
 A conversion runs the same functions as the PTransforms of ``pipeline/read_splits.py``. Here one
-generator chains them, for previews, for offending rows, and for a debugger::
+object chains them, for previews, for estimates, for offending rows, and for a debugger::
 
-    chunks = read_range(plan.base, byte_range, quote_states={}, reject=False)
-    for chunk in split_rows(plan, chunks, lambda step, _: load_index(step, reject=False)):
+    for chunk in RowChain(plan).split(byte_range):
         print(chunk.split, chunk.batch.to_pylist())
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.pipeline.planning.plan import Plan
+from beam_pipelines.sources.plan import ByteRange
+from beam_pipelines.transforms import read
 from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.group import group_batch
-from beam_pipelines.transforms.join.index import JoinIndex
-from beam_pipelines.transforms.join.join import join_chunk
-from beam_pipelines.transforms.join.plan import JoinStep
+from beam_pipelines.transforms.join.index import JoinIndex, build_index
+from beam_pipelines.transforms.join.join import join_chunk, load_index
+from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.transforms.read import number_rows
 from beam_pipelines.transforms.reject import Checks, select_good
+from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select import select_chunk
 from beam_pipelines.transforms.split import split_chunk
 from beam_pipelines.transforms.take import take_chunks
@@ -30,6 +34,77 @@ from beam_pipelines.transforms.take import take_chunks
 IndexOf = Callable[[JoinStep, Chunk], JoinIndex | None]
 # Is told of a chunk before it is selected, with the errors of its bad rows by ``ROW``.
 Note = Callable[[Chunk, Mapping[int, Exception]], None]
+
+
+class RowChain:
+    """Reads byte ranges of a source; keeps scans and indexes between.
+
+    Attributes:
+      read_bytes: of the sources.
+      read_rows, read_chunks: of the base source.
+      omitted: joined sources that count as null.
+    """
+
+    def __init__(self, plan: Plan, reject: bool | None = None, skips_large: bool = False) -> None:
+        """Takes a plan.
+
+        Args:
+          plan: of the conversion, as in ``split_rows``.
+          reject: whether rows that cannot be read are left out; by default as the recipe says.
+          skips_large: whether the columns of large right sources count as null. Else such a source
+            is read for each chunk.
+        """
+        self.plan = plan
+        self.read_bytes = self.read_rows = self.read_chunks = 0
+        self.omitted = [
+            step.join.source
+            for step in plan.joins.steps
+            if skips_large and step.size_bytes > BROADCAST_LIMIT_BYTES
+        ]
+        self._reject = plan.recipe.rejects if reject is None else reject
+        self._skips_large = skips_large
+        self._indexes: dict[int, JoinIndex] = {}
+
+    @functools.cached_property
+    def positions(self) -> RowPositions:
+        """Finds rows of the base source; Beam's own rows have none."""
+        return RowPositions(self.plan.base)
+
+    def select(self, byte_range: ByteRange, note: Note | None = None) -> Iterator[Chunk]:
+        """Reads a range, joins and selects its rows as ``select_chunks``."""
+        return select_chunks(self.plan, self._read(byte_range), self._index, note)
+
+    def split(self, byte_range: ByteRange) -> Iterator[Chunk]:
+        """Reads a range, and yields its rows by split as ``split_rows``."""
+        return split_rows(self.plan, self._read(byte_range), self._index)
+
+    def _read(self, byte_range: ByteRange) -> Iterator[Chunk]:
+        states = self.positions.quote_states(byte_range)
+        self.read_bytes += byte_range.end - byte_range.start
+        for chunk in read.read_range(self.plan.base, byte_range, states, self._reject):
+            self.read_rows += chunk.batch.num_rows
+            self.read_chunks += 1
+            yield chunk
+
+    def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex | None:
+        """Returns an index of all right rows that a chunk can match."""
+        if step.join.source in self.omitted:
+            return None
+        if step.strategy == "broadcast" or self._skips_large:
+            if step.number not in self._indexes:
+                self._indexes[step.number] = load_index(step, self._reject)
+            return self._indexes[step.number]
+        source = step.source_plan
+        positions = RowPositions(source)
+        keys = index_keys([chunk.batch.column(name) for name in step.left_on])
+        self.read_bytes += source.size_bytes
+        batches = []
+        for byte_range in source.ranges:
+            states = positions.quote_states(byte_range)
+            for right in read.read_range(source, byte_range, states, self._reject):
+                columns = [right.batch.column(name) for name in step.right_on]
+                batches.append(right.batch.filter(pa.array(find_keys(keys, columns) != NO_KEY)))
+        return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)
 
 
 def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterator[Chunk]:

@@ -24,16 +24,18 @@ from beam_pipelines.recipe.yaml import Scalar, Tree
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-BYTES_FOR_UNIT = {
-    "": 1,
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
+# Unit in small letters -> bytes.
+_BYTES = {"": 1, "b": 1} | {
+    f"{prefix}{i}b": base**power
+    for i, base in (("", 1000), ("i", 1024))
+    for power, prefix in enumerate("kmgtp", 1)
 }
+
+
+def parse_bytes(text: str) -> int:
+    """Returns the bytes of a text such as ``1.5 GiB``, or 0."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    return round(float(match[1]) * _BYTES.get(match[2].lower(), 0)) if match else 0
 
 
 class Value(NamedTuple):
@@ -264,7 +266,7 @@ def read_integer(low: int, high: int | None = None) -> Reader[int]:
 # For editors: a number with or without "%", a size, or a text with a variable. They show the
 # message instead of the pattern.
 _NUMBER_TEXT = r"^\s*[0-9.]+([eE][-+]?[0-9]+)?\s*%?\s*$|\$\{"
-_SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgG]?[iI]?[bB])?\s*$|\$\{"
+_SIZE_TEXT = r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtTpP]?[iI]?[bB])?\s*$|\$\{"
 _SHARE = {"type": ["number", "string"], "minimum": 0, "pattern": _NUMBER_TEXT}
 
 
@@ -322,14 +324,7 @@ _SIZE = "at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes"
 )
 def read_bytes(value: Value) -> int | None:
     """A number of bytes, with or without a unit."""
-    text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
-    units = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()}
-    size = (
-        round(float(match[1]) * units[match[2].lower()])
-        if match and match[2].lower() in units
-        else -1
-    )
+    size = parse_bytes(value.tree.text) if isinstance(value.tree, Scalar) else 0
     if size < 1024:
         value.expected(_SIZE)
         return None

@@ -284,13 +284,6 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
     return tuple(byte_range for byte_range, own in found if own.file.path in cut)
 
 
-def has_quotes(plan: SourcePlan, byte_range: ByteRange) -> bool:
-    """Whether a range is read after a scan for quotes."""
-    plan, _ = format_of(plan).member_of(plan, byte_range)
-    format_, path = format_of(plan), byte_range.file.path
-    return format_.quoting(plan.source) is not None and format_.splittable(plan.source, path)
-
-
 def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
     """Returns the effect of a range on the quote automaton.
 

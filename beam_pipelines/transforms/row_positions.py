@@ -28,14 +28,20 @@ class RowPositions:
         self._last: tuple[int, list[Rejected]] | None = None
 
     def quote_states(self, byte_range: ByteRange) -> dict[str, bytes]:
-        """Returns the quote states of a range's file, up to its end."""
-        path = byte_range.file.path
-        if (path, byte_range.number_in_file) not in self._to_scan:
+        """Returns the quote states of a range's file, up to its end.
+
+        Args:
+          byte_range: of the plan, or the beginning of one.
+        """
+        path, number = byte_range.file.path, byte_range.number_in_file
+        whole = self._to_scan.get((path, number))
+        if whole is None:
             return {}
-        transitions = self._transitions.setdefault(path, [])
-        while len(transitions) <= byte_range.number_in_file:
+        transitions, is_cut = self._transitions.setdefault(path, []), byte_range.end < whole.end
+        while len(transitions) < number + (not is_cut):
             transitions.append(read.scan_range(self._plan, self._to_scan[path, len(transitions)]))
-        return {path: fold(transitions)}
+        own = [read.scan_range(self._plan, byte_range)] if is_cut else transitions[number:]
+        return {path: fold([*transitions[:number], *own])}
 
     def find(self, range_number: int, rows: Sequence[int]) -> list[Position]:
         """Finds rows of one byte range.

@@ -29,10 +29,10 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.tfrecord.protobuf_parser import deterministic
-from beam_pipelines.transforms.read import has_quotes, read_range, scan_range
+from beam_pipelines.transforms.read import read_range
 from beam_pipelines.transforms.rename import Names
+from beam_pipelines.transforms.row_positions import RowPositions
 
 # Another seed than that of joins, or a join's partition would have rows of one split only.
 SPLIT_SEED = 0x73706C6974  # "split"
@@ -199,10 +199,8 @@ def _csv_problems(base: SourcePlan, names: Collection[str], is_part: bool) -> It
 
 def _columns_of_numbers(base: SourcePlan) -> set[str]:
     """Returns inferred columns of text that TFX takes for numbers."""
-    states = {}
     first = base.ranges[0]
-    if has_quotes(base, first):
-        states[first.file.path] = fold([scan_range(base, first)])
+    states = RowPositions(base).quote_states(first)
     chunk = next(read_range(base, first, states, reject=True))
     found = set()
     for field in base.schema:

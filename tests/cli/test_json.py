@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("inspect out -n 2", None),
         ("verify out", {"path", "shards", "rows", "bytes", "files"}),
         ("index out", None),
-        ("plan t.csv", {"plan", "preview", "scale", "limits"}),
+        ("plan t.csv", {"plan", "preview", "scale"}),
         ("preview t.csv -n 2", {"rows", "inputs", "notes"}),
         ("convert t.csv --dry_run", {"name", "sources", "splits", "features"}),
         ("convert t.csv -o new", {"dataset", "report", "splits", "counts", "sources"}),

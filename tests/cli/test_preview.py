@@ -108,17 +108,18 @@ def test_text_and_json(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_the_head_of_a_large_file(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Only the head of a file of several ranges is read."""
-    line = "1," + "x" * 100 + "\n"
-    (tmp_path / "d.csv").write_text("a,b\n" + line * 400_000)
+@pytest.mark.parametrize("cell", ["x" * 100, "\n" + 100 * ",\n"], ids=["plain", "quoted"])
+def test_the_head_of_a_large_file(tmp_path: pathlib.Path, cell: str) -> None:
+    """Only the head of a file of several ranges is read, to whole rows."""
+    line = f'1,"{cell}"\n'
+    number = 40_000_000 // len(line)
+    (tmp_path / "d.csv").write_text("a,b\n" + line * number)
     plan = plan_recipe.plan(str(tmp_path / "d.csv"))
     assert len(plan.base.ranges) > 1
-    found = first_rows(plan, 3)
-    assert len(found.rows) == 3
-    assert found.read < 20_000
+    found = first_rows(plan, 10_000)
+    assert len(found.rows) == found.read
+    assert (1 << 20) - len(line) <= found.read * len(line) < 1 << 21
+    assert all(row.raw == {"a": 1, "b": cell} for row in found.rows)
 
 
 def test_no_row_is_left(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:

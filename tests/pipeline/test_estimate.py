@@ -16,8 +16,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import load
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.pipeline.previews.estimate import limits, make_scale
-from beam_pipelines.pipeline.previews.preview import make_preview
+from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
 from beam_pipelines.sources.plan import FileInfo, cut_ranges
 
 FILES, ROWS = 5, 4000
@@ -85,17 +84,7 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
     """Assuming the real size changes only how files are cut."""
     preview = make_preview(plan)
     real, assumed = make_scale(plan, preview), make_scale(plan, preview, plan.base.size_bytes)
-    same = {
-        "ranges",
-        "largest_range_bytes",
-        "chunks",
-        "graph_bytes",
-        "offsets_bytes",
-        "counts_bytes",
-        "worker_bytes",
-        "blocks",
-        "block_rows",
-    }
+    same = {"ranges", "largest_range_bytes", "worker_bytes", "limits"}
     for field in dataclasses.fields(real):
         if field.name not in same:
             assert getattr(real, field.name) == getattr(assumed, field.name), field.name
@@ -144,7 +133,8 @@ def test_everything_grows_with_the_size(plan):
     assert large.cpu_secs["read and statistics"] == pytest.approx(
         1000 * small.cpu_secs["read and statistics"]
     )
-    assert large.shards == pytest.approx(1000 * small.shards, rel=0.01)
+    for name, split in large.splits.items():
+        assert split.shards == pytest.approx(1000 * small.splits[name].shards, rel=0.01)
 
 
 def test_limits_are_met_where_they_say(plan):
@@ -154,26 +144,15 @@ def test_limits_are_met_where_they_say(plan):
     """
     preview = make_preview(plan)
     scale = make_scale(plan, preview, 10**14)
-    found = limits(scale)
-    sizes = [limit.size_bytes(scale) for limit in found]
+    found = scale.limits
+    sizes = [limit.size_bytes for limit in found]
     assert sizes == sorted(sizes)
     assert len(found) >= 5
     for limit, size in zip(found, sizes, strict=True):
-        again = {other.name: other for other in limits(make_scale(plan, preview, round(size)))}[
+        again = {other.name: other for other in make_scale(plan, preview, round(size)).limits}[
             limit.name
         ]
         assert again.value == pytest.approx(limit.most, rel=0.05), limit.name
-
-
-def test_source_order_needs_few_blocks(plan):
-    """Without a shuffle a chunk has a block or two."""
-    output = dataclasses.replace(plan.recipe.output, shuffle=False)
-    plan = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, output=output))
-    scale = make_scale(plan, make_preview(plan), 10**14)
-    assert scale.blocks <= 2 * (
-        scale.chunks + sum(split.shards * split.partitions for split in scale.splits.values())
-    )
-    assert not any("blocks" in limit.name for limit in limits(scale))
 
 
 def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
@@ -184,8 +163,8 @@ def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
     (tmp_path / "recipe.yaml").write_text(text)
     plan = planned(tmp_path / "recipe.yaml")
     scale = make_scale(plan, make_preview(plan), 10**11)
-    assert scale.join_partition_bytes == pytest.approx(10**11 / plan.joins.steps[0].partitions)
-    assert any("hash join" in limit.name for limit in limits(scale))
+    (found,) = [limit for limit in scale.limits if "hash join" in limit.name]
+    assert found.value == pytest.approx(10**11 / plan.joins.steps[0].partitions)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +181,6 @@ def test_the_command_prints_the_plan(folder, capsys, size, shown):
         "  read  ",
         "rows and files of splits: train ",
         ", eval ",
-        "object store",
         "CPU",
         "memory",
         "limits, by the size of clicks",

@@ -114,12 +114,7 @@ def _statistics(planned: Plan) -> dict[str, TableStatistics]:
     reader = offending_rows.RangeReader(planned)
     tables: dict[str, list[TableStatistics]] = {}
     for byte_range in planned.base.ranges:
-        chunks = list(
-            offending_rows.read.read_range(
-                planned.base, byte_range, reader.positions.quote_states(byte_range), True
-            )
-        )
-        for part in reader.split(chunks):
+        for part in reader.split(byte_range):
             batch = part.batch.drop_columns([ROW])
             tables.setdefault(part.split, []).append(TableStatistics.of(batch))
     return {split: TableStatistics.merged(parts) for split, parts in tables.items()}

@@ -17,8 +17,8 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.pipeline.planning.transform import plan_transform
+from beam_pipelines.pipeline.previews.estimate import make_preview
 from beam_pipelines.pipeline.previews.first_rows import first_rows
-from beam_pipelines.pipeline.previews.preview import make_preview
 from beam_pipelines.sources import plan as plan_module
 from tests.support.read_examples import read_examples
 

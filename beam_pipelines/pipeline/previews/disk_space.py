@@ -16,8 +16,7 @@ from typing import NamedTuple
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.previews.estimate import make_scale
-from beam_pipelines.pipeline.previews.preview import make_preview
+from beam_pipelines.pipeline.previews.estimate import make_preview, make_scale
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.storage import files

@@ -1,29 +1,42 @@
-"""Estimates a conversion at any size: counts, bytes, memory, cost, limits.
+"""Estimates a conversion at any size: counts, bytes, memory, CPU, limits.
 
-Counts follow from the plan, by the functions that a run uses. Bytes of rows come from a preview.
-docs/scale.md explains every line, and how the costs below were measured.
+Counts follow from the plan, by the functions that a run uses. Bytes of rows are measured: the first
+byte range of some files is converted in memory (``pipeline/row_chain.py``). docs/scale.md explains
+every figure, and how the costs below were measured.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow as pa
+
+from beam_pipelines.core import stripes
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.encodings.apply import encode_batch
+from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.previews.preview import Preview
+from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
-from beam_pipelines.transforms.deal import pack_rows
+from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
 from beam_pipelines.transforms.join.plan import plain_bytes
 from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
-from beam_pipelines.transforms.size_sample import MOST_SAMPLED_BYTES, SAMPLE_BYTES
+from beam_pipelines.transforms.size_sample import (
+    MOST_SAMPLED_BYTES,
+    SAMPLE_BYTES,
+    estimate_row_bytes,
+)
 
+_FILES = 8
+_SAMPLED_ROWS = 50_000
 GIB = 1024 * MIB
 # The limit of Dataflow:
 # https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
@@ -35,8 +48,6 @@ READ_AND_STATISTICS = 58e-9
 SHUFFLE_AND_WRITE = 115e-9
 # For each value and step of an encoding.
 ENCODE = 100e-9
-# For each block, to pack and unpack it, whatever its size.
-BLOCK = 142e-6
 # CPU seconds for each row of the base source; of a hash join, for each of the right source as well.
 JOIN_BROADCAST = 0.6e-6
 JOIN_HASH = 5.6e-6
@@ -53,15 +64,45 @@ PROCESS_BYTES = 466 << 20
 
 
 @dataclasses.dataclass(frozen=True)
+class Preview:
+    """Measures of the first byte range of some files, to extrapolate from.
+
+    Attributes:
+      row_bytes: of a row of the base source on disk.
+      chunk_rows: rows of a chunk.
+      written: rows written for each row read.
+      splits: split -> share of the written rows.
+      columns: number of columns read of the base source.
+      features: number of features written.
+      kept_bytes: of a row of columns as Arrow data.
+      spilled_bytes: of a row of columns in a file of stripes.
+      framed_bytes, shard_bytes: of a record, before and after compression.
+      omissions: notes on parts that the preview leaves out.
+    """
+
+    row_bytes: float
+    chunk_rows: float
+    written: float
+    splits: Mapping[str, float]
+    columns: int
+    features: int
+    kept_bytes: float
+    spilled_bytes: float
+    framed_bytes: float
+    shard_bytes: float
+    omissions: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class SplitScale:
-    """A split: its rows, its shards, and the partitions of a shard."""
+    """A split: its rows and its shards."""
 
     rows: float
     shards: int
-    partitions: int
 
 
-class Limit(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Limit:
     """A quantity that grows with the data, and its maximum.
 
     Attributes:
@@ -69,16 +110,14 @@ class Limit(NamedTuple):
       value: at this size.
       most: the maximum.
       remedy: what the user can do.
+      size_bytes: the base source's size at the maximum, by linear growth.
     """
 
     name: str
     value: float
     most: float
     remedy: str
-
-    def size_bytes(self, scale: Scale) -> float:
-        """Returns the base source's size at the maximum, by linear growth."""
-        return scale.size_bytes * self.most / self.value
+    size_bytes: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,74 +128,113 @@ class Scale:
       size_bytes: of the base source.
       ranges: byte ranges of the base source.
       largest_range_bytes: one worker reads such a range alone.
-      chunks: of the base source.
       rows: read.
       splits: by name.
       kept_bytes: temporary files of spilled columns.
-      shuffle_bytes: of rows in the engine's shuffle, if the output is on an object store.
-      exchanged_bytes: rows in the exchanges of hash joins and groups.
-      blocks: of rows in that shuffle.
-      block_rows: rows of one block.
-      block_secs: CPU seconds to pack and unpack the blocks.
+      temporary_bytes: peak of the temporary files without shards, on one machine. There, writers
+        read spilled rows from the files in which they are.
       shard_bytes: of all shards.
-      graph_bytes: of the submitted job.
-      offsets_bytes: of the shard plan, in every worker process.
-      counts_bytes: of all row counts, for a moment in one worker.
-      manifest_bytes: of ``dataset.json``.
-      index_bytes: of the largest split's index, for a moment in one worker.
       broadcast_bytes: of the indexes of broadcast joins, in every worker process.
-      join_partition_bytes: base rows in one partition of the hash join with the fewest partitions;
-        0: no hash join.
       worker_bytes: peak memory of a worker process.
       cpu_secs: step -> CPU seconds.
+      limits: the first to be met first; without quantities that are 0.
     """
 
     size_bytes: float
     ranges: int
     largest_range_bytes: float
-    chunks: float
     rows: float
     splits: Mapping[str, SplitScale]
     kept_bytes: float
-    shuffle_bytes: float
-    exchanged_bytes: float
-    blocks: float
-    block_rows: float
-    block_secs: float
+    temporary_bytes: float
     shard_bytes: float
-    graph_bytes: float
-    offsets_bytes: float
-    counts_bytes: float
-    manifest_bytes: float
-    index_bytes: float
     broadcast_bytes: float
-    join_partition_bytes: float
     worker_bytes: float
     cpu_secs: Mapping[str, float]
+    limits: tuple[Limit, ...]
 
-    @property
-    def shards(self) -> int:
-        """Shards of all splits."""
-        return sum(split.shards for split in self.splits.values())
 
-    @property
-    def side_input_bytes(self) -> float:
-        """Bytes of the largest side input.
+def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
+    """Converts the first byte range of some files in memory.
 
-        It is either the row counts or the first pass' result with the shard plan, in elements of at
-        most 1 MiB.
-        """
-        return max(self.counts_bytes, self.offsets_bytes)
+    Args:
+      plan: of the conversion.
+      most_files: number of files, at most.
 
-    @property
-    def temporary_bytes(self) -> float:
-        """Peak bytes of temporary files without shards, on one machine.
+    Raises:
+      DataError: the files cannot be read or converted, or hold no rows.
+    """
+    firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
+    chosen = firsts[:: -(-len(firsts) // most_files)]
+    reader = RowChain(plan, reject=True, skips_large=True)
+    split = [chunk for byte_range in chosen for chunk in reader.split(byte_range)]
+    written = sum(chunk.batch.num_rows for chunk in split)
+    if not written:
+        found = "rows left of its beginning after 'filter'" if reader.read_rows else "rows"
+        raise DataError(f"{chosen[0].file.path}: found no {found}, expected some to plan by.")
+    omissions = [*map(null_columns, reader.omitted)]
+    if plan.groups is not None:
+        omissions.append(
+            "rows are grouped within a chunk only, so that sequences look shorter than they will be"
+        )
+    if plan.preprocessing is not None:
+        omissions.append("columns that 'preprocessing_fn' adds or leaves out are not counted")
+    sampled = _sampled(split)
+    encode = fitted_on(plan.encode, sampled)
+    encoded = [
+        chunk._replace(batch=encode_batch(encode, chunk.batch, chunk.path)) for chunk in sampled
+    ]
+    shard_bytes, framed_bytes = estimate_row_bytes(encoded, plan.recipe.output, plan.encode.lists)
+    return Preview(
+        row_bytes=sum(byte_range.end - byte_range.start for byte_range in chosen)
+        / reader.read_rows,
+        chunk_rows=reader.read_rows / reader.read_chunks,
+        written=written / reader.read_rows,
+        splits=_shares(plan, split, written, is_whole=len(chosen) == len(plan.base.ranges)),
+        columns=len(plan.base.read_schema),
+        features=len(encoded[0].batch.schema),
+        kept_bytes=sum(chunk.batch.nbytes for chunk in split) / written,
+        spilled_bytes=sum(_spilled_bytes(chunk.batch) for chunk in split) / written,
+        framed_bytes=framed_bytes,
+        shard_bytes=shard_bytes,
+        omissions=tuple(dict.fromkeys(omissions)),
+    )
 
-        There, writers read spilled rows from the files in which they are.
-        """
-        sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
-        # Samples are stored twice: before and after encoding.
-        return self.exchanged_bytes + self.kept_bytes + 2 * min(sampled, MOST_SAMPLED_BYTES)
+
+def null_columns(source: str) -> str:
+    """Returns the note on a source that is too large to join."""
+    return f"the columns of '{source}' count as null: it is too large to be read for a plan"
+
+
+def fitted_on(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
+    """Returns encodings fitted on the chunks of the splits to fit on."""
+    none = chunks[0].batch.slice(0, 0)
+    to_fit_on = [chunk.batch for chunk in chunks if chunk.split in encode.fit.splits] or [none]
+    (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [none]
+    return fit_batch(encode, batch, "the preview")
+
+
+def _shares(plan: Plan, split: Sequence[Chunk], written: int, is_whole: bool) -> dict[str, float]:
+    declared = plan.recipe.split
+    is_known = declared.time_column is not None or bool(declared.files)
+    if declared.stratify or not (is_whole or is_known):
+        return declared.shares
+    rows = dict.fromkeys(plan.split.names, 0)
+    for chunk in split:
+        rows[chunk.split] += chunk.batch.num_rows
+    return {name: count / written for name, count in rows.items()}
+
+
+def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
+    share = min(1.0, _SAMPLED_ROWS / sum(chunk.batch.num_rows for chunk in chunks))
+    return [
+        chunk._replace(batch=chunk.batch.slice(0, max(1, int(chunk.batch.num_rows * share))))
+        for chunk in chunks
+    ]
+
+
+def _spilled_bytes(batch: pa.RecordBatch) -> int:
+    return sum(map(len, stripes.pack(batch, "").buffers))
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
@@ -174,53 +252,58 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         _ranges(plan, size) if assumed_bytes is not None else (len(base.ranges), _largest(plan))
     )
     rows = size / preview.row_bytes
-    chunks = max(float(ranges), rows / preview.chunk_rows)
     written = rows * preview.written
     splits = {
-        name: _split(plan, preview, written * share) for name, share in preview.splits.items()
+        name: SplitScale(
+            written * share,
+            count_shards(plan.recipe.output, written * share * preview.shard_bytes),
+        )
+        for name, share in preview.splits.items()
     }
-    blocks, block_rows = _blocks(plan, splits, chunks, written)
-    shards = sum(split.shards for split in splits.values())
-    offsets = chunks * len(splits) * OFFSET_BYTES
+    kept, read = written * preview.spilled_bytes, rows * preview.kept_bytes
+    sampled = kept * min(1.0, SAMPLE_BYTES / max(size, 1))
+    hashed = [step for step in plan.joins.steps if step.strategy == "hash"]
+    # A hash join sends rows to their partition and back. Its files stay to the end of the run.
+    exchanged = sum(2 * read + plain_bytes(step.source_plan) for step in hashed) + (
+        read if plan.groups else 0.0
+    )
     broadcast = sum(
         1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast"
     )
-    hashed = [step.partitions for step in plan.joins.steps if step.strategy == "hash"]
-    partition = size / min(hashed) if hashed else 0.0
-    range_rows = largest / preview.row_bytes
+    chunks = max(float(ranges), rows / preview.chunk_rows)
+    offsets = chunks * len(splits) * OFFSET_BYTES
     worker = (
         PROCESS_BYTES
-        + 3 * max(range_rows * preview.kept_bytes, largest)
+        + 3 * max(largest / preview.row_bytes * preview.kept_bytes, largest)
         + broadcast
         + offsets
         + 3 * min(PARTITION_BYTES, written * preview.framed_bytes)
         + (2 * JOIN_PARTITION_BYTES if hashed else 0)
     )
+    index = INDEX_BYTES_PER_PART * max(split.rows for split in splits.values())
+    quantities = (
+        ranges * GRAPH_BYTES_PER_RANGE,
+        offsets,
+        chunks * COUNTS_BYTES,
+        index * min(1, preview.framed_bytes / plan.recipe.output.part_size),
+        sum(split.shards for split in splits.values()) * MANIFEST_BYTES_PER_SHARD,
+        sum(split.shards for split in splits.values()),
+        size / min(step.partitions for step in hashed) if hashed else 0.0,
+    )
     return Scale(
         size_bytes=size,
         ranges=ranges,
         largest_range_bytes=largest,
-        chunks=chunks,
         rows=rows,
         splits=splits,
-        kept_bytes=written * preview.spilled_bytes,
-        shuffle_bytes=written * preview.packed_bytes + blocks * preview.block_bytes,
-        exchanged_bytes=_exchanged(plan, rows * preview.kept_bytes),
-        blocks=blocks,
-        block_rows=block_rows,
-        block_secs=blocks * BLOCK,
+        kept_bytes=kept,
+        # Samples are stored twice: before and after encoding.
+        temporary_bytes=exchanged + kept + 2 * min(sampled, MOST_SAMPLED_BYTES),
         shard_bytes=written * preview.shard_bytes,
-        graph_bytes=ranges * GRAPH_BYTES_PER_RANGE,
-        offsets_bytes=offsets,
-        counts_bytes=chunks * COUNTS_BYTES,
-        manifest_bytes=shards * MANIFEST_BYTES_PER_SHARD,
-        index_bytes=INDEX_BYTES_PER_PART
-        * max(split.rows for split in splits.values())
-        * min(1, preview.framed_bytes / plan.recipe.output.part_size),
         broadcast_bytes=broadcast,
-        join_partition_bytes=partition,
         worker_bytes=worker,
         cpu_secs=_cpu(plan, preview, rows, written),
+        limits=tuple(sorted(_limits(size, quantities), key=lambda limit: limit.size_bytes)),
     )
 
 
@@ -246,43 +329,6 @@ def _largest(plan: Plan) -> float:
     return float(max(byte_range.end - byte_range.start for byte_range in plan.base.ranges))
 
 
-def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
-    shards = count_shards(plan.recipe.output, rows * preview.shard_bytes)
-    return SplitScale(
-        rows, shards, max(1, round(rows * preview.framed_bytes / shards / PARTITION_BYTES))
-    )
-
-
-def _blocks(
-    plan: Plan, splits: Mapping[str, SplitScale], chunks: float, written: float
-) -> tuple[float, float]:
-    """Returns the number of blocks, and the rows of one.
-
-    A chunk has a block for each partition of a shard that gets rows of it.
-    """
-    blocks = 0.0
-    for split in splits.values():
-        places = split.shards * split.partitions
-        packs = split.rows / chunks / pack_rows(round(split.rows), places, chunks)
-        blocks += (
-            chunks * min(packs, places)
-            if plan.recipe.output.shuffle
-            else max(chunks, float(places))
-        )
-    return max(1.0, blocks), written / max(1.0, blocks)
-
-
-def _exchanged(plan: Plan, read_bytes: float) -> float:
-    """Returns the bytes of hash joins and of grouping.
-
-    A hash join sends rows to their partition and back. Its files stay to the end of the run.
-    """
-    hashed = [step for step in plan.joins.steps if step.strategy == "hash"]
-    return sum(2 * read_bytes + plain_bytes(step.source_plan) for step in hashed) + (
-        read_bytes if plan.groups else 0.0
-    )
-
-
 def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str, float]:
     secs = {"read and statistics": rows * preview.columns * READ_AND_STATISTICS}
     for step in plan.joins.steps:
@@ -297,58 +343,31 @@ def _cpu(plan: Plan, preview: Preview, rows: float, written: float) -> dict[str,
     return secs
 
 
-def limits(scale: Scale) -> list[Limit]:
-    """Returns the limits, the first to be met first.
+_PARTS = "convert parts of the source into datasets of their own"
+_MEMORY = f"take workers with more memory for each core, or {_PARTS}"
+_LARGER = "raise 'shard_size' in 'output'"
+# The state beyond the maximum of each quantity, the maximum, and the remedy.
+_LIMITS = (
+    (f"the job graph passes {show_bytes(GRAPH_BYTES)}, Dataflow's limit", GRAPH_BYTES, _PARTS),
+    (f"the shard plan takes {show_bytes(2 * GIB)} of every worker process", 2 * GIB, _MEMORY),
+    (f"the row counts of all chunks take {show_bytes(8 * GIB)} of one worker", 8 * GIB, _MEMORY),
+    (
+        f"the index of a split takes {show_bytes(8 * GIB)} of one worker at the commit",
+        8 * GIB,
+        "raise 'part_size' in 'output'",
+    ),
+    (f"{MANIFEST} passes {show_bytes(256 * MIB)}", 256 * MIB, _LARGER),
+    ("one worker renames a million shards at the commit", 1e6, _LARGER),
+    (
+        f"one worker gets {show_bytes(2 * GIB)} of the base source for a hash join",
+        2 * GIB,
+        f"leave rows out by a 'filter' on columns of the base source, or {_PARTS}",
+    ),
+)
 
-    It leaves out quantities that are 0.
-    """
-    parts = "or convert parts of the source into datasets of their own"
-    larger = "raise 'shard_size' in 'output'"
-    memory = f"take workers with more memory for each core, {parts}"
-    known = [
-        Limit(
-            f"the job graph, which names every range, passes {show_bytes(GRAPH_BYTES)}, which is "
-            "Dataflow's limit",
-            scale.graph_bytes,
-            GRAPH_BYTES,
-            parts.removeprefix("or "),
-        ),
-        Limit(
-            f"the shard plan takes {show_bytes(2 * GIB)} of every worker process",
-            scale.offsets_bytes,
-            2 * GIB,
-            memory,
-        ),
-        Limit(
-            f"the row counts of all chunks take {show_bytes(8 * GIB)} of one worker",
-            scale.counts_bytes,
-            8 * GIB,
-            memory,
-        ),
-        Limit(
-            f"the index of a split takes {show_bytes(8 * GIB)} of one worker at the commit",
-            scale.index_bytes,
-            8 * GIB,
-            "raise 'part_size' in 'output'",
-        ),
-        Limit(
-            f"{MANIFEST} passes {show_bytes(256 * MIB)}", scale.manifest_bytes, 256 * MIB, larger
-        ),
-        Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
-    ]
-    if scale.join_partition_bytes:
-        name = (
-            f"a partition of a hash join gets {show_bytes(2 * GIB)} of the base source, if its "
-            "keys are even, and an engine hands it to one worker"
-        )
-        known.append(
-            Limit(
-                name,
-                scale.join_partition_bytes,
-                2 * GIB,
-                f"leave rows out by a 'filter' on columns of the base source, {parts}",
-            )
-        )
-    return sorted(
-        (limit for limit in known if limit.value > 0), key=lambda limit: limit.size_bytes(scale)
-    )
+
+def _limits(size: float, quantities: Sequence[float]) -> Iterator[Limit]:
+    """Yields the limits of quantities, in the order of ``_LIMITS``."""
+    for value, (name, most, remedy) in zip(quantities, _LIMITS, strict=True):
+        if value > 0:
+            yield Limit(name, value, most, remedy, size * most / value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -23,13 +24,11 @@ from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import private_features
-from beam_pipelines.pipeline.previews.preview import fitted_on, join_indexes
-from beam_pipelines.pipeline.row_chain import split_rows
+from beam_pipelines.pipeline.previews.estimate import fitted_on, null_columns
+from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.recipe.unions import unused_lines, unused_sources
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines.sources.text.quotes import fold
-from beam_pipelines.transforms import read
 
 # Of a text file of several ranges; the other formats are read chunk by chunk.
 _HEAD_BYTES = 1 << 20
@@ -96,32 +95,29 @@ def first_rows(plan: Plan, number: int) -> FirstRows:
         notes.append("splits are by hash, and not yet divided by class")
     if plan.preprocessing is not None:
         notes.append("'preprocessing_fn' did not run")
-    index_of = join_indexes(plan, notes)
+    rows = RowChain(numbered, skips_large=True)
+    notes += map(null_columns, rows.omitted)
     chunks: list[Chunk] = []
-    num_read = kept = 0
-    head = _head(plan)
-    for chunk in head:
-        num_read += chunk.batch.num_rows
-        parts = list(split_rows(numbered, [chunk], index_of))
-        kept += sum(part.batch.num_rows for part in parts)
-        chunks += parts
-        if kept >= max(number, _FITTED_ROWS):
+    kept, is_cut = 0, False
+    for _, parts in itertools.groupby(_head(rows), key=lambda part: part[:2]):
+        if is_cut := kept >= max(number, _FITTED_ROWS):
             break
+        chunks += parts
+        kept = sum(chunk.batch.num_rows for chunk in chunks)
     if not kept:
         raise DataError(
             f"{plan.base.files[0].path}: found no row after 'filter' and joins in the first "
-            f"{num_read:,}, expected some to show."
+            f"{rows.read_rows:,}, expected some to show."
         )
     numbers, chunks = _first(chunks, number)
     encode = fitted_on(plan.encode, _to_fit_on(plan.encode, chunks, notes))
-    is_whole = len(plan.base.ranges) == 1 and next(head, None) is None
-    if plan.encode.reads and (notes or not is_whole):
+    if plan.encode.reads and (notes or is_cut or len(plan.base.ranges) > 1):
         notes.append(f"encodings are fitted on {kept:,} rows only, so that values differ")
     return FirstRows(
         tuple(_rows(chunks, numbers, encode, private_features(plan.recipe, encode.chains))),
         _inputs(encode),
         {**labels_of_features(encode), **plan.labels},
-        num_read,
+        rows.read_rows,
         tuple(dict.fromkeys([*notes, *unused_lines(unused_sources(plan.recipe))])),
     )
 
@@ -135,17 +131,12 @@ def _to_fit_on(encode: EncodePlan, chunks: list[Chunk], notes: list[str]) -> lis
     return [chunk._replace(split=splits[0]) for chunk in chunks]
 
 
-def _head(plan: Plan) -> Iterator[Chunk]:
-    """Yields chunks of the base source, from its beginning."""
-    source, reject = plan.base, plan.recipe.rejects
+def _head(rows: RowChain) -> Iterator[Chunk]:
+    """Yields chunks from the beginning of the base source, by split."""
+    source = rows.plan.base
     for byte_range in source.ranges:
         head = _cut(source, byte_range)
-        states: dict[str, bytes] = {}
-        if read.has_quotes(source, head):
-            before = [each for each in source.ranges[: head.number] if each.file == head.file]
-            scanned = [read.scan_range(source, each) for each in (*before, head)]
-            states[head.file.path] = fold(scanned)
-        yield from read.read_range(source, head, states, reject)
+        yield from rows.split(head)
         if head is not byte_range:
             return
 

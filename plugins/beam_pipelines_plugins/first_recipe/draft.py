@@ -14,13 +14,12 @@ from beam_pipelines.analysis.epochs import OR_ZERO
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.planning.plan import Plan
-from beam_pipelines.pipeline.previews.preview import join_indexes
-from beam_pipelines.pipeline.row_chain import select_chunks
+from beam_pipelines.pipeline.row_chain import RowChain
 from beam_pipelines.recipe.settings import Setting
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_value
-from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms import read
+from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines_plugins.first_recipe import (
     Candidate,
     ColumnProfile,
@@ -192,14 +191,8 @@ def joined_encodings(plan: Plan) -> tuple[Proposal, ...]:
     """
     firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
     chosen = firsts[:: -(-len(firsts) // _RANGES)]
-    states, index_of = _quote_states(plan.base, chosen), join_indexes(plan, [])
-    batches = [
-        chunk.batch
-        for byte_range in chosen
-        for chunk in select_chunks(
-            plan, read.read_range(plan.base, byte_range, states, reject=True), index_of
-        )
-    ]
+    rows = RowChain(plan, reject=True, skips_large=True)
+    batches = [chunk.batch for byte_range in chosen for chunk in rows.select(byte_range)]
     if not any(batch.num_rows for batch in batches):
         raise DataError(
             f"{plan.base.source.name}: found no row after 'filter' and joins in the rows that init "
@@ -235,10 +228,11 @@ def sample_source(plan: SourcePlan) -> Side:
     if not is_whole:
         firsts = [byte_range for byte_range in plan.ranges if byte_range.number_in_file == 0]
         chosen = firsts[:: -(-len(firsts) // _RANGES)]
-    states, batches = _quote_states(plan, chosen), []
+    positions, batches = RowPositions(plan), []
     rejected: list[Rejected] = []
     for byte_range in chosen:
         rows = size = 0
+        states = positions.quote_states(byte_range)
         for chunk in read.read_range(plan, byte_range, states, reject=True):
             batch = chunk.batch.select(plan.schema.names)
             batches.append(batch)
@@ -255,17 +249,6 @@ def _unread(rejected: Sequence[Rejected]) -> tuple[int, tuple[str, ...]]:
     """Returns the number of unread rows, and errors of some kinds."""
     kinds = {re.sub(r"\d+", "", row.reason): row for row in reversed(rejected)}
     return len(rejected), tuple(row.describe() for row in [*kinds.values()][: -_KINDS - 1 : -1])
-
-
-def _quote_states(plan: SourcePlan, ranges: Sequence[ByteRange]) -> dict[str, bytes]:
-    """Returns path -> state before each of the first ranges."""
-    scanned: dict[str, list[tuple[int, int, int]]] = {}
-    for byte_range in ranges:
-        if not read.has_quotes(plan, byte_range):
-            continue
-        transition = read.scan_range(plan, byte_range)
-        scanned.setdefault(byte_range.file.path, []).append(transition)
-    return {path: fold(transitions) for path, transitions in scanned.items()}
 
 
 def draft_of(
