@@ -119,7 +119,7 @@ def tensorflow_shape(data: bytes) -> tuple[int, ...] | None:
 
 
 def stored(data: bytes) -> tuple[bytes, tuple[int, ...]] | None:
-    """Returns what is stored of a file, and the shape of its pixels."""
+    """Returns what is stored, and the shape of its pixels."""
     try:
         made, look = pictures.convert(data, ImageOptions())
     except PictureError:
