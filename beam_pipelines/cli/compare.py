@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from beam_pipelines.cli.options import StorageCommand
-from beam_pipelines.cli.output import answer, output_options
+from beam_pipelines.cli.output import answer, output_options, table
 from beam_pipelines.core.formatting import shorten, show_bytes, show_change, show_share
 from beam_pipelines.core.visible_text import visible
 
 if TYPE_CHECKING:
-    from beam_pipelines.analysis.comparison import ColumnComparison, SplitComparison, Values
+    from beam_pipelines.analysis.compare import ColumnComparison, SplitComparison, Values
     from beam_pipelines.pipeline.compare_data import DataComparison
 
 _COLUMNS = ("feature", "type", "missing", "drift", "p", "new", "vanished")
@@ -74,7 +74,7 @@ def compare(
 def _lines(found: DataComparison) -> Iterator[str]:
     for name, split in found.splits.items():
         yield f"{name}: {_change(split.rows)} rows"
-        yield from _table(list(_column_lines(split)))
+        yield from _column_lines(split)
         yield ""
     for name, (base, test) in found.joins.items():
         shares = " → ".join(show_share(join.matched, join.rows) for join in (base, test))
@@ -109,17 +109,17 @@ def _change(numbers: tuple[int, int]) -> str:
     return f"{base:,} → {test:,}{change}"
 
 
-def _column_lines(split: SplitComparison) -> Iterator[Sequence[str]]:
-    """Yields the heads and the columns: those with findings, then by drift."""
-    ordered = sorted(split.columns, key=lambda one: (not one.findings, -(one.drift or 0)))
-    different = sum(bool(column.findings) for column in ordered)
-    shown = ordered[: different + _ALIKE]
-    if shown:
-        yield _COLUMNS
-    for column in shown:
-        yield [shorten(visible(cell, keep=""), _WIDEST) for cell in _cells(column)]
-    if len(shown) < len(ordered):
-        yield [f"… and {len(ordered) - len(shown):,} more that are alike"]
+def _column_lines(split: SplitComparison) -> Iterator[str]:
+    """Yields the table of columns: those with findings, then by drift."""
+    different = sum(bool(column.findings) for column in split.columns)
+    shown = split.ordered[: different + _ALIKE]
+    if not shown:
+        return
+    rows = [[shorten(visible(cell, keep=""), _WIDEST) for cell in _cells(one)] for one in shown]
+    kept = [n for n in range(len(_COLUMNS)) if n < _OPTIONAL or any(row[n] for row in rows)]
+    yield from table([_COLUMNS[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    if len(shown) < len(split.columns):
+        yield f"… and {len(split.columns) - len(shown):,} more that are alike"
 
 
 def _cells(column: ColumnComparison) -> Iterator[str]:
@@ -139,15 +139,3 @@ def _shown(values: Values | None) -> str:
         return ""
     named = ", ".join(f"{text} ({count:,})" for text, count in values.most)
     return f"{values.number:,}: {named}"
-
-
-def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    full = [line for line in lines if len(line) > 1]
-    columns = list(zip(*full, strict=True))
-    shown = [n for n, column in enumerate(columns) if n < _OPTIONAL or any(column[1:])]
-    for line in lines:
-        if len(line) == 1:
-            yield line[0]
-            continue
-        cells = [line[n].ljust(max(map(len, columns[n]))) for n in shown]
-        yield "  ".join(cells).rstrip()

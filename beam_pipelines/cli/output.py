@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -101,3 +101,14 @@ def answer(form: str, document: Any, lines: Iterable[str]) -> None:
         return
     for line in lines:
         say(line)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table: one text column, then numbers."""
+    lines = [list(heads), *([visible(cell, keep="") for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for number, (name, *values) in enumerate(lines):
+        cells = [cell.rjust(width) for cell, width in zip(values, widths[1:], strict=True)]
+        yield "   ".join([name.ljust(widths[0]), *cells]).rstrip()
+        if number == 0:
+            yield "─" * (sum(widths) + 3 * len(values))

@@ -18,7 +18,7 @@ from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.recorded import recorded_anomalies
 from beam_pipelines.analysis.joins import joins_of
 from beam_pipelines.cli.feature_table import Described, described, table_lines, to_json
-from beam_pipelines.cli.output import json_text
+from beam_pipelines.cli.output import json_text, table
 from beam_pipelines.core import _native
 from beam_pipelines.core.dataset_layout import REPORT, SAVED_MODEL, anomalies_path
 from beam_pipelines.core.errors import mask
@@ -156,8 +156,8 @@ def _width(stream: IO[str]) -> int:
 
 
 def _print_tables(tables: Iterable[Iterable[str]], stream: IO[str]) -> None:
-    for table in tables:
-        print(*table, "", sep="\n", file=stream)
+    for lines in tables:
+        print(*lines, "", sep="\n", file=stream)
 
 
 def _print_decisions(manifest: Mapping[str, Any], stream: IO[str]) -> None:
@@ -242,7 +242,7 @@ def _splits(splits: Mapping[str, Any]) -> Iterator[str]:
     if len(sizes) > 1:
         rows, shards, size = (sum(values) for values in zip(*sizes.values(), strict=True))
         sizes |= {"all": (rows, shards, size)}
-    return _table(
+    return table(
         ["split", "rows", "shards", "bytes", "a shard"],
         [
             [
@@ -259,7 +259,7 @@ def _splits(splits: Mapping[str, Any]) -> Iterator[str]:
 
 def _inputs(manifest: Mapping[str, Any]) -> Iterator[Iterator[str]]:
     """Yields the tables of sources and, if there are any, of joins."""
-    yield _table(
+    yield table(
         ["source", "rows read", "rejected", "files", "bytes"],
         [
             [
@@ -276,7 +276,7 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Iterator[str]]:
         keys = ["matched", "unmatched", "dropped", "added"]
         if any(join.get("null_keys") for join in manifest["joins"]):
             keys.append("null_keys")
-        yield _table(
+        yield table(
             ["join", *(key.replace("_", " ") for key in keys)],
             [
                 [f"{join['how']} {join['source']}", *(f"{join.get(key, 0):,}" for key in keys)]
@@ -337,14 +337,3 @@ def _anomaly_lines(folder: str, split: str, policy: ValidationPolicy) -> Iterato
 def _anomalies(folder: str, split: str) -> anomalies_pb2.Anomalies:
     path = files.join(folder, anomalies_path(split))
     return anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yields the lines of a table: one text column, then numbers."""
-    lines = [list(heads), *([visible(cell, keep="") for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for number, (name, *values) in enumerate(lines):
-        cells = [cell.rjust(width) for cell, width in zip(values, widths[1:], strict=True)]
-        yield "   ".join([name.ljust(widths[0]), *cells])
-        if number == 0:
-            yield "─" * (sum(widths) + 3 * len(values))

@@ -8,14 +8,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beam_pipelines.analysis.comparison import SplitComparison, compare_split, to_json
-from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT, divergence_of_rows
+from beam_pipelines.analysis.compare import SplitComparison, as_json, compare_shares, compare_split
+from beam_pipelines.analysis.drift import CHANCE, LARGE_DRIFT
 from beam_pipelines.analysis.joins import JoinMatches, joins_of
 from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.errors import RecipeError, mask, nearest
-from beam_pipelines.core.formatting import show_share
 from beam_pipelines.dataset.manifest import find_manifest
 from beam_pipelines.pipeline import api
 
@@ -48,26 +47,9 @@ class DataComparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the comparison as values of JSON."""
-        sides = ("base", "test")
-        return {
-            "base": self.base,
-            "test": self.test,
-            "splits": {name: to_json(split) for name, split in self.splits.items()},
-            "joins": {
-                name: dict(zip(sides, map(_join_json, pair), strict=True))
-                for name, pair in self.joins.items()
-            },
-            "sizes": {
-                side: None if size is None else {"bytes": size[0], "shards": size[1]}
-                for side, size in zip(sides, self.sizes, strict=True)
-            },
-            "findings": list(self.findings),
-        }
-
-
-def _join_json(join: JoinMatches) -> dict[str, Any]:
-    return {"rows": join.rows, "matched": join.matched, "added": join.added}
+        """Returns the comparison as values of JSON; pairs are lists."""
+        document: dict[str, Any] = as_json(self)
+        return document
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,12 +181,10 @@ def _join_findings(
     joins: Mapping[str, tuple[JoinMatches, JoinMatches]], max_drift: float
 ) -> Iterator[str]:
     chance = CHANCE / max(1, len(joins))
-    for name, (base, test) in joins.items():
-        found = divergence_of_rows((base.matched, base.unmatched), (test.matched, test.unmatched))
-        is_large = abs(base.share - test.share) > max_drift
-        if is_large and found is not None and found.p_value < chance:
-            shares = [show_share(join.matched, join.rows) for join in (base, test)]
-            yield f"join with '{name}': {shares[0]} of the rows had a match, now {shares[1]}"
+    for name, pair in joins.items():
+        sides = [(join.rows, join.matched) for join in pair]
+        for one in compare_shares("join", "of the rows had a match", sides, max_drift, chance):
+            yield f"join with '{name}': {one.text}"
 
 
 def _size(manifest: Mapping[str, Any]) -> tuple[int, int] | None:

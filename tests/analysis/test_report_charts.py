@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.axis import bar_shares, common_axis
+from beam_pipelines.analysis.compare import BASELINE, Drift, measure_drift
 from beam_pipelines.analysis.drift import divergence
 from beam_pipelines.analysis.report.charts import (
     LARGE,
@@ -22,7 +23,6 @@ from beam_pipelines.analysis.report.charts import (
     distribution,
     frequent_values,
 )
-from beam_pipelines.analysis.report.drift import BASELINE, Drift, measure_drift
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
 
 NUMBERS = st.one_of(

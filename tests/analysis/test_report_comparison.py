@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.comparison import SplitComparison, compare_split
+from beam_pipelines.analysis.compare import SplitComparison, compare_split
 from beam_pipelines.analysis.joins import JoinMatches
 from beam_pipelines.analysis.report import render_comparison
 from beam_pipelines.analysis.statistics import TableStatistics

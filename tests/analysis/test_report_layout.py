@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from beam_pipelines.analysis.comparison import compare_split
+from beam_pipelines.analysis.compare import compare_split
 from beam_pipelines.analysis.report import render_comparison, render_report
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.opening.report_page import ReportPath

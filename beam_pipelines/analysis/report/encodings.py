@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,13 +16,11 @@ from beam_pipelines.analysis.report.charts import (
     distribution,
     frequent_values,
 )
-from beam_pipelines.analysis.report.details import Cell, Table, show_distinct, totals_of
+from beam_pipelines.analysis.report.details import Cell, Table, figures, totals_of
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
-from beam_pipelines.analysis.statistics.numeric import NumberStatistics
-from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import show_of
 from beam_pipelines.core.columns import type_name, value_type
-from beam_pipelines.core.formatting import shorten, show_number, show_share, show_value
+from beam_pipelines.core.formatting import show_share, show_value
 
 _Columns = Mapping[str, ColumnStatistics]
 
@@ -104,19 +101,10 @@ def describe_encoding(
 
 
 def _picture(name: str, columns: _Columns, labels: Sequence[str] = ()) -> Picture:
-    show = show_of(name, columns.values())
-    if labels:
-        show = functools.partial(_show_id, labels)
+    show = show_of(name, columns.values(), labels)
     values = frequent_values(columns, FEW_VALUES, show)
     outlines = None if values else distribution(columns, SMALL, show)
     return Picture(bars(values, totals_of(columns)), outlines)
-
-
-def _show_id(labels: Sequence[str], value: float | None, kind: pa.DataType) -> str:
-    """Returns an id with its text: ``1 (SALE)``; other numbers stay."""
-    shown = show_value(value, kind)
-    is_known = value is not None and 0 <= value < len(labels)
-    return f"{shown} ({shorten(labels[int(value or 0)], 40)})" if is_known else shown
 
 
 def _lines(
@@ -124,35 +112,26 @@ def _lines(
 ) -> Iterator[tuple[str, list[Cell]]]:
     """Yields (name, a cell for each split)."""
     yield "Rows", [Cell(f"{column.present + column.missing:,}") for column in after.values()]
-    if len(before) == 1:
-        (columns,) = before.values()
-        yield "Missing before", _missing(columns)
-        yield "Missing after", _missing(after)
-        yield "Distinct before", [show_distinct(column) for column in columns.values()]
-    yield "Distinct after", [show_distinct(column) for column in after.values()]
+    found = figures(after, show_of("", after.values()))
+    for name in ("Missing", "Distinct"):
+        if len(before) == 1:
+            (columns,) = before.values()
+            yield f"{name} before", _short(figures(columns, show_value)[name])
+        if len(before) == 1 or name == "Distinct":
+            yield f"{name} after", _short(found[name])
     if coverage:
-        found = list(coverage.values())
-        yield "Texts in the vocabulary", [Cell(f"{one.size:,}") for one in found]
-        shares = [show_share(one.values - one.known, one.values) for one in found]
+        known = list(coverage.values())
+        yield "Texts in the vocabulary", [Cell(f"{one.size:,}") for one in known]
+        shares = [show_share(one.values - one.known, one.values) for one in known]
         yield "Out of vocabulary", [Cell(share) for share in shares]
-        shares = [show_share(one.known_distinct, one.distinct) for one in found]
+        shares = [show_share(one.known_distinct, one.distinct) for one in known]
         yield "Distinct texts in it", [Cell(share) for share in shares]
-    numbers = [column.values for column in after.values()]
-    if any(isinstance(item, TextStatistics) for item in numbers):
-        return
-    kind, show = value_type(next(iter(after.values())).type), show_of("", after.values())
-    ends = [item for item in numbers if isinstance(item, NumberStatistics)]
-    for title, field in (("Min after", "minimum"), ("Max after", "maximum")):
-        yield title, [Cell(show(getattr(item, field), kind)) for item in ends]
-    if pa.types.is_floating(kind):
-        means = [show_number(item.mean) if item.count else "–" for item in ends]
-        yield "Mean after", [Cell(mean) for mean in means]
-        spreads = [show_number(item.standard_deviation) if item.count else "–" for item in ends]
-        yield "Std. deviation after", [Cell(spread) for spread in spreads]
+    is_floating = pa.types.is_floating(value_type(next(iter(after.values())).type))
+    for name in ("Min", "Max", *(("Mean", "Std. deviation") if is_floating else ())):
+        if name in found:
+            yield f"{name} after", found[name]
 
 
-def _missing(columns: _Columns) -> list[Cell]:
-    return [
-        Cell(show_share(column.missing, column.present + column.missing))
-        for column in columns.values()
-    ]
+def _short(cells: Sequence[Cell]) -> list[Cell]:
+    """Returns cells with the share alone, where they have one."""
+    return [Cell(cell.small or cell.text) for cell in cells]

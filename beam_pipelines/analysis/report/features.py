@@ -1,15 +1,15 @@
-"""Describes each feature for the template ``features.html``: its row and its details."""
+"""Describes each feature and each slice: their rows, and a feature's details."""
 
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from beam_pipelines.analysis.axis import FEW_VALUES
+from beam_pipelines.analysis.compare import Drift, measure_drift
 from beam_pipelines.analysis.report.charts import (
     LARGE,
     SMALL,
@@ -25,20 +25,19 @@ from beam_pipelines.analysis.report.details import (
     detail_tables,
     show_distinct,
     show_drift,
+    text_lengths,
     totals_of,
 )
-from beam_pipelines.analysis.report.drift import Drift, measure_drift
-from beam_pipelines.analysis.report.lengths import text_lengths
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import Report
 from beam_pipelines.analysis.statistics.column import ColumnStatistics
 from beam_pipelines.analysis.statistics.numeric import MAX_DISTINCT, NumberStatistics
+from beam_pipelines.analysis.statistics.slices import DataSlice
+from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.years import Show, show_of
 from beam_pipelines.core.columns import type_name, value_type
-from beam_pipelines.core.formatting import (
-    show_share,
-)
+from beam_pipelines.core.formatting import show_number, show_share
 
 # Missing values are highlighted from here on.
 _MANY_MISSING = 0.5
@@ -110,9 +109,8 @@ def _feature(
 ) -> FeatureRow:
     first, described = next(iter(columns.values())), sampled.described
     show = show_of(name, columns.values())
-    values = frequent_values(
-        columns, _TOP_VALUES, functools.partial(_show_class, class_names, show)
-    )
+    named = show_of(name, columns.values(), class_names)
+    values = frequent_values(columns, _TOP_VALUES, named)
     is_text = isinstance(first.values, TextStatistics)
     drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
     largest = max(drifts, key=lambda drift: drift.value, default=None)
@@ -149,12 +147,6 @@ def _feature(
     )
 
 
-def _show_class(names: Sequence[str], show: Show, value: float | None, kind: pa.DataType) -> str:
-    """Returns a value, with the name of its class."""
-    is_id = value is not None and value == int(value) and 0 <= value < len(names)
-    return f"{show(value, kind)} ({names[int(value or 0)]})" if is_id else show(value, kind)
-
-
 def _per_split(columns: _Columns, show: Callable[[ColumnStatistics], Cell]) -> list[Cell]:
     """Returns one cell for each split, or one if all are equal."""
     cells = [show(column) for column in columns.values()]
@@ -188,3 +180,49 @@ def _ranges(columns: _Columns, show: Show) -> list[Cell]:
 
 def _ends(low: str, high: str, unit: str = "") -> Cell:
     return Cell(low, "" if low == high else high, unit)
+
+
+class SliceRow(NamedTuple):
+    """A slice.
+
+    Attributes:
+      name: column and value.
+      cells: (rows, share of the split's rows, mean of the label) of each split; the mean is ``""``
+        without a label of numbers.
+    """
+
+    name: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+def describe_slices(report: Report) -> list[SliceRow]:
+    """Returns the slices of all splits, ordered."""
+    tables = list(report.statistics.values())
+    names = sorted({key for table in tables for key in table.slices})
+    return [
+        SliceRow(
+            f"{key.column} = {key.value}",
+            tuple(_cell(table, key, report.label) for table in tables),
+        )
+        for key in names
+    ]
+
+
+def _cell(table: TableStatistics, key: DataSlice, label: str | None) -> tuple[str, str, str]:
+    own = table.slices.get(key)
+    rows = 0 if own is None else own.rows
+    mean = "" if own is None or label is None else _mean(own, label)
+    return f"{rows:,}", show_share(rows, table.rows), mean
+
+
+def _mean(table: TableStatistics, label: str) -> str:
+    """Returns the mean of a label; of booleans the true share."""
+    column = table.columns.get(label)
+    if column is None:
+        return ""
+    values, kind = column.values, value_type(column.type)
+    if not isinstance(values, NumberStatistics) or pa.types.is_temporal(kind) or not values.count:
+        return ""
+    if pa.types.is_boolean(kind):
+        return f"{show_share(values.mean, 1.0)} true"
+    return f"mean {show_number(values.mean)}"

@@ -6,13 +6,14 @@ import base64
 import hashlib
 import unicodedata
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.compare import SplitComparison
+from beam_pipelines.analysis.joins import JoinMatches
 from beam_pipelines.analysis.report.diagram import draw_pipeline
-from beam_pipelines.analysis.report.features import describe_features
-from beam_pipelines.analysis.report.slices import describe_slices
+from beam_pipelines.analysis.report.features import describe_features, describe_slices
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_change, show_number, show_share
@@ -42,6 +43,32 @@ def render_report(report: Report) -> str:
         diagram=draw_pipeline(report),
         script=script,
         script_hash=f"sha256-{digest}",
+        style=page_file(environment, "page.css"),
+        version=__version__,
+    )
+
+
+def render_comparison(
+    base: str,
+    test: str,
+    splits: Mapping[str, SplitComparison],
+    joins: Mapping[str, tuple[JoinMatches, JoinMatches]],
+    sizes: tuple[tuple[int, int] | None, tuple[int, int] | None],
+    findings: Sequence[str],
+) -> str:
+    """Returns a comparison of two datasets as one HTML page.
+
+    Equal comparisons give equal bytes. The page loads nothing, and runs no script. The arguments
+    are the fields of ``DataComparison``.
+    """
+    environment = page_environment()
+    return environment.get_template("comparison.html").render(
+        base=base,
+        test=test,
+        splits=splits,
+        joins=joins,
+        sizes=sizes,
+        findings=findings,
         style=page_file(environment, "page.css"),
         version=__version__,
     )

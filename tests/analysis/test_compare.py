@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.analysis.comparison import SplitComparison, Values, compare_split, to_json
+from beam_pipelines.analysis.compare import SplitComparison, Values, as_json, compare_split
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.view import proto_of
 
@@ -49,7 +49,7 @@ def test_other_rows_of_the_same_kind_are_alike(rows: int, as_proto: bool) -> Non
     notes = {column.name: column.note for column in found.columns}
     dates = {} if as_proto else {"day": "date"}
     assert notes == {"id": "id", "city": "", "x": "", "maybe": "", **dates}
-    json.dumps(to_json(found))
+    json.dumps(as_json(found))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_shares_of_infinities(case: Any, as_proto: bool) -> None:
     found = compared(*sides, as_proto)
     assert list(found.all_findings()) == case[2]
     assert found.columns[0].infinite == tuple(map(sum, case[:2]))
-    json.dumps(to_json(found))
+    json.dumps(as_json(found))
 
 
 def test_a_lost_column_and_lost_rows() -> None:

@@ -1,0 +1,380 @@
+"""Compares two splits by their statistics: columns, missing values, drift, new values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.drift import (
+    CHANCE,
+    LARGE_DRIFT,
+    Divergence,
+    divergence,
+    divergence_of_protos,
+    divergence_of_rows,
+)
+from beam_pipelines.analysis.ids import are_like_ids, are_views_like_ids
+from beam_pipelines.analysis.statistics.column import ColumnStatistics
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.analysis.statistics.view import (
+    FeatureView,
+    Statistics,
+    Texts,
+    feature_name,
+    proto_of,
+    view_of,
+)
+from beam_pipelines.analysis.years import are_years, show_year
+from beam_pipelines.core.columns import is_date, type_name, value_type
+from beam_pipelines.core.formatting import show_share, show_value
+
+_Feature = statistics_pb2.FeatureNameStatistics
+# Values that are named, of all that are new or vanished.
+_NAMED = 3
+BASELINE = "baseline"
+
+
+class Values(NamedTuple):
+    """Texts that only one side has.
+
+    Attributes:
+      number: of different texts.
+      occurrences: of all of them.
+      most: the most frequent of them, with their counts.
+    """
+
+    number: int
+    occurrences: int
+    most: tuple[tuple[str, int], ...]
+
+
+class Finding(NamedTuple):
+    """A difference that is large, and that chance does not explain.
+
+    Attributes:
+      kind: of the difference.
+      text: what was and what is.
+    """
+
+    kind: Literal["new", "vanished", "type", "missing", "infinite", "join", "drift"]
+    text: str
+
+
+class Drift(NamedTuple):
+    """Divergence of a feature in ``split`` from ``reference``.
+
+    Attributes:
+      split: name of the split.
+      reference: another split or the baseline.
+      value: in bits, without the part that few rows have by chance.
+      is_high: whether it is a finding of ``compare_split``, or of dates of another split.
+    """
+
+    split: str
+    reference: str
+    value: float
+    is_high: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnComparison:
+    """One column of two datasets.
+
+    Attributes:
+      name: of the column.
+      types: the type in base and test; ``None``: there is no such column.
+      missing: share of rows without it, or with NaN, in base and test; ``None``: no such column.
+      infinite: share of values that are infinite, in base and test; ``None``: no such column.
+      ranges: least and most number or date in base and test, as text; empty without any.
+      drift: bits beyond chance; ``None``: not compared.
+      p_value: probability of such a difference by chance.
+      new, vanished: texts of test only and of base only; ``None``: not compared.
+      note: why its drift is not judged: ``id``, ``date``, ``few`` or ``""``.
+      findings: differences that are large and not explained by chance.
+    """
+
+    name: str
+    types: tuple[str | None, str | None]
+    missing: tuple[float | None, float | None]
+    infinite: tuple[float | None, float | None]
+    ranges: tuple[str, str] = ("", "")
+    drift: float | None = None
+    p_value: float | None = None
+    new: Values | None = None
+    vanished: Values | None = None
+    note: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def shown_missing(self) -> str:
+        """The shares of rows without it, one if both are equal."""
+        shares = [show_share(share, 1.0) for share in self.missing if share is not None]
+        return " → ".join(dict.fromkeys(shares))
+
+    @property
+    def not_judged(self) -> str:
+        """The column and the reason: ``user (id)``."""
+        if self.note != "date":
+            return f"{self.name} ({self.note})"
+        return f"{self.name} (date): {' → '.join(dict.fromkeys(self.ranges))}"
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitComparison:
+    """One split of two datasets.
+
+    Attributes:
+      rows: in base and test.
+      columns: of both, in the order of base, then the others of test.
+      findings: of the split itself, in words.
+    """
+
+    rows: tuple[int, int]
+    columns: tuple[ColumnComparison, ...]
+    findings: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> list[ColumnComparison]:
+        """The columns: those with findings, then by drift."""
+        return sorted(self.columns, key=lambda one: (not one.findings, -(one.drift or 0)))
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """The columns that are not judged, with the reason."""
+        return tuple(one.not_judged for one in self.columns if one.note)
+
+    def all_findings(self) -> Iterator[str]:
+        """Yields the findings of the split and of its columns."""
+        yield from self.findings
+        for column in self.columns:
+            for finding in column.findings:
+                yield f"{column.name}: {finding.text}"
+
+
+def compare_split(
+    base: Statistics, test: Statistics, max_drift: float = LARGE_DRIFT
+) -> SplitComparison:
+    """Compares two splits.
+
+    A difference is a finding if it is larger than ``max_drift`` and, among as many columns,
+    unlikely by chance: less than once in a hundred comparisons of samples of one distribution.
+
+    Args:
+      base, test: their statistics; accumulators are compared exactly, protos by their histograms.
+      max_drift: bits of a column's divergence, or a difference of shares: of missing values, or of
+        an infinity.
+    """
+    if type(base) is not type(test):
+        base, test = proto_of(base), proto_of(test)
+    sides = _columns_of(base), _columns_of(test)
+    rows = view_of(base).rows, view_of(test).rows
+    if not all(rows):
+        findings = (f"no rows, and {rows[0]:,} before",) if rows[0] else ()
+        return SplitComparison(rows, (), findings)
+    names = list(dict.fromkeys([*sides[0], *sides[1]]))
+    chance = CHANCE / max(1, len(names))
+    columns = tuple(
+        _compare_column(name, sides[0].get(name), sides[1].get(name), max_drift, chance)
+        for name in names
+    )
+    return SplitComparison(rows, columns)
+
+
+class _Column(NamedTuple):
+    """A column of one side; the ``kind`` of protos is not known."""
+
+    own: ColumnStatistics | statistics_pb2.FeatureNameStatistics
+    view: FeatureView
+    type: str
+    kind: pa.DataType | None
+
+
+def _columns_of(statistics: Statistics) -> dict[str, _Column]:
+    views = view_of(statistics).features
+    if isinstance(statistics, TableStatistics):
+        return {
+            name: _Column(own, views[name], type_name(own.type), value_type(own.type))
+            for name, own in statistics.columns.items()
+        }
+    protos = {feature_name(feature): feature for feature in statistics.features}
+    return {
+        name: _Column(protos[name], view, str(_Feature.Type.Name(view.type)), None)
+        for name, view in views.items()
+    }
+
+
+def _range(name: str, column: _Column) -> str:
+    """Returns the least and the most number, as text."""
+    view, kind = column.view, column.kind
+    if view.minimum is None or view.texts is not None:
+        return ""
+    kind = kind or (pa.int64() if isinstance(view.minimum, int) else pa.float64())
+    is_year = pa.types.is_integer(kind) and are_years(name, view.minimum, view.maximum)
+    show = show_year if is_year else show_value
+    low, high = show(view.minimum, kind), show(view.maximum, kind)
+    return low if low == high else f"{low} – {high}"
+
+
+def _figures(name: str, column: _Column | None) -> tuple[float | None, float | None, str]:
+    """Returns the shares of missing and of infinite values, and the range."""
+    if column is None:
+        return None, None, ""
+    view = column.view
+    infinite = sum(view.infinities) / max(1.0, _numbers(view))
+    return _missing(view) / view.rows, infinite, _range(name, column)
+
+
+def _compare_column(
+    name: str, base: _Column | None, test: _Column | None, max_drift: float, chance: float
+) -> ColumnComparison:
+    first, second = _figures(name, base), _figures(name, test)
+    found = ColumnComparison(
+        name,
+        (base and base.type, test and test.type),
+        (first[0], second[0]),
+        (first[1], second[1]),
+        (first[2], second[2]),
+    )
+    if base is None:
+        return dataclasses.replace(found, findings=(Finding("new", "a new column"),))
+    if test is None:
+        return dataclasses.replace(found, findings=(Finding("vanished", "the column vanished"),))
+    findings = []
+    if base.type != test.type:
+        findings.append(Finding("type", f"the type was {base.type} and is {test.type}"))
+    views = base.view, test.view
+    rows = [(view.rows, _missing(view)) for view in views]
+    findings += compare_shares("missing", "of the rows lacked it", rows, max_drift, chance)
+    for sign, shown in enumerate(("-inf", "inf")):
+        numbers = [(_numbers(view), view.infinities[sign]) for view in views]
+        what = f"of the values were {shown}"
+        findings += compare_shares("infinite", what, numbers, max_drift, chance)
+    found = dataclasses.replace(found, findings=tuple(findings))
+    if base.type != test.type:
+        return found
+    are_ids, measured = False, None
+    if isinstance(base.own, ColumnStatistics) and isinstance(test.own, ColumnStatistics):
+        are_ids = are_like_ids(base.own, test.own)
+        measured = None if are_ids else divergence(base.own, test.own)
+    elif isinstance(base.own, _Feature) and isinstance(test.own, _Feature):
+        are_ids = are_views_like_ids(*views)
+        measured = divergence_of_protos(base.own, test.own)
+    if are_ids:
+        return dataclasses.replace(found, note="id")
+    new, vanished = _only_one_side(views)
+    found = dataclasses.replace(found, new=new, vanished=vanished)
+    return found if measured is None else _with_drift(found, measured, base, max_drift, chance)
+
+
+def _with_drift(
+    column: ColumnComparison, measured: Divergence, base: _Column, max_drift: float, chance: float
+) -> ColumnComparison:
+    """Returns a column with its drift, and maybe a finding."""
+    if not measured.is_known:
+        return dataclasses.replace(column, note="few")
+    bits, p_value = measured.beyond_chance, measured.p_value
+    column = dataclasses.replace(column, drift=bits, p_value=p_value)
+    if base.kind is not None and is_date(base.kind):
+        return dataclasses.replace(column, note="date")
+    if bits <= max_drift or p_value >= chance:
+        return column
+    text = f"its values drifted by {bits:.3f} bits, at most {max_drift:g}"
+    if column.ranges[0] != column.ranges[1]:
+        text += f"; they were {column.ranges[0]} and are {column.ranges[1]}"
+    return dataclasses.replace(column, findings=(*column.findings, Finding("drift", text)))
+
+
+def compare_shares(
+    kind: Literal["missing", "infinite", "join"],
+    what: str,
+    sides: Sequence[tuple[float, float]],
+    max_drift: float,
+    chance: float,
+) -> Iterator[Finding]:
+    """Yields a finding if two shares differ by more than chance.
+
+    Args:
+      kind: of the finding.
+      what: follows the shares in its words.
+      sides: of base and test: the number of all, and of those that are so.
+      max_drift, chance: as in ``compare_split``.
+    """
+    base, test = (some / number if number else 0.0 for number, some in sides)
+    found = divergence_of_rows(*((number - some, some) for number, some in sides))
+    if abs(test - base) > max_drift and found is not None and found.p_value < chance:
+        yield Finding(kind, f"{show_share(base, 1.0)} {what}, now {show_share(test, 1.0)}")
+
+
+def _numbers(view: FeatureView) -> float:
+    """Returns the number of counted values but NaN."""
+    return max(view.counted_values - view.nans, 0)
+
+
+def _missing(view: FeatureView) -> int:
+    """Returns the rows without a value, or with NaN alone."""
+    if not view.nans or view.num_values != view.present:
+        return view.missing
+    return view.missing + round(view.nans * view.num_values / max(1, view.counted_values))
+
+
+def _only_one_side(
+    views: tuple[FeatureView, FeatureView],
+) -> tuple[Values | None, Values | None]:
+    """Returns the new and the vanished texts; ``None`` of numbers."""
+    base, test = (view.strings for view in views)
+    if base is None or test is None:
+        return None, None
+    return _missing_from(base, test), _missing_from(test, base)
+
+
+def _missing_from(base: Texts, test: Texts) -> Values | None:
+    """Returns the texts that ``base`` has not; ``None`` if not known."""
+    if not base.exact:
+        return None  # the most frequent ones are kept only
+    only = test.where(~pc.is_in(test.values, base.values).to_numpy(zero_copy_only=False))
+    most = np.argsort(-only.counts, kind="stable")[:_NAMED]
+    named = zip(only.values.take(pa.array(most)).to_pylist(), only.counts[most], strict=True)
+    shown = tuple((str(text), int(count)) for text, count in named)
+    return Values(len(only.values), int(only.counts.sum()), shown)
+
+
+def measure_drift(
+    statistics: Mapping[str, TableStatistics], baseline: Mapping[str, TableStatistics]
+) -> dict[str, tuple[Drift, ...]]:
+    """Compares each split with the first one and with an earlier dataset.
+
+    A split is compared with the same split of the earlier dataset.
+
+    Returns:
+      Feature -> drifts. A feature that cannot be compared has no entry.
+    """
+    first = next(iter(statistics), "")
+    pairs = [(split, first, statistics[first]) for split in list(statistics)[1:]]
+    pairs += [(split, BASELINE, baseline[split]) for split in statistics if split in baseline]
+    found: dict[str, list[Drift]] = {}
+    for split, reference, table in pairs:
+        for column in compare_split(table, statistics[split]).columns:
+            if column.drift is not None:
+                is_high = any(finding.kind == "drift" for finding in column.findings)
+                if column.note == "date" and reference != BASELINE:
+                    is_high = column.drift > LARGE_DRIFT and (column.p_value or 0) < CHANCE
+                drift = Drift(split, reference, column.drift, is_high)
+                found.setdefault(column.name, []).append(drift)
+    return {name: tuple(drifts) for name, drifts in found.items()}
+
+
+def as_json(value: Any) -> Any:
+    """Returns a comparison for JSON; pairs of base and test are lists."""
+    if dataclasses.is_dataclass(value):
+        return {one.name: as_json(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {key: as_json(item) for key, item in value.items()}
+    return list(map(as_json, value)) if isinstance(value, tuple) else value
