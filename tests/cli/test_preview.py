@@ -110,7 +110,7 @@ def test_text_and_json(
 
 @pytest.mark.parametrize("cell", ["x" * 100, "\n" + 100 * ",\n"], ids=["plain", "quoted"])
 def test_the_head_of_a_large_file(tmp_path: pathlib.Path, cell: str) -> None:
-    """Only the head of a file of several ranges is read, to whole rows."""
+    """Only the head of a large file is read, to whole rows."""
     line = f'1,"{cell}"\n'
     number = 40_000_000 // len(line)
     (tmp_path / "d.csv").write_text("a,b\n" + line * number)
