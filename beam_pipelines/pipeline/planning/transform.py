@@ -146,7 +146,7 @@ def plan_transform(
 
 
 def _graph_of(dataset: str, is_needed: bool) -> str:
-    """Returns the folder of a dataset's graph; empty without one, if none is needed."""
+    """Returns the folder of a dataset's graph, or an empty text."""
     graph = files.join(dataset, TRANSFORM_GRAPH)
     if files.list_files(files.join(graph, "**")):
         return graph
