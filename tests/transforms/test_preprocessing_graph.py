@@ -135,7 +135,7 @@ def through(*nodes: Node) -> Functions:
 
 
 def calling(op: str, inputs: tuple[str, ...] = ("given", "table")) -> Functions:
-    """Returns functions, the first one of which calls the one that reads."""
+    """Returns a function that reads, and one that calls it."""
     return TAKES | {"outer": (("given", "table"), (Node("call", op, inputs, "init"),))}
 
 

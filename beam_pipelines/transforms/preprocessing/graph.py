@@ -212,7 +212,7 @@ def _other_files(
 
 
 def _argument(function: FunctionDef, tensor: str) -> int | None:
-    """Returns the place of the argument that a tensor is; ``None``: it is another."""
+    """Returns the place of the argument that a tensor is, or ``None``."""
     arguments = function.signature.input_arg
     if any(each.number_attr or each.type_list_attr for each in arguments):
         return None  # one argument is several inputs
