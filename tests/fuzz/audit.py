@@ -58,13 +58,13 @@ _FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<(.*?)>, ")
 
 
 def traced(log: str, command: list[str]) -> list[str]:
-    """Returns a command under strace, which writes the calls that act into a log."""
+    """Returns a command under strace, which writes a log."""
     calls = "trace=execve,execveat,connect,open,openat,openat2,creat,sendto"
     return ["strace", "-f", "-qq", "-y", "-s", "8192", "-e", calls, "-o", log, *command]
 
 
 def system_fault(line: str) -> str:
-    """Returns what is wrong with a call in a log of strace; empty if nothing."""
+    """Returns what is wrong with a line of strace; or nothing."""
     if not (found := _CALL.match(line)):
         return ""
     call, arguments = found.groups()

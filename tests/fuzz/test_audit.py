@@ -89,7 +89,7 @@ def test_libraries_of_readers_do_nothing_but_read(readers: tuple[list[str], list
 
 @pytest.fixture(scope="module")
 def bad_reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
-    """Returns an audit of a reader that does all that it must not."""
+    """Returns an audit of a reader that breaks all rules."""
     return audited(tmp_path_factory.mktemp("audit") / "calls", "-c", _BAD_READER)
 
 
@@ -107,7 +107,7 @@ def test_a_reader_that_does_more_is_found(bad_reader: tuple[list[str], list[str]
 
 @needs_strace
 def test_a_library_that_does_more_is_found(bad_reader: tuple[list[str], list[str]]) -> None:
-    """Calls of the system are seen, though Python has no event of them."""
+    """Calls of the system are seen without events of Python."""
     assert not any("/etc/group" in line for line in bad_reader[0])
     for act in ("openat /etc/hostname", "openat /etc/group", "connect ", "execve ['/bin/sh'"):
         assert any(line.startswith(act) for line in bad_reader[1]), (act, bad_reader[1])
@@ -131,7 +131,7 @@ def test_a_library_that_does_more_is_found(bad_reader: tuple[list[str], list[str
     ],
 )
 def test_calls(line: str, is_wrong: bool) -> None:
-    """A call of the system is judged by its kind and the real path."""
+    """A call of the system is judged by kind and path."""
     assert bool(audit.system_fault(line)) == is_wrong
 
 

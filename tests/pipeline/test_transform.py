@@ -279,7 +279,7 @@ HIDDEN = "https://***@host/towns.csv?token=***"
 def test_secret_urls_are_given_again(
     dataset: Path, tmp_path: Path, source: str, new: list[str], cure: str
 ) -> None:
-    """A URL whose secrets the manifest lacks is an error, and is given again."""
+    """A URL without its secrets is an error, and given again."""
     url = f"{URL}&day={{date}}" if not new else URL
     recipe = parse_recipe(RECIPE.replace(f"{source}.csv", f"'{url}'"), "recipe.yaml")
     shutil.copytree(dataset / "out", tmp_path / "out")

@@ -64,7 +64,7 @@ class _Endless(http.server.BaseHTTPRequestHandler):
 
 
 def test_servers_whose_answers_do_not_end() -> None:
-    """Errors keep their status, and parts and redirects are not read to an end."""
+    """Answers without an end keep their errors."""
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Endless)
     thread = threading.Thread(target=running.serve_forever, args=(0.01,))
     thread.start()

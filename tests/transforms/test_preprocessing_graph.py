@@ -1,4 +1,4 @@
-"""A graph of a stranger computes, and reads no file but its own assets."""
+"""A graph of a stranger computes, and reads its assets only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACTING = "io script debug summary audio collective rpc tpu xla encode_proto deco
 
 
 class Node(NamedTuple):
-    """A node of a function: its name, its operation, its inputs, the function that it names."""
+    """A node of a function, and the function that it names."""
 
     name: str
     op: str

@@ -227,7 +227,7 @@ def _argument(function: FunctionDef, tensor: str) -> int | None:
 
 
 def _is_asset(objects: SavedObjectGraph, function: FunctionDef, place: int) -> bool:
-    """Whether an asset is all that the SavedModel's objects bind to an argument."""
+    """Whether objects bind an argument to an asset alone."""
     name, arguments = function.signature.name, function.signature.input_arg
     if name not in objects.concrete_functions:
         return True
