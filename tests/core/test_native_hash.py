@@ -1,4 +1,4 @@
-"""The hashes of the kernel and of its reference are those of the definition."""
+"""The kernel and its reference hash as the definition says."""
 
 from __future__ import annotations
 

@@ -97,7 +97,10 @@ def _field(tag: bytes, content: bytes) -> bytes:
 
 
 def _of_steps(column: pa.Array) -> Iterator[bytes | None]:
-    """Yields each list as a FeatureList; a null step is a Feature without a kind."""
+    """Yields each list as a FeatureList.
+
+    A null step is a Feature without a kind.
+    """
     values, edges = list_parts(column)
     steps = [_field(_FIELD_1, feature or b"") for feature in _features(values)]
     yield from _joined(steps, edges, column)

@@ -162,7 +162,10 @@ def _hash_pair(first: int, second: int, factor: int) -> int:
 
 
 def _hash_long(text: bytes, size: int, factor: int) -> int:
-    """Hashes more than 64 bytes: a state of seven words takes in block after block."""
+    """Hashes more than 64 bytes.
+
+    A state of seven words takes in block after block.
+    """
     y = 81 * _K1 + 113
     state: tuple[int, ...] = (
         81 * _K2 + _fetch(text, 0),
@@ -189,7 +192,10 @@ def _hash_long(text: bytes, size: int, factor: int) -> int:
 def _next_state(
     text: bytes, place: int, state: tuple[int, ...], factor: int, times: int
 ) -> tuple[int, ...]:
-    """Takes in a block of 64 bytes; the last one counts some terms 9 ``times``."""
+    """Takes in a block of 64 bytes.
+
+    The last one counts some terms 9 ``times``.
+    """
     x, y, z, v1, v2, w1, w2 = state
     x = _rotate(x + y + v1 + _fetch(text, place + 8), 37) * factor
     y = _rotate(y + v2 + _fetch(text, place + 48), 42) * factor

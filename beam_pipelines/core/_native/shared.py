@@ -72,10 +72,10 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def list_parts(column: pa.Array) -> tuple[pa.Array, list[int]]:
-    """Returns the values of n lists, without those behind nulls, and where each begins and ends.
+    """Returns the values of n lists, and where each begins and ends.
 
     Returns:
-      The values; and n + 1 numbers, from 0.
+      The values, without those behind nulls; and n + 1 numbers, from 0.
     """
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return plain(column.flatten()), np.cumsum([0, *lengths]).tolist()
