@@ -21,12 +21,12 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows, inference, nested
 from beam_pipelines.sources.csv import cures, remarks
-from beam_pipelines.sources.csv.bad_cells import Flags, bad_cells
 from beam_pipelines.sources.csv.evidence import Evidence, evidence_of, type_of
 from beam_pipelines.sources.csv.formats import to_plain, typed
 from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, problem
 from beam_pipelines.sources.options import TextsOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.text.cells import Flags, parsed
 from beam_pipelines.sources.wrapped import Wrapped
 
 # Of each sampled file: rows that are looked at, the bytes of the file in which they begin, and
@@ -167,17 +167,12 @@ class Formatted(Wrapped):
         nulls = pa.array(_nulls(self.format, source), pa.string())
         texts = pc.if_else(pc.is_in(texts, value_set=nulls), None, texts)
         plain = texts if format_ is None else to_plain(texts, parse_format(format_))
-        wrong: Flags = pc.and_not(texts.is_valid(), plain.is_valid()).to_numpy(zero_copy_only=False)
-        if not wrong.any():
-            try:
-                return columns.normalise(typed(plain, field.type)), wrong
-            except bad_rows.ERRORS:
-                pass
-        wrong[plain.is_valid().to_numpy(zero_copy_only=False)] |= bad_cells(
-            plain.drop_null().cast(pa.binary()), field.type, ()
-        )
-        plain = pc.if_else(pa.array(wrong), None, plain)
-        return columns.normalise(typed(plain, field.type)), wrong
+        wrong = pc.and_not(texts.is_valid(), plain.is_valid()).to_numpy(zero_copy_only=False)
+        try:
+            return columns.normalise(typed(plain, field.type)), wrong
+        except bad_rows.ERRORS:
+            values, others = parsed(plain, field.type)
+            return values, wrong | others
 
     def _evidence(
         self, contents: Contents, files: tuple[FileInfo, ...], names: Sequence[str]

@@ -285,7 +285,7 @@ def rows_of(
         return
     except ColumnError:
         pass
-    errors = _errors(batch, plan)
+    errors = errors_of(batch, plan)
     first_row = first_row() if callable(first_row) else first_row
     rejected: list[Rejected] = []
     for number, error in errors.items():
@@ -309,7 +309,7 @@ def rows_of(
     yield from cut_rows(good, tuple(rejected))
 
 
-def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
+def errors_of(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
     """Returns the errors of rows that cannot be converted, ascending.
 
     The error of a row is that of its first bad column. Most columns are good.

@@ -15,9 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.sources.json import by_line
 from beam_pipelines.sources.json import format as format_module
-from beam_pipelines.sources.json import sift as sift_module
-from beam_pipelines.sources.json.bad_lines import BadLines
 from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, write
 
@@ -121,23 +120,20 @@ def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]
     lines=st.lists(st.one_of(OBJECTS, OBJECTS, OBJECTS, WHOLE), min_size=1, max_size=25),
     many=st.integers(1, 3),
 )
-def test_judged_lines_are_rejected_as_if_parsed_alone(
+def test_lines_are_rejected_as_if_parsed_alone(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], many: int
 ) -> None:
-    """The lines are rejected that pyarrow refuses, for the same reasons."""
+    """The lines are rejected that pyarrow refuses, in pieces of any size."""
     encoded = [line.encode(errors="surrogateescape") for line in lines]
     path = write(
         tmp_path_factory.mktemp("json") / "a.jsonl", b"\n".join([GOOD.encode(), *encoded, b""])
     )
+    table, expected = rejected(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BadLines, "judge", lambda *_: None)
-        table, expected = rejected(path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sift_module, "_MANY", many)
-        patch.setattr(sift_module, "_JUDGED", 4)
-        judged, found = rejected(path)
+        patch.setattr(by_line, "_PIECE_BYTES", many * 50)
+        pieces, found = rejected(path)
     assert found == expected
-    assert judged.equals(table) or repr(judged.to_pylist()) == repr(table.to_pylist())
+    assert pieces.equals(table) or repr(pieces.to_pylist()) == repr(table.to_pylist())
     assert [row.position for row in found] == [
         f"line {number}" for number, line in enumerate(encoded, 2) if is_bad(line)
     ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources.json import format as format_
 from beam_pipelines.sources.json import rounded
-from beam_pipelines.sources.json.bad_lines import values_of
+from beam_pipelines.sources.json.rounded import values_of
 from beam_pipelines.sources.whole_numbers import why_refused
 from tests.sources.support import plan_of, read_rows, source, write
 

@@ -143,7 +143,7 @@ def parse_csv(
 ) -> list[pa.Array] | None:
     """Parses CSV records, or declines to.
 
-    The values are those of pyarrow.csv, which parses records that the kernel declines.
+    The values are those of plain Python, which parses records that the kernel declines.
 
     Args:
       data: whole records, without a header; the last one may lack its line end.

@@ -1,4 +1,4 @@
-// Parses CSV records to the values of Arrow's CSV reader, or declines where it is not certain of them.
+// Parses CSV records to the values of csv/parser.py, or declines where it is not certain of them.
 #pragma once
 
 #include <cstddef>

@@ -153,7 +153,7 @@ bool read_decimal(Text text, Decimal* decimal) {
   const uint8_t* const end = at + text.size;
   if (text.size > (size_t{1} << 20)) return false;
   decimal->is_negative = at < end && *at == '-';
-  at += decimal->is_negative;
+  at += decimal->is_negative || (at < end && *at == '+');
   uint64_t mantissa = 0;
   const uint8_t* first = at;
   const int whole = read_digits(&at, end, &mantissa);

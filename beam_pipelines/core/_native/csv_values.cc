@@ -45,7 +45,7 @@ bool parse_trimmed_integer(Text text, int64_t least, int64_t most, int64_t* valu
 template <typename Float>
 bool parse_name(Text text, Float* value) {
   const bool is_negative = text.size && *text.data == '-';
-  if (is_negative) text = {text.data + 1, text.size - 1, text.readable - 1};
+  if (is_negative || (text.size && *text.data == '+')) text = {text.data + 1, text.size - 1, text.readable - 1};
   char name[8];
   if (text.size != 3 && text.size != 8) return false;
   for (size_t place = 0; place < text.size; ++place) name[place] = static_cast<char>(text.data[place] | 0x20);
@@ -125,7 +125,10 @@ bool parse_bool(Text text, bool* value) {
   return false;
 }
 
-bool parse_date(Text text, int32_t* days) { return text.size == 10 && parse_ten(text.data, days); }
+bool parse_date(Text text, int32_t* days) {
+  if (text.size != 10) text = trim(text);
+  return text.size == 10 && parse_ten(text.data, days);
+}
 
 bool parse_time(Text text, int64_t* micros) {
   if (text.size < 5 || !parse_minutes(text.data, micros)) return false;
@@ -135,15 +138,31 @@ bool parse_time(Text text, int64_t* micros) {
   if (second > 59) return false;
   *micros += second * kSecond;
   if (text.size == 8) return true;
-  if (text.size < 10 || text.size > 15 || text.data[8] != '.') return false;
+  if (text.size < 10 || text.size > 18 || text.data[8] != '.') return false;
   int64_t unit = kSecond;
   for (size_t place = 9; place < text.size; ++place) {
     const unsigned digit = text.data[place] - unsigned{'0'};
-    if (digit > 9) return false;
     unit /= 10;
+    if (digit > 9 || (digit && !unit)) return false;  // parts of a microsecond may only be zeros
     *micros += digit * unit;
   }
   return true;
+}
+
+// An offset from UTC at the end of a text, +02, +0200 or +02:00, as microseconds; cuts it off.
+static bool cut_offset(Text* text, int64_t* offset) {
+  static const size_t kSizes[] = {6, 5, 3};
+  for (const size_t size : kSizes) {
+    if (text->size < size) continue;
+    const uint8_t* const at = text->data + text->size - size;
+    if (*at != '+' && *at != '-') continue;
+    const unsigned hour = two_digits(at + 1), minute = size == 3 ? 0 : two_digits(at + size - 2);
+    if (hour > 23 || minute > 59 || (size == 6 && at[3] != ':')) return false;
+    *offset = (*at == '+' ? 1 : -1) * static_cast<int64_t>(hour * 60 + minute) * 60 * kSecond;
+    text->size -= size;
+    return true;
+  }
+  return false;
 }
 
 bool parse_timestamp(Text text, bool has_zone, int64_t* micros) {
@@ -157,11 +176,8 @@ bool parse_timestamp(Text text, bool has_zone, int64_t* micros) {
     --time.size;
   } else if (has_zone) {
     int64_t offset;
-    if (time.size < 6 || !parse_minutes(time.data + time.size - 5, &offset)) return false;
-    const uint8_t sign = time.data[time.size - 6];
-    if (sign != '+' && sign != '-') return false;
-    *micros -= sign == '+' ? offset : -offset;
-    time.size -= 6;
+    if (!cut_offset(&time, &offset)) return false;
+    *micros -= offset;
   }
   int64_t since_midnight;
   if (!parse_time(time, &since_midnight)) return false;

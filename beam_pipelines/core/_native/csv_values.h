@@ -1,4 +1,4 @@
-// Parses CSV cells to numbers, booleans, dates and times, as Arrow's CSV reader does.
+// Parses CSV cells to numbers, booleans, dates and times, as sources/text/cells.py does.
 //
 // Each function returns false for a text whose value it is not certain of.
 #pragma once
@@ -34,14 +34,15 @@ inline bool leads_with_zero(Text text) {
 
 bool parse_bool(Text text, bool* value);
 
-// 2013-01-31, as days since 1970-01-01.
+// 2013-01-31, possibly between spaces and tabs, as days since 1970-01-01.
 bool parse_date(Text text, int32_t* days);
 
-// 05:15, 05:15:00, 05:15:00.123456 (1 to 6 digits), as microseconds since midnight.
+// 05:15, 05:15:00, 05:15:00.123456 (1 to 9 digits, zeros from the 7th on), as microseconds since
+// midnight.
 bool parse_time(Text text, int64_t* micros);
 
 // A date, alone or with a time after a T or a space, as microseconds since 1970-01-01. With
-// `has_zone` it needs a time and Z or an offset such as +02:00.
+// `has_zone` it needs a time and Z or an offset such as +02:00, +0200 or +02.
 bool parse_timestamp(Text text, bool has_zone, int64_t* micros);
 
 // Whether bytes are UTF-8, as RFC 3629 defines it.

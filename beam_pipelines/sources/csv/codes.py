@@ -35,6 +35,9 @@ _MOST, _MOST_FLOAT = 1_000, 3.4028235e38
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _SHOWN = re.compile(r"[+-]?0[0-9]|[0-9]+[eE][0-9]+$|\+[1-9][0-9]{6}")
 DIGITS = re.compile(r"-?[0-9]+")
+_LONG_TEXT = re.compile(_LONG, re.ASCII)
+# 007 and 0x1F.
+LEADING_ZERO = re.compile(r"[ \t\n\f\r]*[+-]?0[0-9xX]")
 
 
 def are_codes(name: str, texts: pa.ChunkedArray) -> bool:
@@ -45,11 +48,6 @@ def are_codes(name: str, texts: pa.ChunkedArray) -> bool:
 
     kinds = (*_KINDS, _VERSION) if _VERSIONS.search(name) else _KINDS
     return bool(pc.any(fit(_ZERO)).as_py()) or any(pc.all(fit(kind)).as_py() for kind in kinds)
-
-
-def leads_with_zero(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Returns which texts or bytes are codes, without nulls: 007 and 0x1F."""
-    return pc.fill_null(pc.match_substring_regex(texts, _ZERO), False)
 
 
 def example_of(name: str, cells: Sequence[str]) -> str:
@@ -111,10 +109,18 @@ def has_long(texts: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, _LONG)).as_py())
 
 
-def loses_digits(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Returns which texts or bytes are numbers that lose digits, without nulls."""
+def text_loses_digits(text: str) -> bool:
+    """Whether a text is a number that loses digits."""
+    try:
+        return bool(_LONG_TEXT.match(text)) and not is_kept(Decimal(text.strip()))
+    except ArithmeticError:  # it is no number
+        return False
+
+
+def loses_digits(texts: pa.ChunkedArray) -> pa.Array:
+    """Returns which texts are numbers that lose digits, without nulls."""
     long = _long(texts)
-    lost = [not is_kept(Decimal(text.strip())) for text in long.cast(pa.string()).to_pylist()]
+    lost = [text_loses_digits(text) for text in long.to_pylist()]
     return pc.is_in(texts, value_set=long.filter(pa.array(lost, pa.bool_())))
 
 

@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_pipelines.core import columns
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import CellFormat, parse_format
 from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import bad_rows
-from beam_pipelines.sources.csv.codes import leads_with_zero
+from beam_pipelines.sources.csv.codes import LEADING_ZERO
 from beam_pipelines.sources.csv.formats import to_plain
+from beam_pipelines.sources.text.cells import cell_parser
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)
 
@@ -50,7 +50,7 @@ def float_cure(name: str) -> str:
 
 def code_cure(field: pa.Field, found: str) -> str:
     """Returns the remedy for a leading zero; ``""`` for another text."""
-    if not pc.any(leads_with_zero(pa.array([found]))).as_py():
+    if not LEADING_ZERO.match(found):
         return ""
     key, type_ = yaml_text(field.name), columns.type_name(field.type)
     return (
@@ -81,7 +81,7 @@ def cure(field: pa.Field, found: str) -> str:
 def _other_zone(type_: pa.DataType, found: str) -> str:
     """Returns the type of a time whose zone differs from its column's."""
     for name in ("timestamp", "timestamptz") if pa.types.is_timestamp(type_) else ():
-        with contextlib.suppress(pa.ArrowInvalid):
-            pa.scalar(found).cast(columns.parse_type(name))
+        with contextlib.suppress(ValueError):
+            cell_parser(columns.parse_type(name))(found)
             return name
     return ""

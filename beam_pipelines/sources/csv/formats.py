@@ -20,7 +20,6 @@ from beam_pipelines.recipe.cell_formats import (
     DateFormat,
     NumberFormat,
 )
-from beam_pipelines.sources.csv.bad_cells import plain_integers
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS
 from beam_pipelines.sources.exact_cast import exact_cast
 
@@ -70,6 +69,15 @@ def to_plain(texts: pa.Array, format_: CellFormat) -> pa.Array:
     folded = pc.utf8_lower(texts)
     words = pc.index_in(folded, value_set=pa.array([format_.true, format_.false]))
     return pa.array(["true", "false"]).take(words)
+
+
+def plain_integers(texts: pa.Array) -> pa.Array:
+    """Returns texts as Arrow's integers take them: ``+5`` and ``5.00`` become ``5``."""
+    return pc.replace_substring_regex(
+        pc.replace_substring_regex(texts, r"^[ \t]*\+([0-9])", r"\1"),
+        r"^(-?[0-9]+)\.0+([ \t]*)$",
+        r"\1\2",
+    )
 
 
 def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:

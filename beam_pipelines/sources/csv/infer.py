@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections import Counter
@@ -20,7 +19,6 @@ from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice, remarks
 from beam_pipelines.sources.csv.agreement import check_agreement
-from beam_pipelines.sources.csv.bad_cells import plain_integers
 from beam_pipelines.sources.csv.codes import are_codes, has_long, lost_digits
 from beam_pipelines.sources.csv.evidence import (
     Evidence,
@@ -29,6 +27,7 @@ from beam_pipelines.sources.csv.evidence import (
     may_be_grouped,
     null_texts_like,
 )
+from beam_pipelines.sources.csv.formats import plain_integers
 from beam_pipelines.sources.csv.header import (
     INDEX,
     check_one_header,
@@ -50,7 +49,6 @@ from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, toggli
 from beam_pipelines.sql.database import identifier, literal
 
 _Parse = Callable[..., pa.Table]
-_NANOSECONDS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _WITH_PLUS = r"^\s*\+[0-9]"
 _DECIMAL = r"^\s*[+-]?[0-9]+\s*$"
 
@@ -234,11 +232,6 @@ def _add_body(
         is_grouped = is_float and may_be_grouped(column)
         if name in options.formats or pa.types.is_string(types[name]) or is_grouped:
             shapes[name] = column
-    for name in [one.name for one in undeclared if one.type in _NANOSECONDS]:
-        micros = pa.timestamp("us", types[name].tz)
-        with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
-            parse(body.data, (name,), {name: micros})
-            types[name] = micros
     if options.trim:
         shapes = {name: _trimmed(column, source.nulls) for name, column in shapes.items()}
     if wanted[:1] == (INDEX,) and not found.rows:
@@ -389,6 +382,6 @@ def _read_type(source: Source, field: pa.Field) -> pa.DataType:
         return digits_type(columns.parse_type(source.types[field.name]))
     if types.is_null(field.type):
         return pa.string()
-    if types.is_timestamp(field.type) and field.type.unit == "s":
+    if types.is_timestamp(field.type) and field.type.unit in ("s", "ns"):
         return pa.timestamp("us", field.type.tz)
     return pa.time64("us") if types.is_time(field.type) else field.type

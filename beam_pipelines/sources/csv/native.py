@@ -1,6 +1,6 @@
 """Parses CSV records with the native kernel, if there is one.
 
-It returns ``None`` where it is not certain that pyarrow.csv would return the same.
+It returns ``None`` where it is not certain that plain Python would return the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.sources.text.quotes import Dialect
 
-# The kernel's names of types; pyarrow.csv reads times in other units.
+# The kernel's names of types.
 _KERNEL_TYPES = {
     pa.int8(): "c",
     pa.uint8(): "C",
@@ -53,8 +53,8 @@ def parse(
         number.
 
     Returns:
-      The result of ``CsvParser.parse``, or ``None`` where the kernel is not certain of it, or is
-        missing.
+      The records of ``CsvParser.by_python``, or ``None`` where the kernel is not certain of them,
+        or is missing.
     """
     kernel_types = [type_ for field in read_schema if (type_ := _kernel_type(field.type))]
     if not kernel_types or len(kernel_types) < len(read_schema):

@@ -26,6 +26,7 @@ from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.codes import more_digits
 from beam_pipelines.sources.exact_cast import NULL_INSIDE
 from beam_pipelines.sources.format import Contents, combine
+from beam_pipelines.sources.json.by_line import sift
 from beam_pipelines.sources.json.depth import check_depth
 from beam_pipelines.sources.json.nearly import Tallies, mixed_columns
 from beam_pipelines.sources.json.orients import check_is_no_table, rows_within
@@ -33,7 +34,6 @@ from beam_pipelines.sources.json.parser_errors import cure_of_kinds, plain, text
 from beam_pipelines.sources.json.parser_types import parsed_schema
 from beam_pipelines.sources.json.rounded import lost_fraction, rounded_integer
 from beam_pipelines.sources.json.scalar_texts import text_columns, with_texts
-from beam_pipelines.sources.json.sift import sift
 from beam_pipelines.sources.options import EncodedOptions, TableOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks

@@ -21,7 +21,6 @@ from beam_pipelines.core.columns import RAW, TENSOR, is_list, only_chunk
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested, whole_numbers
 from beam_pipelines.sources.csv.codes import is_kept
-from beam_pipelines.sources.json.bad_lines import values_of
 
 # At least 2**53, perhaps. It may be part of a text.
 _LONG = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])")
@@ -101,6 +100,21 @@ def _confirmed(
                     for number in filter(is_wrong, values_of(value, name)):
                         return name, number
     return None
+
+
+def values_of(value: Any, name: str) -> Iterator[Any]:
+    """Yields a parsed line's values in a flat column."""
+    if isinstance(value, list):
+        for item in value:
+            yield from values_of(item, name)
+    elif name == "":
+        yield value
+    elif value is None:
+        yield None
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if name == key or name.startswith(f"{key}."):
+                yield from values_of(item, name[len(key) + 1 :])
 
 
 def _is_refused(number: object) -> bool:

@@ -18,7 +18,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_flag, read_integer, read_name
 from beam_pipelines.sources import bad_rows, inference
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.csv.bad_cells import Flags
 from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.explain import explain_line
 from beam_pipelines.sources.libsvm.lines import (
@@ -34,6 +33,7 @@ from beam_pipelines.sources.libsvm.lines import (
 from beam_pipelines.sources.options import EncodedOptions
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.cells import Flags
 from beam_pipelines.sources.text.format import TextFormat, digits_type
 from beam_pipelines.sources.text.quotes import Positions
 

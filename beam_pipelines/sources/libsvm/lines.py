@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 from beam_pipelines.core import columns
 from beam_pipelines.core.sparse_columns import MOST_INDEX
 from beam_pipelines.sources import bad_rows, whole_numbers
-from beam_pipelines.sources.csv.bad_cells import bad_cells
+from beam_pipelines.sources.text.cells import parsed
 
 LABEL, QID = "label", "qid"
 INTEGER = r"^[+-]?[0-9]+$"
@@ -239,7 +239,7 @@ def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:
     try:
         return columns.normalise(plain.cast(type_))
     except bad_rows.ERRORS:
-        _check(pa.array(~bad_cells(pc.fill_null(plain, "0").cast(pa.binary()), type_, ())))
+        _check(pa.array(~parsed(plain, type_)[1]))
         raise
 
 
@@ -303,7 +303,7 @@ def _check_features(
     if not wrong.any():
         table = _parse_features(lines, dict.fromkeys(types, pa.binary())).combine_chunks()
         for column, type_ in zip(table.columns, types.values(), strict=True):
-            wrong |= bad_cells(columns.only_chunk(column), type_, ())
+            wrong |= parsed(columns.only_chunk(column), type_)[1]
     _raise_features(wrong, counts)
 
 

@@ -292,23 +292,3 @@ def count_cells(data: bytes, toggles: Positions, starts: Positions, dialect: Dia
         is_delimiter &= np.cumsum(turns, dtype=np.uint8) & 1 == 0  # multiples of 256 change nothing
     counts: Positions = np.add.reduceat(is_delimiter, starts, dtype=np.int64) + 1
     return counts
-
-
-def badly_closed(data: bytes, toggles: Positions, dialect: Dialect) -> Positions:
-    """Returns the closing quotes after which a cell goes on.
-
-    An example is ``"x"y``. The text has to begin outside quotes.
-    """
-    closing = toggles[1::2]
-    if not len(closing):
-        return closing
-    text = np.frombuffer(data, np.uint8)
-    after = text[np.minimum(closing + 1, len(text) - 1)]
-    fine = (
-        (after == dialect.delimiter)
-        | (after == NEWLINE)
-        | (after == RETURN)
-        | (after == dialect.quote)
-    )
-    bad: Positions = closing[~fine & (closing + 1 < len(text))]
-    return bad
