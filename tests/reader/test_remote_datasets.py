@@ -16,7 +16,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 import beam_pipelines as bp
 from beam_pipelines.core.dataset_layout import statistics_path
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.reader import fetching, order
+from beam_pipelines.reader import order, pipeline
 from beam_pipelines.reader import reader as reader_module
 from beam_pipelines.remote import retries
 from beam_pipelines.tfrecord import part_index
@@ -81,7 +81,7 @@ def test_statistics_are_those_of_a_copy(folder):
 )
 def test_batches_are_those_of_a_copy(folder, tmp_path, monkeypatch, options, most_bytes):
     """Batches are the same, whatever is fetched ahead and kept."""
-    monkeypatch.setattr(fetching, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(pipeline, "MOST_BYTES", most_bytes)
     expected = ids(bp.open(folder), **options)
     with served(folder) as server:
         assert ids(bp.open(server.url), **options) == expected
