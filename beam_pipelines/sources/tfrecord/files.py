@@ -5,21 +5,46 @@ It reads a file block by block, and checks its compression.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, cast
 
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
 from beam_pipelines.core.compression import Compression, compression_of
+from beam_pipelines.core.dataset_layout import (
+    EXAMPLES,
+    MANIFEST,
+    file_index_path,
+    split_folder,
+)
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
+from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import ChecksummedFile, CountedFile, name_of_start
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.tfrecord.indexes import PartsFile, parts_of, parts_of_range
-from beam_pipelines.storage import files
+from beam_pipelines.storage import files, input_files
 from beam_pipelines.tfrecord.framing import is_header, is_zlib, read_record_blocks
+from beam_pipelines.tfrecord.part_index import (
+    IndexedShard,
+    PartIndex,
+    parse_index,
+    read_index,
+    shards_by_index,
+)
+from beam_pipelines.tfrecord.parts import inflate_part
 from beam_pipelines.tfrecord.record_block import HEADER_BYTES, RecordBlock
 
+_SPLITS = "/" + split_folder(EXAMPLES, "")
+_KEPT = 16
+_CURE = "Make the index again with 'beam-pipelines index', or remove it."
 # Takes the records of a block, and the number of the first one in its file.
 BlockReader = Callable[[RecordBlock, int], Iterator[Rows]]
 
@@ -158,3 +183,176 @@ def _other_compression(path: str, compression: Compression) -> str:
     else:
         cure = "TFRecord files are compressed with gzip or zlib. Decompress it."
     return f"{path}: found {shown}, expected {wanted} by the file's name or 'compression'. {cure}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FileParts:
+    """The parts of one file.
+
+    Attributes:
+      index: of the file, and maybe of others.
+      shard: number of the file in it.
+    """
+
+    index: PartIndex
+    shard: int
+
+    @property
+    def parts(self) -> range:
+        """Their numbers."""
+        return self.index.parts_of_shard(self.shard)
+
+    def within(self, byte_range: ByteRange) -> range:
+        """Returns the numbers of the parts that begin in a byte range."""
+        parts = self.parts
+        offsets = self.index.columns.offset[parts.start : parts.stop]
+        start, end = np.searchsorted(offsets, [byte_range.start, byte_range.end])
+        return parts[int(start) : int(end)]
+
+    def first_record(self, part: int) -> int:
+        """Returns the number of a part's first record in the file."""
+        firsts = self.index.first_row
+        return int(firsts[part] - firsts[self.parts.start])
+
+    def first_byte(self, part: int) -> int:
+        """Returns the bytes of the file's framed records before a part."""
+        return int(self.index.columns.framed_bytes[self.parts.start : part].sum())
+
+
+def parts_of(path: str, compression: Compression) -> FileParts | None:
+    """Returns the parts of a file that has an index, else ``None``.
+
+    Raises:
+      DataError: the index is damaged, or of another file.
+    """
+    folder, _, rest = path.rpartition(_SPLITS)
+    name, split = files.relative(path, folder), rest.partition("/")[0]
+    manifest = files.join(folder, MANIFEST)
+    indexes = _indexes(manifest, _state(manifest), split) if folder else {}
+    shards: tuple[IndexedShard, ...] | None
+    for inner, shards in indexes.items():
+        if any(shard.name == name for shard in shards):
+            where = files.within(folder, inner)
+            break
+    else:
+        name, where, shards = files.name_of(path), file_index_path(path), None
+    index = _index(where, _state(where), compression, shards)
+    if index is None:
+        return None
+    names = [shard.name for shard in index.shards]
+    if name not in names:
+        raise DataError(f"{where}: found an index of '{names[0]}', expected '{name}'. {_CURE}")
+    return FileParts(index, names.index(name))
+
+
+def parts_of_range(byte_range: ByteRange, compression: Compression) -> tuple[FileParts, range]:
+    """Returns a file's parts, and the numbers of those of a range.
+
+    Raises:
+      DataError: the index is not there any more; or as ``parts_of``.
+    """
+    file = byte_range.file
+    found = parts_of(file.path, compression)
+    if found is None:
+        raise DataError(
+            f"{file.path}: found no index, expected that of the plan. It was removed during the "
+            "run: run again."
+        )
+    size = found.index.shards[found.shard].bytes
+    if file.size_bytes != size:
+        raise DataError(
+            f"{file.path}: found {file.size_bytes:,} bytes, expected {size:,} as "
+            f"{found.index.path} says. {_CURE}"
+        )
+    return found, found.within(byte_range)
+
+
+def _state(path: str) -> tuple[float, int] | None:
+    """Returns date and size of a local file.
+
+    ``None``: there is none, or it is elsewhere.
+    """
+    try:
+        status = os.stat(path) if files.is_local(path) else None
+    except OSError:
+        return None
+    return status and (status.st_mtime, status.st_size)
+
+
+def _is_there(path: str, state: tuple[float, int] | None) -> bool:
+    return state is not None or (not files.is_local(path) and input_files.exists(path))
+
+
+@functools.lru_cache(_KEPT)
+def _index(
+    path: str,
+    state: tuple[float, int] | None,
+    compression: Compression,
+    shards: tuple[IndexedShard, ...] | None,
+) -> PartIndex | None:
+    if not _is_there(path, state):
+        return None
+    if files.is_local(path):
+        return read_index(path, compression, shards)
+    return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, shards)
+
+
+@functools.lru_cache(_KEPT)
+def _indexes(
+    path: str, state: tuple[float, int] | None, split: str
+) -> dict[str, tuple[IndexedShard, ...]]:
+    """Returns the shards of each index of a split."""
+    if not _is_there(path, state):
+        return {}
+    splits = parse_manifest(files.read_bytes(path), path, DatasetManifest)[0].splits
+    if split not in splits:
+        raise DataError(f"{path}: lacks split '{split}'. Convert again with --overwrite.")
+    return shards_by_index(split, map(vars, splits[split].shards))
+
+
+class PartsFile(io.RawIOBase):
+    """Some parts of a file as one stream of framed records.
+
+    Attributes:
+      read_bytes: of the file so far.
+    """
+
+    def __init__(self, file: BinaryIO, path: str, found: FileParts, parts: range) -> None:
+        self._file, self._path, self._index = file, path, found.index
+        self._parts = iter(parts)
+        self._crc = google_crc32c.Checksum()
+        self.read_bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Returns the records of the next parts; empty at the end.
+
+        They have at least ``size`` bytes, except at the end.
+
+        Raises:
+          DataError: a part is not as the index says.
+        """
+        pieces = []
+        missing = size
+        while missing > 0 and (part := next(self._parts, None)) is not None:
+            pieces.append(self._records(part))
+            missing -= len(pieces[-1])
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def crc32c(self) -> int:
+        """Returns the checksum of the bytes of all parts that were read."""
+        return int.from_bytes(self._crc.digest(), "big")
+
+    def _records(self, part: int) -> bytes:
+        offset = int(self._index.columns.offset[part])
+        self._file.seek(offset)
+        data = self._file.read(int(self._index.columns.bytes[part]))
+        self.read_bytes += len(data)
+        self._crc.update(data)
+        try:
+            return inflate_part(self._index, part, data)
+        except ValueError as error:
+            raise DataError(
+                f"{self._path}, part at byte {offset:,}: {error}, as {self._index.path} says. The "
+                "file is damaged or was changed. Write it again, or make the index again with "
+                "'beam-pipelines index'."
+            ) from error
