@@ -14,13 +14,14 @@ import zlib
 
 import pytest
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.checked_files import add_files
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import load, parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
-from beam_pipelines.tfrecord.framing import frame, read_record_blocks
+from beam_pipelines.tfrecord.framing import read_record_blocks
 from beam_pipelines.tfrecord.part_index import PartIndex, make_index, read_index, write_index
 
 ROWS = 4
@@ -201,7 +202,7 @@ def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
 
     rng = random.Random(5)
     records = [rng.randbytes(rng.randrange(60_000)) for _ in range(400)]
-    plain = frame(pa.array(records, pa.large_binary())).buffers()[2].to_pybytes()
+    plain = _native.frame(pa.array(records, pa.binary())).buffers()[2].to_pybytes()
     compressed = bytearray(zlib.compress(plain, 1, wbits=31))
     where = len(compressed) * 3 // 4
     compressed[where : where + 40] = bytes(40)
