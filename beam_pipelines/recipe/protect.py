@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipelines.recipe.keys import check_known
-from beam_pipelines.recipe.values import Reader, Value, read_choice, read_integer, read_text
+from beam_pipelines.recipe.values import (
+    Reader,
+    Value,
+    read_choice,
+    read_entries,
+    read_integer,
+    read_text,
+)
 from beam_pipelines.recipe.yaml import Scalar
 
 KEYED_HASH, MASK, TRUNCATE, DROP = "keyed_hash", "mask", "truncate", "drop"
@@ -78,10 +85,7 @@ def _read_one(value: Value) -> Protection:
 
 
 def _read(value: Value) -> Mapping[str, Protection] | None:
-    if not isinstance(value.tree, dict) or not value.tree:
-        value.expected(f"a mapping, one 'column: protection' a line; {_EXAMPLE}")
-        return None
-    return {name: _read_one(item) for name, item in value.items()}
+    return read_entries(value, _read_one, f"'column: protection' a line; {_EXAMPLE}")
 
 
 def _mapping(**items: Any) -> dict[str, Any]:

@@ -31,7 +31,14 @@ from beam_pipelines.recipe.places import (
 from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.settings import Setting, apply_settings
 from beam_pipelines.recipe.unions import Union
-from beam_pipelines.recipe.values import NAME, Value, read_choice, read_text, read_texts
+from beam_pipelines.recipe.values import (
+    NAME,
+    Value,
+    read_choice,
+    read_entries,
+    read_text,
+    read_texts,
+)
 from beam_pipelines.recipe.variables import check_set_variables, fill_variables
 from beam_pipelines.recipe.yaml import Scalar, Tree, parse_yaml, plain
 
@@ -319,10 +326,7 @@ def _joins(
 def _encode(
     value: Value, encodings: Mapping[str, Any]
 ) -> dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] | None:
-    if not isinstance(value.tree, dict) or not value.tree:
-        value.expected("a mapping, one 'column: encoding' a line")
-        return None
-    return {column: _chain(item, encodings) for column, item in value.items()}
+    return read_entries(value, lambda item: _chain(item, encodings), "'column: encoding' a line")
 
 
 def _chain(value: Value, encodings: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:

@@ -9,6 +9,7 @@ from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.values import (
     Reader,
     Value,
+    read_entries,
     read_integer,
     read_share,
     read_text,
@@ -23,10 +24,7 @@ _read_rate = read_share(
 
 
 def _read_rates(value: Value) -> dict[str, float] | None:
-    if not isinstance(value.tree, dict) or not value.tree:
-        value.expected("a mapping, one 'class: rate' a line, as {0: 0.1, 1: 3}")
-        return None
-    return {name: rate for name, item in value.items() if (rate := _read_rate(item)) is not None}
+    return read_entries(value, _read_rate, "'class: rate' a line, as {0: 0.1, 1: 3}")
 
 
 def _of_classes(items: Mapping[str, object]) -> dict[str, object]:

@@ -160,13 +160,26 @@ def read_prefix(value: Value) -> str | None:
     return (_texts(value, allow_empty=True) or ("",))[0]
 
 
+def read_entries(
+    value: Value, read: Callable[[Value], T | None], expected: str
+) -> dict[str, T] | None:
+    """Reads the parts of a mapping, which has one at least.
+
+    Args:
+      value: the mapping.
+      read: a part; one that it cannot read is left out.
+      expected: ends "a mapping, one".
+    """
+    if not isinstance(value.tree, dict) or not value.tree:
+        value.expected(f"a mapping, one {expected}")
+        return None
+    return {key: found for key, item in value.items() if (found := read(item)) is not None}
+
+
 @reader(type="object", additionalProperties=TEXT, minProperties=1)
 def read_mapping(value: Value) -> dict[str, str] | None:
     """A mapping of texts."""
-    if not isinstance(value.tree, dict) or not value.tree:
-        value.expected("a mapping, one 'column: …' a line")
-        return None
-    return {key: text for key, item in value.items() if (text := read_text(item)) is not None}
+    return read_entries(value, read_text, "'column: …' a line")
 
 
 @reader(type=["string", "integer"], pattern=f"^{NAME.pattern}$")
