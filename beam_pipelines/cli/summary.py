@@ -285,15 +285,14 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Iterator[str]]:
         )
 
 
-def print_statistics(folder: str, form: str, stream: IO[str] | None = None) -> None:
+def print_statistics(folder: str, form: str) -> None:
     """Prints the features of each split that has statistics in a folder.
 
     Args:
       folder: a dataset, a description, merged statistics, or a ``.pb`` file.
       form: ``text`` or ``json``.
-      stream: default: standard output.
     """
-    stream = sys.stdout if stream is None else stream
+    stream = sys.stdout
     if form == "json":
         print(visible(json_text({"splits": to_json(described(folder))})), file=stream)
         return

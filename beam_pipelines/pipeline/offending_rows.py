@@ -79,19 +79,17 @@ def find_offenders(
     plan: Plan,
     anomalies: Mapping[str, SplitAnomalies],
     schema: schema_pb2.Schema,
-    max_bytes: int = MAX_READ_BYTES,
 ) -> Offenders:
     """Finds the rows that cause anomalies, if these are not accepted.
 
     It reads byte ranges by their number in their file, so that it finds one bad file among many. It
     reads at least one range. It stops when each anomaly has ``ROWS_PER_ANOMALY`` rows, or after
-    ``max_bytes``.
+    ``MAX_READ_BYTES`` of the base source, and of right sources that are too large to keep.
 
     Args:
       plan: of the conversion.
       anomalies: by split.
       schema: the schema that the anomalies violate.
-      max_bytes: of the base source, and of right sources that are too large to keep.
 
     Returns:
       The rows; none if the recipe groups rows, because a group has several.
@@ -113,7 +111,8 @@ def find_offenders(
     ):
         if all(len(some) >= ROWS_PER_ANOMALY for some in rows.values()):
             break
-        if reader.read_bytes and reader.read_bytes + byte_range.end - byte_range.start > max_bytes:
+        read_bytes = reader.read_bytes + byte_range.end - byte_range.start
+        if reader.read_bytes and read_bytes > MAX_READ_BYTES:
             is_complete = False
             break
         wanted = {
@@ -128,13 +127,12 @@ def find_offenders(
     )
 
 
-def find_bad_row(plan: Plan, message: str, max_bytes: int = MAX_READ_BYTES) -> str:
+def find_bad_row(plan: Plan, message: str) -> str:
     """Finds the row of a ``RowError``, unless a fitted encoding raised it.
 
     Args:
       plan: of the conversion.
       message: of the error; begins with the path of the row's file.
-      max_bytes: as in ``find_offenders``.
 
     Returns:
       The message with the place of the first such row; ``""`` if it is not found, or bad rows are
@@ -144,7 +142,7 @@ def find_bad_row(plan: Plan, message: str, max_bytes: int = MAX_READ_BYTES) -> s
         return ""
     reader = RangeReader(plan)
     own = (r for r in plan.base.ranges if message.startswith(mask(r.file.path)))
-    while (byte_range := next(own, None)) and reader.read_bytes < max_bytes:
+    while (byte_range := next(own, None)) and reader.read_bytes < MAX_READ_BYTES:
         if bad := reader.bad_row_of(byte_range):
             return bad
     return ""

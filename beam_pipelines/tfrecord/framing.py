@@ -44,28 +44,25 @@ def is_zlib(data: bytes) -> bool:
     return len(data) > 1 and data[0] & 0x8F == 0x08 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
-def read_chunks(
-    file: BinaryIO, path: str, compression: str, chunk_bytes: int | None = None
-) -> Iterator[bytes]:
+def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
     """Yields the decompressed bytes of a file in chunks.
 
-    A chunk has at most ``chunk_bytes`` (``None``: ``READ_BYTES``), and is made of as many
+    A chunk has at most ``READ_BYTES``, and is made of as many
     compressed bytes or fewer.
 
     Raises:
       DataError: the compressed stream is damaged or ends early; the data before the damage is
         yielded first.
     """
-    chunk_bytes = READ_BYTES if chunk_bytes is None else chunk_bytes
     if compression == "none":
-        yield from iter(lambda: file.read(chunk_bytes), b"")
+        yield from iter(lambda: file.read(READ_BYTES), b"")
         return
     bits = _GZIP_BITS if compression == "gzip" else _ZLIB_BITS
-    stream, data, given = None, file.read(chunk_bytes), 0
+    stream, data, given = None, file.read(READ_BYTES), 0
     while data or (stream and not stream.eof):
         stream = stream or isal_zlib.decompressobj(bits)
         try:
-            chunk = stream.decompress(data, chunk_bytes)
+            chunk = stream.decompress(data, READ_BYTES)
         except isal_zlib.error as error:
             position = yield from _chunks_to_damage(file, bits, given)
             raise DataError(
@@ -76,12 +73,12 @@ def read_chunks(
             given += len(chunk)
             yield chunk
         if stream.eof:  # another member follows, by another writer
-            data = stream.unused_data or file.read(chunk_bytes)
+            data = stream.unused_data or file.read(READ_BYTES)
             stream = None
-        elif len(chunk) == chunk_bytes:  # there may be more output without more input
+        elif len(chunk) == READ_BYTES:  # there may be more output without more input
             data = stream.unconsumed_tail
         else:
-            data = stream.unconsumed_tail or file.read(chunk_bytes)
+            data = stream.unconsumed_tail or file.read(READ_BYTES)
             if not data:
                 raise DataError(
                     f"{path}: the {compression} stream ends early. The file is truncated: write it "
@@ -135,7 +132,6 @@ def read_record_blocks(
     path: str,
     compression: str,
     limits: Limits | None = None,
-    chunk_bytes: int | None = None,
     number: int = 0,
     offset: int = 0,
 ) -> Iterator[RecordBlock]:
@@ -148,7 +144,6 @@ def read_record_blocks(
       path: names the file in errors.
       compression: ``gzip``, ``zlib`` or ``none``.
       limits: of the recipe; ``None`` for files of this package.
-      chunk_bytes: decompressed bytes that are read at a time; ``None``: ``READ_BYTES``.
       number, offset: of the first record, for errors.
 
     Raises:
@@ -157,7 +152,7 @@ def read_record_blocks(
         data.
     """
     rest = b""
-    chunks = read_chunks(file, path, compression, chunk_bytes)
+    chunks = read_chunks(file, path, compression)
     while True:
         try:
             chunk = next(chunks, None)

@@ -120,27 +120,21 @@ def _parts(payload: slices.Buffers) -> Sequence[bytes | pa.Buffer]:
     return [payload] if isinstance(payload, bytes) else payload
 
 
-def payload_size(content: bytes | Address) -> int:
-    """Returns the bytes of a payload."""
-    return len(content) if isinstance(content, bytes) else content.length
-
-
-def load_payload(content: bytes | Address, start: int = 0, end: int | None = None) -> bytes:
-    """Returns a payload, or its bytes from ``start`` to before ``end``.
+def load_payload(content: bytes | Address) -> bytes:
+    """Returns a payload.
 
     Raises:
       DataError: the payload's file is too short.
     """
-    end = payload_size(content) if end is None else end
     if isinstance(content, bytes):
-        return content[start:end]
+        return content
     with files.open_read(content.path) as file:
-        file.seek(content.offset + start)
-        payload = file.read(end - start)
-    if len(payload) != end - start:
+        file.seek(content.offset)
+        payload = file.read(content.length)
+    if len(payload) != content.length:
         raise DataError(
-            f"{content.path}: found {len(payload)} bytes at {content.offset + start}, expected "
-            f"{end - start}. "
+            f"{content.path}: found {len(payload)} bytes at {content.offset}, expected "
+            f"{content.length}. "
             "A temporary file was changed or removed during the run: run again."
         )
     return payload
