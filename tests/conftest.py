@@ -48,12 +48,22 @@ def flights_data() -> pathlib.Path:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["native", "reference"])
-def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+def with_and_without_kernels(request: pytest.FixtureRequest) -> None:
     """Runs a module's tests twice: with the C++ kernels and without them."""
     if request.param and not _native.KERNELS_AVAILABLE:
         pytest.skip("the C++ kernels are not built")
-    with contextlib.nullcontext() if request.param else without_kernels():
-        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Runs a test on the reference of the kernels where it asks for it.
+
+    A fixture of a module would go on for tests behind it that do not.
+    """
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    is_native = parameters.get("with_and_without_kernels", True)
+    with contextlib.nullcontext() if is_native else without_kernels():
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

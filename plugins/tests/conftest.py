@@ -5,6 +5,7 @@ from tests.conftest import (
     browser,
     flights_data,
     own_graph_process,
+    pytest_runtest_protocol,
     repository,
     with_and_without_kernels,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "browser",
     "flights_data",
     "own_graph_process",
+    "pytest_runtest_protocol",
     "repository",
     "with_and_without_kernels",
 ]
