@@ -21,7 +21,7 @@ class Limits:
       line_bytes: of a text record (a line, or several with quoted line ends) or of a TFRecord
         record, without its end.
       cell_bytes: of a value in any format, or of all values of a list.
-      nesting_depth: of lists and mappings: JSON, nested columns, pickles.
+      nesting_depth: of lists and mappings: JSON, nested columns.
       image_pixels: height times width of an image.
       decompression_ratio: decompressed bytes per compressed byte, so far; the first ``FREE_BYTES``
         do not count.

@@ -12,7 +12,6 @@ import gzip
 import io
 import json
 import os
-import pickle
 import struct
 import subprocess
 import sys
@@ -528,25 +527,6 @@ def test_little_may_grow_as_it_likes(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv.bz2", bz2.compress(b"a,b\n" + b"1,2\n" * 100_000))
     assert os.path.getsize(path) < 1000
     assert read_all(path, bounds=Limits(decompression_ratio=1)) == 100_000
-
-
-def deep_pickle(depth: int) -> bytes:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return pickle.dumps({b"data": value}, protocol=2)
-
-
-def test_nesting_depth_of_pickles(tmp_path: Path) -> None:
-    """Lists in a pickle are followed to the limit and no farther."""
-    path = write(tmp_path / "data_batch_1", deep_pickle(6))
-    with pytest.raises(
-        DataError,
-        match=r"data_batch_1: found values nested more than 5 levels deep.*'nesting_depth'",
-    ):
-        read_all(path, bounds=Limits(nesting_depth=5), format="cifar")
-    with pytest.raises(DataError, match="found no 'labels'"):
-        read_all(path, bounds=Limits(nesting_depth=7), format="cifar")
 
 
 def limits_of(text_: str) -> Limits:

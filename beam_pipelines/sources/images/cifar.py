@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.limits import MIB, Limits
+from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.archives import is_archive, read_member, read_members
 from beam_pipelines.sources.compression import (
@@ -26,15 +26,15 @@ from beam_pipelines.sources.compression import (
     name_of_start,
     unread,
 )
-from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
 from beam_pipelines.storage import files, input_files, path_patterns
 
-SIDE, CHANNELS = 32, 3
-PIXELS = CHANNELS * SIDE * SIDE
+_SHAPE = (3, 32, 32)
+_PIXELS = 3 * 32 * 32
 LABEL, TEXT = "image/class/label", "image/class/text"
 COARSE_LABEL, COARSE_TEXT = "image/class/coarse/label", "image/class/coarse/text"
 FILENAME = "image/filename"
@@ -42,38 +42,20 @@ FILENAME = "image/filename"
 MAX_BATCH_BYTES = 256 * MIB
 # Images that are encoded at once: 12 MiB of pixels.
 _STEP = 4096
-
-# Files of labels: pickle -> column of each key in it; text with one label a line -> its column.
-_PICKLED_NAMES = {
+# Files of labels -> column of each key of a pickle; of a text with one label a line there is one.
+_LABEL_FILES = {
     "batches.meta": {"label_names": LABEL},
     "meta": {"fine_label_names": LABEL, "coarse_label_names": COARSE_LABEL},
+    "batches.meta.txt": {"": LABEL},
+    "fine_label_names.txt": {"": LABEL},
+    "coarse_label_names.txt": {"": COARSE_LABEL},
 }
-_LISTED_NAMES = {
-    "batches.meta.txt": LABEL,
-    "fine_label_names.txt": LABEL,
-    "coarse_label_names.txt": COARSE_LABEL,
-}
-_NAMES = (*_PICKLED_NAMES, *_LISTED_NAMES)
-# Names of the batches of CIFAR-100.
-_HUNDRED = ("train", "test", "train.bin", "test.bin")
 _AGAIN = "Get the file again."
+# Pixels, uint8[n, 3072], and the columns of labels and names.
+_Batch = tuple[npt.NDArray[np.uint8], dict[str, pa.Array]]
 
 
-class _Batch(NamedTuple):
-    """Images of a batch, with ids and names.
-
-    Attributes:
-      pixels: uint8[n, 3072].
-      ids: column -> int64[n].
-      filenames: text[n], of pickles.
-    """
-
-    pixels: npt.NDArray[np.uint8]
-    ids: Mapping[str, npt.NDArray[np.int64]]
-    filenames: pa.Array | None = None
-
-
-class _CifarLayout(NamedTuple):
+class _Layout(NamedTuple):
     """One of the four kinds of files."""
 
     is_hundred: bool
@@ -82,7 +64,7 @@ class _CifarLayout(NamedTuple):
     @property
     def record_bytes(self) -> int:
         """Bytes of an image and its labels in the binary version."""
-        return PIXELS + (2 if self.is_hundred else 1)
+        return _PIXELS + 1 + self.is_hundred
 
     def __str__(self) -> str:
         return (
@@ -108,16 +90,7 @@ class Cifar(Format):
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = pixel_rows.check(source, "CIFAR")
-        if source.compression == "zlib":
-            problems.append(
-                problem(
-                    source,
-                    "compression",
-                    "zlib is for TFRecord files; archives have gzip, bzip2 or zstd.",
-                )
-            )
-        return problems
+        return pixel_rows.check(source, "CIFAR")
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -139,56 +112,57 @@ class Cifar(Format):
             )
         for batch in batches:
             _check_start(batch)
-        _read_label_files(batches, names, source.limits)
+        _read_label_files(batches, names)
         layout = _common_layout(batches, names)
         kinds = _classes(layout, names)
-        types = dict(pixel_rows.PICTURE_TYPES)
+        columns = pixel_rows.picture_columns(np.empty((0, 32, 32, 3), np.uint8))
         for kind in kinds:
-            types |= kind.types()
+            columns |= kind.columns(np.empty(0, np.int64))
         if not layout.is_binary:
-            types[FILENAME] = pa.string()
-        return pixel_rows.contents_of(source, types, tuple(batches), kinds)
+            columns[FILENAME] = pa.array([], pa.string())
+        return pixel_rows.contents_of(source, columns, tuple(batches), kinds)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        file = byte_range.file
-        layout = _CifarLayout(
-            COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
-        )
-        data, first = _content(plan.source, byte_range, layout)
+        file, layout = byte_range.file, _layout_of(plan)
+        first = _first_record(byte_range, layout)
+        data = _content(plan.source, byte_range, layout)
         crc32c = google_crc32c.value(data)
-        batch = (
+        pixels, columns = (
             _binary_batch(data, layout)
             if layout.is_binary
-            else _pickled_batch(data, file.path, layout, plan.source.limits)
+            else _pickled_batch(data, file.path, layout)
         )
         del data
         kinds = _classes(layout, plan.labels)
-        for start in range(0, len(batch.pixels), _STEP):
-            planes = batch.pixels[start : start + _STEP].reshape(-1, CHANNELS, SIDE, SIDE)
-            columns = pixel_rows.picture_columns(planes.transpose(0, 2, 3, 1), plan.schema.names)
-            ids = {kind: batch.ids[kind.label][start : start + _STEP] for kind in kinds}
-            for kind, numbers in ids.items():
-                columns |= pixel_rows.class_columns(kind, numbers)
-            if batch.filenames is not None:
-                columns[FILENAME] = batch.filenames.slice(start, _STEP)
-            yield from pixel_rows.rows(plan, file, first + start, columns, ids, reject)
+        for start in range(0, len(pixels), _STEP):
+            planes = pixels[start : start + _STEP].reshape(-1, *_SHAPE)
+            part = {name: column.slice(start, _STEP) for name, column in columns.items()}
+            ids = {kind: part[kind.label].to_numpy() for kind in kinds}
+            part |= pixel_rows.picture_columns(planes.transpose(0, 2, 3, 1), plan.schema.names)
+            yield pixel_rows.rows(plan, file, first + start, part, ids, reject)
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first one, from 0."""
-        layout = _CifarLayout(
-            COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
-        )
-        return "image", -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
+        return "image", _first_record(byte_range, _layout_of(plan))
+
+
+def _layout_of(plan: SourcePlan) -> _Layout:
+    names = plan.file_schema.names
+    return _Layout(COARSE_LABEL in names, FILENAME not in names)
+
+
+def _first_record(byte_range: ByteRange, layout: _Layout) -> int:
+    return -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
 
 
 def _is_batch(path: str) -> bool:
     """Whether a file is a batch, not labels or text."""
     name = posixpath.basename(path)
-    return name not in _NAMES and not name.endswith((".html", ".txt", "~"))
+    return name not in _LABEL_FILES and not name.endswith((".html", ".txt", "~"))
 
 
 def _check_start(batch: FileInfo) -> None:
@@ -217,15 +191,13 @@ def _list_archive(
         members.append(
             FileInfo(member.path, member.size_bytes, archive.modified_secs, archive.path)
         )
-        if posixpath.basename(member.path) in _NAMES:
+        if posixpath.basename(member.path) in _LABEL_FILES:
             _check_size(member.path, member.size_bytes)
-            _note_names(member.path, read_member(member), names, source.limits)
+            _note_names(member.path, read_member(member), names)
     return sorted(members, key=lambda member: member.path)
 
 
-def _read_label_files(
-    batches: list[FileInfo], names: dict[str, tuple[str, ...]], limits: Limits
-) -> None:
+def _read_label_files(batches: list[FileInfo], names: dict[str, tuple[str, ...]]) -> None:
     """Notes the labels in the folders of batches.
 
     Files of labels are read whether the recipe's path matches them or not.
@@ -233,40 +205,22 @@ def _read_label_files(
     folders = dict.fromkeys(
         batch.path[: -len(posixpath.basename(batch.path))] for batch in batches if not batch.archive
     )
-    for folder in folders:
-        for name in _NAMES:
-            if input_files.exists(folder + name):
-                _note_names(folder + name, _read_whole(folder + name), names, limits)
+    for path in (folder + name for folder in folders for name in _LABEL_FILES):
+        if input_files.exists(path):
+            data = files.read_at_most(path, MAX_BATCH_BYTES)
+            if data is None:
+                raise _too_large(path, f"more than {MAX_BATCH_BYTES:,}")
+            _note_names(path, data, names)
 
 
-def _read_whole(path: str) -> bytes:
-    """Returns a file of labels.
-
-    Raises:
-      DataError: it is larger than a file of CIFAR.
-    """
-    data = files.read_at_most(path, MAX_BATCH_BYTES)
-    if data is None:
-        raise _too_large(path, f"more than {MAX_BATCH_BYTES:,}")
-    return data
-
-
-def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limits: Limits) -> None:
-    name = posixpath.basename(path)
-    if name in _LISTED_NAMES:
-        found: dict[str, Any] = {
-            _LISTED_NAMES[name]: [line for line in data.splitlines() if line.strip()]
-        }
-    else:
-        pickled = _unpickled(data, path, limits)
-        found = {column: pickled.get(key) for key, column in _PICKLED_NAMES[name].items()}
-    for column, values in found.items():
-        try:
-            texts = tuple(pa.array(values, pa.binary()).cast(pa.string()).to_pylist())
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-            raise DataError(
-                f"{path}: found no labels, expected a list of texts ({error}). {_AGAIN}"
-            ) from error
+def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]]) -> None:
+    found: dict[str, Any] = (
+        {"": [line for line in data.splitlines() if line.strip()]}
+        if path.endswith(".txt")
+        else _unpickled(data, path)
+    )
+    for key, column in _LABEL_FILES[posixpath.basename(path)].items():
+        texts = tuple(_array(found.get(key), pa.string(), path, "labels").to_pylist())
         if names.setdefault(column, texts) != texts:
             raise DataError(
                 f"{path}: found other labels than in the source's other files, expected "
@@ -274,7 +228,7 @@ def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limit
             )
 
 
-def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> _CifarLayout:
+def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> _Layout:
     """Returns the common layout of all batches.
 
     Raises:
@@ -283,7 +237,8 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
     layouts = []
     for batch in batches:
         name = posixpath.basename(batch.path)
-        layout = _CifarLayout(COARSE_LABEL in names or name in _HUNDRED, name.endswith(".bin"))
+        is_hundred = COARSE_LABEL in names or name.removesuffix(".bin") in ("train", "test")
+        layout = _Layout(is_hundred, name.endswith(".bin"))
         layouts.append(layout)
         if layout != layouts[0]:
             raise DataError(
@@ -314,7 +269,7 @@ def _too_large(path: str, size: str) -> DataError:
     )
 
 
-def _classes(layout: _CifarLayout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
+def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
     kinds = [Classes(LABEL, TEXT, names.get(LABEL, ()))]
     return (
         [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))]
@@ -323,110 +278,101 @@ def _classes(layout: _CifarLayout, names: Mapping[str, tuple[str, ...]]) -> list
     )
 
 
-def _content(source: Source, byte_range: ByteRange, layout: _CifarLayout) -> tuple[bytes, int]:
-    """Returns the bytes of a range's records, and the first one's number."""
+def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> bytes:
+    """Returns the bytes of a range's records."""
     file = byte_range.file
     if file.archive:
         for member in read_members(source, file.archive):
             if member.path == file.path and member.size_bytes == file.size_bytes:
-                return read_member(member), 0
+                return read_member(member)
         raise DataError(
             f"{file.path}: was in the archive when the run started, and is gone. Run again."
         )
+    size = layout.record_bytes if layout.is_binary else 1
+    start, end = (-(-place // size) * size for place in (byte_range.start, byte_range.end))
     with files.open_read(file.path) as opened:
-        if not layout.is_binary:
-            return read_exactly(opened, file.path, 0, file.size_bytes), 0
-        first, end = (
-            -(-place // layout.record_bytes) for place in (byte_range.start, byte_range.end)
-        )
-        data = read_exactly(
-            opened, file.path, first * layout.record_bytes, end * layout.record_bytes
-        )
-        return data, first
+        return read_exactly(opened, file.path, start, end)
 
 
-def _binary_batch(data: bytes, layout: _CifarLayout) -> _Batch:
+def _binary_batch(data: bytes, layout: _Layout) -> _Batch:
     """Cuts records: the coarse label of CIFAR-100, the label, the pixels."""
     records = np.frombuffer(data, np.uint8).reshape(-1, layout.record_bytes)
-    labels = layout.record_bytes - PIXELS
-    ids = {LABEL: records[:, labels - 1].astype(np.int64)}
-    if layout.is_hundred:
-        ids[COARSE_LABEL] = records[:, 0].astype(np.int64)
-    return _Batch(records[:, labels:], ids)
+    labels = (COARSE_LABEL, LABEL) if layout.is_hundred else (LABEL,)
+    columns = {
+        label: pa.array(records[:, place].astype(np.int64)) for place, label in enumerate(labels)
+    }
+    return records[:, len(labels) :], columns
 
 
-def _pickled_batch(data: bytes, path: str, layout: _CifarLayout, limits: Limits) -> _Batch:
-    """Returns images, labels and file names of a pickle.
+def _pickled_batch(data: bytes, path: str, layout: _Layout) -> _Batch:
+    """Returns the pixels, labels and file names of a pickle.
 
     Raises:
       DataError: one is missing, or they are not of one length.
     """
-    pickled = _unpickled(data, path, limits)
-    keys = (
-        {LABEL: "fine_labels", COARSE_LABEL: "coarse_labels"}
-        if layout.is_hundred
-        else {LABEL: "labels"}
-    )
-    missing = [key for key in ("data", *keys.values(), "filenames") if key not in pickled]
+    pickled = _unpickled(data, path)
+    keys = {LABEL: "fine_labels" if layout.is_hundred else "labels", FILENAME: "filenames"}
+    if layout.is_hundred:
+        keys[COARSE_LABEL] = "coarse_labels"
+    missing = [key for key in ("data", *keys.values()) if key not in pickled]
     if missing:
         raise DataError(
-            f"{path}: found no '{missing[0]}' among {', '.join(map(str, pickled))[:200]}, expected "
+            f"{path}: found no '{missing[0]}' among {', '.join(pickled)[:200]}, expected "
             f"{layout}. {_AGAIN}"
         )
     pixels = pickled["data"]
-    if (
-        not isinstance(pixels, np.ndarray)
-        or pixels.dtype != np.uint8
-        or pixels.shape[1:] != (PIXELS,)
-    ):
-        found = (
-            f"{pixels.dtype}{list(pixels.shape)}"
-            if isinstance(pixels, np.ndarray)
-            else type(pixels).__name__
-        )
-        raise DataError(f"{path}: found data of {found}, expected uint8[n, {PIXELS}]. {_AGAIN}")
-    ids = {column: pixel_rows.integers(pickled[key], path, key) for column, key in keys.items()}
-    try:
-        filenames = pa.array(pickled["filenames"], pa.binary()).cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise DataError(
-            f"{path}: found filenames that are no texts ({error}), expected one an image. {_AGAIN}"
-        ) from error
-    for what, count in (
-        *((keys[column], len(numbers)) for column, numbers in ids.items()),
-        ("filenames", len(filenames)),
-    ):
-        if count != len(pixels):
+    is_array = isinstance(pixels, np.ndarray)
+    if not is_array or pixels.dtype != np.uint8 or pixels.shape[1:] != (_PIXELS,):
+        found = f"{pixels.dtype}{list(pixels.shape)}" if is_array else type(pixels).__name__
+        raise DataError(f"{path}: found data of {found}, expected uint8[n, {_PIXELS}]. {_AGAIN}")
+    columns = {}
+    for name, key in keys.items():
+        type_ = pa.string() if name == FILENAME else pa.int64()
+        columns[name] = _array(pickled[key], type_, path, key)
+        if len(columns[name]) != len(pixels):
             raise DataError(
-                f"{path}: found {count:,} {what} of {len(pixels):,} images, expected as many. "
-                f"{_AGAIN}"
+                f"{path}: found {len(columns[name]):,} {key} of {len(pixels):,} images, expected "
+                f"as many. {_AGAIN}"
             )
-    return _Batch(pixels, ids, filenames)
+    return pixels, columns
 
 
-def _unpickled(data: bytes, path: str, limits: Limits) -> dict[str, Any]:
+def _array(values: Any, type_: pa.DataType, path: str, what: str) -> pa.Array:
+    """Returns a list or an array of a pickle as texts or numbers, without nulls."""
+    is_text = type_ == pa.string()
+    error: Exception | str = f"a {type(values).__name__} or empty items"
+    try:
+        if isinstance(values, (list, np.ndarray)):
+            array = pa.array(values, pa.binary() if is_text else type_).cast(type_)
+            if not array.null_count:
+                return array
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as found:
+        error = found
+    raise DataError(
+        f"{path}: found {what} that are no {'texts' if is_text else 'numbers'} ({error}), expected "
+        f"a list of them. {_AGAIN}"
+    )
+
+
+def _unpickled(data: bytes, path: str) -> dict[str, Any]:
     """Returns the mapping in a pickle; Python 2's byte strings become text.
 
     Raises:
       DataError: it holds something else, or more than data.
     """
-    _check_size(path, len(data))
     try:
-        found = safe_pickle.loads(data, limits)
-    except safe_pickle.TooDeepError as error:
-        raise DataError(f"{path}: {error}") from error
+        found = safe_pickle.loads(data)
     except safe_pickle.UnsafePickleError as error:
         raise DataError(
             f"{path}: found a pickle with {error}; expected numbers, texts, lists and arrays only, "
-            "as CIFAR has them. "
-            "Do not load this file with Python's pickle; get it again from where CIFAR is handed "
-            "out."
+            "as CIFAR has them. Do not load this file with Python's pickle; get it again from "
+            "where CIFAR is handed out."
         ) from error
     if not isinstance(found, dict):
         raise DataError(
             f"{path}: found a pickled {type(found).__name__}, expected a mapping. {_AGAIN}"
         )
     return {
-        key.decode("latin-1") if isinstance(key, bytes) else str(key): value
+        key.decode("latin-1") if isinstance(key, bytes) else key: value
         for key, value in found.items()
     }

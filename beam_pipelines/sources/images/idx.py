@@ -1,12 +1,19 @@
-"""IDX files, such as those of MNIST, and their labels."""
+"""IDX files, such as those of MNIST, and their labels.
+
+Source of the format: http://yann.lecun.com/exdb/mnist/. Two zero bytes, the type, the rank, each
+dimension as a big-endian uint32, and then the numbers, big-endian too, the last dimension running
+fastest. An *item* is the numbers of one index of the first dimension.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import posixpath
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -14,13 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_any_texts, read_choice, read_texts
 from beam_pipelines.sources.compression import (
+    CODEC_FOR_COMPRESSION,
     COMPRESSION_FOR_SUFFIX,
+    START_BYTES,
     compression_of,
-    no_zlib,
+    decompressed,
+    name_of_start,
 )
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
@@ -32,12 +43,19 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.images import pixel_rows
-from beam_pipelines.sources.images.idx_file import IdxHeader, read_idx_header, read_items
-from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Classes
+from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import input_files
+from beam_pipelines.storage import files, input_files
 
+_TYPES = {
+    0x08: ("ubyte", "u1"),
+    0x09: ("byte", "i1"),
+    0x0B: ("short", ">i2"),
+    0x0C: ("int", ">i4"),
+    0x0D: ("float", ">f4"),
+    0x0E: ("double", ">f8"),
+}
 # Form of a row's numbers -> the name of their column.
 _COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "values": "values"}
 
@@ -47,7 +65,7 @@ class IdxOptions:
     """Form and labels of the numbers of an ``idx`` source."""
 
     form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
-        read_choice(("png", "bytes", "floats", "values")),
+        read_choice(tuple(_COLUMN_FOR_FORM)),
         None,
         "`png` for pictures of unsigned bytes, else `values`",
         "What the numbers become.",
@@ -78,6 +96,39 @@ def _options(source: Source) -> IdxOptions:
     return source.options_of(IdxSourceOptions).idx
 
 
+class _Header(NamedTuple):
+    """The header of a file: code of the numbers' type, and dimensions, items first."""
+
+    code: int
+    dims: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers in the file, big-endian."""
+        return np.dtype(_TYPES[self.code][1])
+
+    @property
+    def values(self) -> int:
+        """Numbers in an item."""
+        return math.prod(self.dims[1:])
+
+    @property
+    def item_bytes(self) -> int:
+        return self.values * self.dtype.itemsize
+
+    def place(self, item: int) -> int:
+        """Returns where an item begins in the file, uncompressed."""
+        return 4 + 4 * len(self.dims) + item * self.item_bytes
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether items are [height, width], or [height, width, channels of a colour]."""
+        return len(self.dims) == 3 or (len(self.dims) == 4 and self.dims[3] in COLOUR_FOR_CHANNELS)
+
+    def __str__(self) -> str:
+        return f"{_TYPES[self.code][0]} {'×'.join(map(str, self.dims))}"
+
+
 class Idx(Format):
     """Items of arrays.
 
@@ -86,19 +137,14 @@ class Idx(Format):
 
     suffixes = (
         ".idx",
-        *(
-            f"idx{rank}-{name}"
-            for rank in range(1, 10)
-            for name in ("ubyte", "byte", "short", "int")
-        ),
+        *(f"idx{rank}-{_TYPES[code][0]}" for rank in range(1, 10) for code in (8, 9, 11, 12)),
     )
-
     Options = IdxSourceOptions
     checks_images = True  # it makes them of pixels
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*pixel_rows.check(source, "IDX"), *no_zlib(source)]
+        return pixel_rows.check(source, "IDX")
 
     def paths_of(self, source: Source) -> Mapping[str, tuple[str, ...]]:
         """Returns the files of labels that the options name; see ``Format``."""
@@ -106,8 +152,12 @@ class Idx(Format):
 
     def placed(self, source: Source, place: Callable[[str], str]) -> Source:
         """Returns the source with other paths of labels; see ``Format``."""
-        labels = _options(source).labels
-        return _with_labels(source, map(place, labels)) if labels else source
+        idx = _options(source)
+        if not idx.labels:
+            return source
+        return source.with_options(
+            idx=dataclasses.replace(idx, labels=tuple(map(place, idx.labels)))
+        )
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
@@ -116,70 +166,51 @@ class Idx(Format):
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the files of labels, and the columns; see ``Format``."""
         # Files of labels that the path also matches are not read as rows.
-        label_paths = (
-            {_label_path_by_name(file.path) for file in files}
-            if _options(source).labels is None
-            else set()
-        )
-        arrays = tuple(file for file in files if file.path not in label_paths)
-        headers = [
-            read_idx_header(
-                file.path, compression_of(source, file.path), source.limits, file.size_bytes
-            )
-            for file in arrays
-        ]
+        by_name = _options(source).labels is None
+        labels = {_label_path_by_name(file.path) for file in files} if by_name else ()
+        arrays = tuple(file for file in files if file.path not in labels)
+        headers = [_read_header(source, file.path, file.size_bytes) for file in arrays]
         first = headers[0]
         for file, header in zip(arrays, headers, strict=True):
             if (header.code, header.dims[1:]) != (first.code, first.dims[1:]):
                 raise DataError(
                     f"{file.path}: found {header}, expected items as those of {arrays[0].path}, "
-                    f"which has {first}. "
-                    "Make two sources of them."
+                    f"which has {first}. Make two sources of them."
                 )
         if not any(header.dims[0] for header in headers):
             raise DataError(
                 f"{arrays[0].path}: found no rows, expected data. Check 'path' of the source."
             )
-        form = _checked_form(source, arrays[0].path, first)
-        types = _types(first, form)
+        form = _form(source, arrays[0].path, first)
+        columns = _columns(np.empty((0, first.values), first.dtype), first, form)
         kinds = []
         if _check_labels(source, arrays, headers):
             kinds = [_classes(source, first)]
-            types |= kinds[0].types()
-        return pixel_rows.contents_of(source, types, arrays, kinds)
+            columns |= kinds[0].columns(np.empty(0, np.int64))
+        return pixel_rows.contents_of(source, columns, arrays, kinds)
 
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        source, path = plan.source, byte_range.file.path
-        compression = compression_of(source, path)
-        header = read_idx_header(path, compression, source.limits, byte_range.file.size_bytes)
-        form, classes = _form(source, header), _classes(source, header)
-        first, end = _items_of(byte_range, header) if compression == "none" else (0, header.dims[0])
-        ids: npt.NDArray[np.int64] | None = None
-        if classes.label in plan.file_schema.names:
-            ids = _read_labels(source, _label_path(source, plan.files, path), first, end)
-        crc32c = 0
-        # A number takes at most 8 bytes: as an int64, or while a PNG is made.
-        step = max(1, CHUNK_BYTES // (8 * header.values))
-        for start, numbers in enumerate(
-            read_items(path, compression, source.limits, header, first, end, step)
-        ):
-            row = start * step
+        source, file = plan.source, byte_range.file
+        header = _read_header(source, file.path, file.size_bytes)
+        form, classes = _form(source, file.path, header), _classes(source, header)
+        row, end = _items_of(source, byte_range, header)
+        ids = np.empty(0, np.int64)
+        has_labels = classes.label in plan.file_schema.names
+        if has_labels:
+            path = _label_path(source, plan.files, file.path)
+            blocks = _read_items(source, path, _label_header(source, path), row, end)
+            ids = np.concatenate([ids, *(block.ravel() for block in blocks)], dtype=np.int64)
+        crc32c, first = 0, row
+        for numbers in _read_items(source, file.path, header, row, end):
             crc32c = google_crc32c.extend(crc32c, numbers.tobytes())
             columns = _columns(numbers, header, form, plan.schema.names)
-            if ids is None:
-                yield from pixel_rows.rows(plan, byte_range.file, first + row, columns, {}, reject)
-                continue
-            own = ids[row : row + step]
-            columns |= pixel_rows.class_columns(classes, own)
-            yield from pixel_rows.rows(
-                plan, byte_range.file, first + row, columns, {classes: own}, reject
-            )
-        if ids is not None:
-            crc32c = google_crc32c.extend(crc32c, ids.tobytes())
-        yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+            own = {classes: ids[row - first :][: len(numbers)]} if has_labels else {}
+            yield pixel_rows.rows(plan, file, row, columns, own, reject)
+            row += len(numbers)
+        yield Rows(empty_batch(plan.schema), crc32c=google_crc32c.extend(crc32c, ids.tobytes()))
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
         """Yields the paths of the files of labels; see ``Format``."""
@@ -189,49 +220,30 @@ class Idx(Format):
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first item, from 0."""
-        file, compression = byte_range.file, compression_of(plan.source, byte_range.file.path)
-        header = read_idx_header(file.path, compression, plan.source.limits, file.size_bytes)
-        return "image", _items_of(byte_range, header)[0] if compression == "none" else 0
+        header = _read_header(plan.source, byte_range.file.path, byte_range.file.size_bytes)
+        return "image", _items_of(plan.source, byte_range, header)[0]
 
 
-def _items_of(byte_range: ByteRange, header: IdxHeader) -> tuple[int, int]:
-    """Returns the items that begin in a range.
-
-    The header counts as part of the first item.
-    """
+def _items_of(source: Source, byte_range: ByteRange, header: _Header) -> tuple[int, int]:
+    """Returns the items that begin in a range; the header is part of the first."""
+    if compression_of(source, byte_range.file.path) != "none":
+        return 0, header.dims[0]
     first, end = (
-        min(header.dims[0], max(0, -(-(place - header.size_bytes) // header.item_bytes)))
+        min(header.dims[0], max(0, -(-(place - header.place(0)) // header.item_bytes)))
         for place in (byte_range.start, byte_range.end)
     )
     return first, end
 
 
-def _with_labels(source: Source, labels: Iterable[str]) -> Source:
-    idx = _options(source)
-    return source.with_options(idx=dataclasses.replace(idx, labels=tuple(labels)))
-
-
-def _is_picture(header: IdxHeader) -> bool:
-    """Whether items are [height, width], or [height, width, channels of a colour]."""
-    return len(header.dims) == 3 or (
-        len(header.dims) == 4 and header.dims[3] in COLOUR_FOR_CHANNELS
-    )
-
-
-def _form(source: Source, header: IdxHeader) -> str:
+def _form(source: Source, path: str, header: _Header) -> str:
     """Returns the recipe's ``as``; by default PNG for pictures, else numbers."""
-    return _options(source).form or (
-        "png" if _is_picture(header) and header.dtype == np.uint8 else "values"
-    )
-
-
-def _checked_form(source: Source, path: str, header: IdxHeader) -> str:
-    form = _form(source, header)
-    if form == "png" and not (_is_picture(header) and header.dtype == np.uint8):
-        expected = "unsigned bytes of 2 dimensions, or 3 with 1 to 4 channels"
-    elif form == "floats" and header.dtype != np.uint8:
-        expected = "unsigned bytes, which 255 scales to 1"
-    else:
+    is_bytes = header.dtype == np.uint8
+    form = _options(source).form or ("png" if header.is_picture and is_bytes else "values")
+    expected = {
+        "png": "unsigned bytes of 2 dimensions, or 3 with 1 to 4 channels",
+        "floats": "unsigned bytes, which 255 scales to 1",
+    }.get(form)
+    if expected is None or (is_bytes and (header.is_picture or form == "floats")):
         return form
     message = (
         f"found 'as: {form}' with {path}, which is {header}, expected items of {expected}. "
@@ -240,80 +252,41 @@ def _checked_form(source: Source, path: str, header: IdxHeader) -> str:
     raise RecipeProblems([problem(source, "idx", message)])
 
 
-def _prefix(header: IdxHeader) -> str:
-    return "image/" if _is_picture(header) else ""
-
-
-def _column(header: IdxHeader, form: str) -> str:
-    """Returns the name of the column with the numbers."""
-    return (
-        "value"
-        if (form, len(header.dims)) == ("values", 1)
-        else _prefix(header) + _COLUMN_FOR_FORM[form]
-    )
-
-
-def _types(header: IdxHeader, form: str) -> dict[str, pa.DataType]:
-    """Returns the columns without labels, by name."""
-    if form == "png":
-        return dict(PICTURE_TYPES)
-    types = {"bytes": pa.binary(), "floats": pa.list_(pa.float32())}
-    number = _number_type(header)
-    type_ = types.get(form, number if len(header.dims) == 1 else pa.list_(number))
-    return {
-        _column(header, form): type_,
-        **(dict.fromkeys(SHAPE, pa.int64()) if _is_picture(header) else {}),
-    }
-
-
-def _number_type(header: IdxHeader) -> pa.DataType:
-    if header.dtype.kind != "f":
-        return pa.int64()
-    return pa.float32() if header.dtype.itemsize == 4 else pa.float64()
-
-
 def _columns(
-    numbers: npt.NDArray[Any], header: IdxHeader, form: str, wanted: Sequence[str]
+    numbers: npt.NDArray[Any], header: _Header, form: str, wanted: Sequence[str] | None = None
 ) -> dict[str, pa.Array]:
-    """Returns the columns of numbers [n, values]: those wanted, and free ones."""
-    columns = {}
-    if _is_picture(header):
-        shape = (*header.dims[1:], 1)[:3]
-        pixels = numbers.reshape(len(numbers), *shape)
-        columns = (
-            pixel_rows.picture_columns(pixels, wanted)
-            if form == "png"
-            else pixel_rows.shape_columns(pixels)
-        )
-    name = _column(header, form)
-    if name in wanted and form != "png":
-        columns[name] = _converted(numbers, header, form)
-    return columns
-
-
-def _converted(numbers: npt.NDArray[Any], header: IdxHeader, form: str) -> pa.Array:
-    """Returns n rows of numbers in the form that the recipe asks.
-
-    It is bytes (little-endian), floats from 0 to 1, or the numbers themselves.
-    """
-    count, values = numbers.shape
+    """Returns the columns of numbers [n, values], but not numbers that nothing wants."""
+    prefix, columns = "", {}
+    if header.is_picture:
+        prefix = "image/"
+        pixels = numbers.reshape(len(numbers), *(*header.dims[1:], 1)[:3])
+        if form == "png":
+            return pixel_rows.picture_columns(pixels, *([] if wanted is None else [wanted]))
+        columns = pixel_rows.shape_columns(pixels)
+    is_value = form == "values" and len(header.dims) == 1
+    name = "value" if is_value else prefix + _COLUMN_FOR_FORM[form]
+    if wanted is not None and name not in wanted:
+        return columns
     if form == "bytes":
-        raw = numbers.astype(header.dtype.newbyteorder("<"), copy=False)
-        offsets = pa.array(np.arange(count + 1) * header.item_bytes, pa.int32())
-        return pa.BinaryArray.from_buffers(
-            pa.binary(), count, [None, offsets.buffers()[1], pa.py_buffer(raw.tobytes())]
-        )
+        raw = numbers.astype(header.dtype.newbyteorder("<"), copy=False).tobytes()
+        type_ = pa.binary(header.item_bytes)
+        fixed = pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(raw)])
+        return {name: fixed.cast(pa.binary()), **columns}
     if form == "floats":
-        flat = pa.array(numbers.ravel().astype(np.float32) / np.float32(255))
+        flat = numbers.ravel().astype(np.float32) / np.float32(255)
     else:
-        flat = pa.array(numbers.ravel().astype(_number_type(header).to_pandas_dtype()))
-        if len(header.dims) == 1:
-            return flat
-    return pa.ListArray.from_arrays(pa.array(np.arange(count + 1) * values, pa.int32()), flat)
+        flat = numbers.ravel().astype(
+            header.dtype.newbyteorder("=") if header.dtype.kind == "f" else np.int64
+        )
+    values = pa.array(flat)
+    if not is_value:
+        values = pa.FixedSizeListArray.from_arrays(values, header.values)
+        values = values.cast(pa.list_(values.type.value_type))
+    return {name: values, **columns}
 
 
-def _classes(source: Source, header: IdxHeader) -> Classes:
-    prefix = _prefix(header)
+def _classes(source: Source, header: _Header) -> Classes:
+    prefix = "image/" if header.is_picture else ""
     return Classes(f"{prefix}class/label", f"{prefix}class/text", _options(source).classes)
 
 
@@ -323,15 +296,12 @@ def _label_path_by_name(path: str) -> str:
     Empty if the array's name does not follow this custom. Dots are as good as hyphens, and the two
     files may be compressed in different ways.
     """
-    folder, name = path[: -len(posixpath.basename(path))], posixpath.basename(path)
-    named, count = re.subn(r"images([-.])idx[0-9]", r"labels\1idx1", name)
+    named, count = re.subn(r"images([-.])idx[0-9](?=[^/]*$)", r"labels\1idx1", path)
     if not count:
         return ""
-    plain = next(
-        (named.removesuffix(end) for end in COMPRESSION_FOR_SUFFIX if named.endswith(end)), named
-    )
+    plain = re.sub(r"\.(gz|bz2|zst)$", "", named)
     others = [named, plain, *(plain + suffix for suffix in COMPRESSION_FOR_SUFFIX)]
-    return folder + next((other for other in others if input_files.exists(folder + other)), named)
+    return next(filter(input_files.exists, others), named)
 
 
 def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
@@ -339,12 +309,10 @@ def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
     labels = _options(source).labels
     if labels is None:
         return _label_path_by_name(path)
-    if not labels:
-        return ""
-    return dict(zip((file.path for file in arrays), labels, strict=True)).get(path, "")
+    return dict(zip((file.path for file in arrays), labels, strict=False)).get(path, "")
 
 
-def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[IdxHeader]) -> bool:
+def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[_Header]) -> bool:
     """Checks the labels of all arrays, and returns whether they have any.
 
     Either all arrays have labels, as many as items, or none has.
@@ -355,20 +323,21 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Id
       DataError: a file of labels does not exist, is none, or has another number of labels.
     """
     named = _options(source).labels
+    paths = [_label_path(source, arrays, file.path) for file in arrays]
+    message = ""
     if named and len(named) != len(arrays):
         message = (
             f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', "
             "expected one for each, in the same order."
         )
+    elif "" in paths and (any(paths) or _options(source).classes):
+        message = (
+            f"found no file with labels for {arrays[paths.index('')].path}, expected "
+            "one. Name the files in 'labels', in the order of the arrays."
+        )
+    if message:
         raise RecipeProblems([problem(source, "idx", message)])
-    paths = [_label_path(source, arrays, file.path) for file in arrays]
-    if not all(paths):
-        if any(paths) or _options(source).classes:
-            message = (
-                f"found no file with labels for {arrays[paths.index('')].path}, expected "
-                "one. Name the files in 'labels', in the order of the arrays."
-            )
-            raise RecipeProblems([problem(source, "idx", message)])
+    if "" in paths:
         return False
     for file, header, path in zip(arrays, headers, paths, strict=True):
         if not input_files.exists(path):
@@ -386,8 +355,8 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Id
     return True
 
 
-def _label_header(source: Source, path: str) -> IdxHeader:
-    header = read_idx_header(path, compression_of(source, path), source.limits)
+def _label_header(source: Source, path: str) -> _Header:
+    header = _read_header(source, path)
     if len(header.dims) != 1 or header.dtype.kind == "f":
         raise DataError(
             f"{path}: found {header}, expected labels: integers of one dimension. Check 'labels', "
@@ -396,14 +365,97 @@ def _label_header(source: Source, path: str) -> IdxHeader:
     return header
 
 
-def _read_labels(source: Source, path: str, first: int, end: int) -> npt.NDArray[np.int64]:
-    """Returns labels [first, end)."""
-    header = _label_header(source, path)
-    if header.dims[0] < end:
-        raise DataError(
-            f"{path}: found {header.dims[0]:,} labels, expected at least {end:,}. Run again."
-        )
-    blocks = read_items(
-        path, compression_of(source, path), source.limits, header, first, end, max(1, end - first)
-    )
-    return np.concatenate([np.empty((0, 1), np.int64), *blocks]).astype(np.int64).ravel()
+def _read_header(source: Source, path: str, size_bytes: int | None = None) -> _Header:
+    """Reads a header; compares it with the size of a file that is not compressed.
+
+    Raises:
+      DataError: it is no header, or that of a shorter or longer file.
+    """
+    with _opened(source, path) as file:
+        start = _read(file, 4)
+        if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES or not start[3]:
+            name, hint = (
+                name_of_start(start + file.read(START_BYTES)),
+                "Check 'path' of the source.",
+            )
+            if name:
+                hint = f"It is a file of {name}: decompress it."
+            if name in CODEC_FOR_COMPRESSION:
+                hint = f"It is compressed: set 'compression: {name}'."
+            raise DataError(
+                f"{path}: found {start.hex(' ') or 'nothing'} at the beginning, expected an IDX "
+                f"file: 00 00, a type from 08 to 0e, a rank. {hint}"
+            )
+        sizes = _read(file, 4 * start[3])
+    found = ""
+    if len(sizes) < 4 * start[3]:
+        found = f"a header that is cut off, expected {start[3]} dimensions"
+    else:
+        header = _Header(start[2], struct.unpack(f">{start[3]}I", sizes))
+        expected = header.place(header.dims[0])
+        if header.item_bytes > source.limits.cell_bytes:
+            what = f"{header}, {header.item_bytes:,} bytes an item"
+            raise DataError(f"{path}: {exceeded(source.limits, 'cell_bytes', what)}")
+        if not header.item_bytes:
+            found = f"{header}, items without a number, expected numbers"
+        elif compression_of(source, path) == "none" and size_bytes not in (None, expected):
+            found = f"{size_bytes:,} bytes, expected {expected:,} of {header} as its header says"
+    if found:
+        raise DataError(f"{path}: found {found}. Get the file again.")
+    return header
+
+
+def _read_items(
+    source: Source, path: str, header: _Header, first: int, end: int
+) -> Iterator[npt.NDArray[Any]]:
+    """Yields items [first, end), as numbers [n, values] of the header's type.
+
+    Raises:
+      DataError: the file ends too early or too late.
+    """
+    # A number takes at most 8 bytes: as an int64, or while a PNG is made.
+    step = max(1, CHUNK_BYTES // (8 * header.values))
+    with _opened(source, path) as file:
+        skip = header.place(first)
+        if compression_of(source, path) == "none":
+            file.seek(skip)
+        else:
+            while skip and (skipped := len(file.read(min(skip, MIB)))):
+                skip -= skipped
+        for start in range(first, end, step):
+            wanted = min(step, end - start)
+            data = _read(file, wanted * header.item_bytes)
+            items = start + len(data) // header.item_bytes
+            if items < start + wanted:
+                raise DataError(
+                    f"{path}: found {items:,} items before the file ends, expected "
+                    f"{header.dims[0]:,} ({header}). Get the file again."
+                )
+            yield np.frombuffer(data, header.dtype).reshape(wanted, header.values)
+        if end == header.dims[0] and file.read(1):
+            raise DataError(
+                f"{path}: found more than the {header.place(end):,} bytes of {header} that its "
+                "header says, expected no more. Get the file again."
+            )
+
+
+def _read(file: Any, size: int) -> bytes:
+    """Reads ``size`` bytes, or the rest if there are fewer."""
+    data: bytes = file.read(size)
+    while len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
+@contextlib.contextmanager
+def _opened(source: Source, path: str) -> Iterator[Any]:
+    compression = compression_of(source, path)
+    with files.open_read(path) as file:
+        try:
+            yield decompressed(file, path, compression, source.limits)
+        except OSError as error:
+            raise DataError(
+                f"{path}: found damaged {compression} data, expected a whole file: {error}. "
+                "Get the file again, or set 'compression' of the source if it is compressed "
+                "otherwise."
+            ) from error

@@ -1,4 +1,4 @@
-"""Reads pickles of arrays, numbers, texts, lists and mappings; runs no code.
+"""Reads pickles of mappings of texts, numbers, flat lists and arrays; runs no code.
 
 Python's own ``pickle.Unpickler`` reads them. A pickle runs code by calling the names that it
 imports, so ``find_class`` hands out stand-ins for the few names that pickled arrays have, and
@@ -11,98 +11,100 @@ whatever the pickle claims.
 from __future__ import annotations
 
 import io
-import itertools
 import math
 import pickle
 import pickletools
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from beam_pipelines.core.limits import Limits, exceeded
-
 # The largest real one, CIFAR-100's training batch, has some 400,000. One byte of instruction makes
 # up to 64 bytes of memory.
 MAX_INSTRUCTIONS = 4_000_000
-_TYPE_CODES = frozenset(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))
-# After the code of a type: whether to align it and whether to copy it, as Python 3 and Python 2
-# write them.
-_FLAG_TYPES = ((bool, bool), (int, int))
-_CONTAINERS = (list, tuple, dict)
-_VALUES = (type(None), bool, int, bytes, str, *_CONTAINERS)
-# Extensions may come from copyreg's cache, past ``find_class``; an empty set takes 216 bytes.
-_REFUSED = frozenset(["EXT1", "EXT2", "EXT4", "EMPTY_SET", "ADDITEMS", "FROZENSET"])
+# A key is hashed by recursion in C. An array has three tuples besides the arguments of its calls.
+_MAX_TUPLES = 1000
 _TUPLES = frozenset(["TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"])
-_PUTS = frozenset(["PUT", "BINPUT", "LONG_BINPUT"])
+_PUTS = frozenset(["PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"])
+# No sets (216 bytes an instruction), floats, copies, classes, or names past ``find_class``.
+_ALLOWED = frozenset(
+    """PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 STRING
+    SHORT_BINSTRING BINSTRING UNICODE SHORT_BINUNICODE BINUNICODE SHORT_BINBYTES BINBYTES BYTEARRAY8
+    EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 LIST EMPTY_LIST APPEND APPENDS DICT EMPTY_DICT SETITEM
+    SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET GLOBAL STACK_GLOBAL REDUCE
+    BUILD""".split()  # noqa: SIM905 (a list takes a line for each)
+)
+_SCALARS = {type(None), bool, int, bytes, str}
+_TYPE_CODES = frozenset(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))
 
 
 class UnsafePickleError(ValueError):
     """A pickle that is damaged, or holds more than data."""
 
 
-class TooDeepError(ValueError):
-    """A pickle with values nested too deeply."""
-
-
-def loads(data: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (it is frozen)
+def loads(data: bytes) -> Any:
     """Returns the value of a pickle.
 
     Byte strings of Python 2 stay bytes.
 
     Returns:
-      None, bool, int, bytes, str, list, tuple, dict, or a numpy array of integers, which is the
-      whole or a value of the whole, if that is a dict.
+      None, bool, int, bytes, str, a numpy array of integers, a list or tuple of the first five, or
+      a dict of texts or bytes to any of these.
 
     Raises:
       UnsafePickleError: it holds anything else, or is damaged.
-      TooDeepError: its values are nested deeper than the limit.
     """
     try:
-        _check_instructions(data, limits)
+        _check_instructions(data)
         found = _Unpickler(data).load()
-    except (UnsafePickleError, TooDeepError):
+    except UnsafePickleError:
         raise
     except Exception as error:  # damaged pickles raise all kinds, by Python's documentation
         raise UnsafePickleError(
             f"damaged data ({type(error).__name__}: {str(error)[:200]})"
         ) from error
-    if type(found) is dict:
-        found = {key: _values_of(item) for key, item in found.items()}
-        _check_values([item for item in found.values() if type(item) is not np.ndarray], limits)
-        _check_keys(found)
-        return found
-    found = _values_of(found)
-    if type(found) is not np.ndarray:
-        _check_values([found], limits)
-    return found
+    if type(found) is not dict:
+        return _checked(found)
+    if not set(map(type, found)) <= {str, bytes}:
+        raise UnsafePickleError("a key that is no text")
+    return {key: _checked(value) for key, value in found.items()}
 
 
-def _check_instructions(data: bytes, limits: Limits) -> None:
+def _check_instructions(data: bytes) -> None:
     """Refuses pickles that exhaust memory or the stack of ``pickle.Unpickler``.
 
-    It allocates the bytes that BINBYTES8 claims before it reads them (``genops`` checks lengths),
+    It allocates the bytes that BYTEARRAY8 claims before it reads them (``genops`` checks lengths),
     and a list as long as the largest memo index. It hashes a tuple that is a key by recursion in C,
     so tuples are counted. Arguments of a call are not: a stand-in refuses nested ones.
     """
-    tuples, is_fresh = 0, False
+    tuples, previous = 0, ""
     for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
         name = opcode.name
         if number >= MAX_INSTRUCTIONS:
             raise UnsafePickleError(f"more than {MAX_INSTRUCTIONS:,} instructions")
-        if name in _REFUSED:
-            raise UnsafePickleError(f"the instruction {name}, which no data needs")
-        if name in _PUTS and cast("int", argument) > number:
-            raise UnsafePickleError(f"damaged data (memo index {argument:,})")
-        if name in _TUPLES:
-            tuples += 1
-        elif name == "REDUCE" and is_fresh:
-            tuples -= 1
-        is_fresh = name in _TUPLES or (is_fresh and (name in _PUTS or name == "MEMOIZE"))
-        if tuples > limits.nesting_depth:
-            found = f"more than {limits.nesting_depth:,} tuples, which may be nested"
-            raise TooDeepError(exceeded(limits, "nesting_depth", found))
+        if name not in _ALLOWED:
+            raise UnsafePickleError(f"the instruction {name}, which no batch needs")
+        if name in _PUTS:
+            if int(argument or 0) > number:
+                raise UnsafePickleError(f"damaged data (memo index {argument:,})")
+            continue
+        tuples += (name in _TUPLES) - (name == "REDUCE" and previous in _TUPLES)
+        previous = name
+        if tuples > _MAX_TUPLES:
+            raise UnsafePickleError(f"more than {_MAX_TUPLES:,} tuples, which may be nested")
+
+
+def _checked(value: Any) -> Any:
+    """Returns a value without its stand-in; lists must be flat."""
+    if type(value) is _Array:
+        if value.values is None:
+            raise UnsafePickleError("an array without values")
+        return value.values
+    types = set(map(type, value if type(value) in (list, tuple) else (value,)))
+    for name in sorted(type_.__name__.strip("_").lower() for type_ in types - _SCALARS):
+        raise UnsafePickleError(f"a {name} in the place of a number or a text")
+    return value
 
 
 class _Unpickler(pickle.Unpickler):
@@ -113,23 +115,23 @@ class _Unpickler(pickle.Unpickler):
         # Encoding one text again and again would make more bytes than the pickle has.
         self._left_to_encode = len(data)
 
-    def find_class(self, module: str, name: str) -> _Call:
+    def find_class(self, module: str, name: str) -> _Name:
         """Returns the stand-in for a name; refuses names unknown to pickled arrays."""
         found = f"{module}.{name}"
         makers: dict[str, Callable[..., Any]] = {
-            "numpy.core.multiarray._reconstruct": _Array,
-            "numpy.core.numeric._frombuffer": _from_buffer,
+            "numpy.core.multiarray._reconstruct": _reconstruct,
+            "numpy.core.numeric._frombuffer": lambda *arguments: _Array().filled(*arguments),
             "numpy.dtype": _Type,
-            "numpy.ndarray": _refuse_call,
+            "numpy.ndarray": _refuse,
             "_codecs.encode": self._encode,
-            "__builtin__.bytes": bytes,
+            "__builtin__.bytes": lambda: b"",
         }
         maker = makers.get(found.replace("numpy._core.", "numpy.core."))  # numpy 2 moved its core
         if maker is None:
             raise UnsafePickleError(
                 f"the name '{found[:200]}', which stands for code and not for data"
             )
-        return _Call(maker, most=0 if maker is bytes else 4)
+        return _Name(maker)
 
     def _encode(self, text: Any, encoding: Any) -> bytes:
         """Encodes as Latin-1, as Python 3 writes bytes for Python 2."""
@@ -143,46 +145,22 @@ class _Unpickler(pickle.Unpickler):
         return text.encode("latin-1")
 
 
-class _Call:
+def _refuse(*_: Any) -> Any:
+    raise UnsafePickleError("a call, a state or a type that no pickled array has")
+
+
+class _Name:
     """The stand-in for a name: can be called, has no state."""
 
-    __slots__ = ("_make", "_most")
+    __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[..., Any], most: int) -> None:
-        self._make, self._most = make, most
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
 
     def __call__(self, *arguments: Any) -> Any:
-        # Python 3 writes empty bytes for Python 2 as a call of ``bytes`` without arguments; with a
-        # number it would make as many bytes.
-        if len(arguments) > self._most:
-            raise UnsafePickleError("a call with arguments that no pickled array has")
         return self._make(*arguments)
 
-    def __setstate__(self, state: Any) -> None:
-        raise UnsafePickleError("a state for something that is no array")
-
-
-def _refuse_call(*_: Any) -> None:
-    raise UnsafePickleError("a call of numpy.ndarray, which no pickled array makes")
-
-
-class _Array:
-    """An array: empty until the pickle gives its state."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, kind: Any, shape: Any, code: Any) -> None:
-        if type(kind) is not _Call or shape not in (0, (0,)) or code not in (b"b", "b"):
-            raise UnsafePickleError("a call with arguments that no pickled array has")
-        self.values: npt.NDArray[Any] | None = None
-
-    def __setstate__(self, state: Any) -> None:
-        if type(state) is not tuple:
-            raise UnsafePickleError("a state that no pickled array has")
-        _, shape, type_, is_fortran, raw = state
-        if type(is_fortran) not in (bool, int):
-            raise UnsafePickleError("an array in an order that is neither C's nor Fortran's")
-        self.values = _view(raw, type_, shape, "F" if is_fortran else "C")
+    __setstate__ = _refuse
 
 
 class _Type:
@@ -190,89 +168,60 @@ class _Type:
 
     __slots__ = ("dtype",)
 
-    def __init__(self, *arguments: Any) -> None:
-        if (
-            len(arguments) != 3
-            or tuple(map(type, arguments[1:])) not in _FLAG_TYPES
-            or arguments[1:] != (False, True)
-        ):
-            raise UnsafePickleError("an array of a type that no pickled array has")
-        code = arguments[0].decode("ascii") if type(arguments[0]) is bytes else arguments[0]
-        if type(code) is not str or code not in _TYPE_CODES:
-            shown = f"'{code[:20]}'" if type(code) is str else "something else than text"
+    def __init__(self, code: Any = None, *flags: Any) -> None:
+        # The flags are whether to align and to copy, as Python 3 and Python 2 write them.
+        if list(map(type, flags)) not in ([bool, bool], [int, int]) or flags != (False, True):
+            _refuse()
+        name = code.decode("ascii") if type(code) is bytes else code
+        if type(name) is not str or name not in _TYPE_CODES:
+            shown = f"'{name[:20]}'" if type(name) is str else "something else than text"
             raise UnsafePickleError(f"an array of type {shown}, expected integers")
-        self.dtype: np.dtype[Any] = np.dtype(code)
+        self.dtype: np.dtype[Any] = np.dtype(name)
 
     def __setstate__(self, state: Any) -> None:
         """Takes ``(version, order, subtype, names, fields, size, alignment, …)``."""
-        if type(state) is not tuple:
-            raise UnsafePickleError("a state that no pickled array has")
         order = state[1].decode("ascii") if type(state[1]) is bytes else state[1]
-        if order not in ("<", ">", "|") or any(part is not None for part in state[2:5]):
-            raise UnsafePickleError("an array of a type with parts, expected integers")
-        self.dtype = self.dtype.newbyteorder(cast("Literal['<', '>', '|']", order))
+        if type(state) is not tuple or order not in ("<", ">", "|") or set(state[2:5]) != {None}:
+            _refuse()
+        self.dtype = self.dtype.newbyteorder(order)
 
 
-def _from_buffer(raw: Any, type_: Any, shape: Any, order: Any) -> _Array:
-    array = _Array.__new__(_Array)
-    array.values = _view(raw, type_, shape, order)
-    return array
+class _Array:
+    """An array of integers: empty until the pickle gives its values."""
 
+    __slots__ = ("values",)
 
-def _view(raw: Any, type_: Any, shape: Any, order: Any) -> npt.NDArray[Any]:
-    """Returns an array that shares its bytes; their number must fit."""
-    if (
-        type(raw) not in (bytes, bytearray)
-        or type(type_) is not _Type
-        or type(shape) is not tuple
-        or len(shape) > 8
-    ):
-        raise UnsafePickleError("a state that no pickled array of integers has")
-    if not all(type(size) is int and size >= 0 for size in shape) or order not in ("C", "F"):
-        raise UnsafePickleError("an array of no shape")
-    if math.prod(shape) * type_.dtype.itemsize != len(raw):
-        raise UnsafePickleError(
-            f"an array of {math.prod(shape):,} values of {type_.dtype.itemsize} bytes, made of "
-            f"{len(raw):,} bytes"
-        )
-    return np.frombuffer(raw, type_.dtype).reshape(shape, order=order)
+    def __init__(self) -> None:
+        self.values: npt.NDArray[Any] | None = None
 
-
-def _values_of(value: Any) -> Any:
-    if type(value) is not _Array:
-        return value
-    if value.values is None:
-        raise UnsafePickleError("an array without values")
-    return value.values
-
-
-def _check_values(level: list[Any], limits: Limits) -> None:
-    """Checks types and depth, level by level, without recursion.
-
-    A value that occurs several times on a level is entered once.
-
-    Raises:
-      UnsafePickleError: a value, or a key, of another type than data has.
-      TooDeepError: values are nested deeper than the limit.
-    """
-    for _ in range(limits.nesting_depth + 1):
-        for item in level:
-            if type(item) not in _VALUES:
-                raise UnsafePickleError(f"a value that is {type(item).__name__.strip('_').lower()}")
-            if type(item) is dict:
-                _check_keys(item)
-        containers = {id(item): item for item in level if type(item) in _CONTAINERS}.values()
-        if not containers:
-            return
-        level = list(
-            itertools.chain.from_iterable(
-                item.values() if type(item) is dict else item for item in containers
+    def filled(self, raw: Any, type_: Any, shape: Any, order: Any) -> _Array:
+        """Shares bytes, whose number must fit."""
+        if (
+            type(raw) not in (bytes, bytearray)
+            or type(type_) is not _Type
+            or type(shape) is not tuple
+            or len(shape) > 8
+            or not all(type(size) is int and size >= 0 for size in shape)
+            or order not in ("C", "F")
+        ):
+            raise UnsafePickleError("an array whose bytes, type, shape or order is none")
+        if math.prod(shape) * type_.dtype.itemsize != len(raw):
+            raise UnsafePickleError(
+                f"an array of {math.prod(shape):,} values of {type_.dtype.itemsize} bytes, made of "
+                f"{len(raw):,} bytes"
             )
-        )
-    found = f"values nested more than {limits.nesting_depth:,} levels deep"
-    raise TooDeepError(exceeded(limits, "nesting_depth", found))
+        self.values = np.frombuffer(raw, type_.dtype).reshape(shape, order=order)
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        """Takes ``(version, shape, type, whether it is Fortran's order, bytes)``."""
+        if type(state) is not tuple:
+            _refuse()
+        _, shape, type_, is_fortran, raw = state
+        self.filled(raw, type_, shape, {0: "C", 1: "F"}.get(is_fortran))
 
 
-def _check_keys(mapping: dict[Any, Any]) -> None:
-    if not all(type(key) in (str, bytes, int) for key in mapping):
-        raise UnsafePickleError("a key that is neither text nor number")
+def _reconstruct(kind: Any, shape: Any, code: Any) -> _Array:
+    if type(kind) is not _Name or shape not in (0, (0,)) or code not in (b"b", "b"):
+        _refuse()
+    return _Array()
