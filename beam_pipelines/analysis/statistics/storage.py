@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import google_crc32c
 import pyarrow as pa
@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from beam_pipelines.analysis.statistics.column import (
     ColumnStatistics,
     StepValues,
-    Values,
     WeightedPresence,
     is_text,
 )
@@ -50,9 +49,8 @@ _ROWS = pa.schema(
     ]
 )
 
-_COLUMN_COUNTS = ("present", "missing", "min_values", "max_values", "num_values")
-_NUMBER_COUNTS = ("zeros", "nans", "minus_infinities", "plus_infinities")
-_TEXT_COUNTS = ("count", "total_bytes", "min_bytes", "max_bytes")
+# Fields that have another name in the file.
+_KEYS = {"value_counts": "tally"}
 
 Facts = dict[str, Any]
 Arrays = list[bytes]
@@ -203,189 +201,64 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
     return dataclasses.replace(tables[None], slices=slices)
 
 
-def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
-    arrays: Arrays = []
-    facts: Facts = {
-        "type": type_name(column.type),
-        **{name: getattr(column, name) for name in _COLUMN_COUNTS},
-        "values": _values_to_facts(column.values, arrays),
-        "lengths": None
-        if column.lengths is None
-        else _distribution_to_facts(column.lengths, arrays),
-        "categories": None
-        if column.categories is None
-        else _texts_to_facts(column.categories, arrays),
-        "weighted": column.weighted,
-        "null_steps": column.null_steps,
-        **({} if column.is_counted else {"is_counted": False}),
-    }
-    if column.sampled is not None:
-        facts["sampled"] = column.sampled
-    if column.step_values is not None:
-        facts["step_values"] = column.step_values
-    if column.values_in_rows is not None:
-        facts["values_in_rows"] = _distribution_to_facts(column.values_in_rows, arrays)
-        facts["weighted_steps"] = column.weighted_steps
-    return facts, arrays
+class _Codec(NamedTuple):
+    """How a value becomes facts and arrays, and again a value."""
+
+    store: Callable[[Any, Arrays], Any]
+    load: Callable[[Any, Iterator[bytes]], Any]
 
 
-def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistics:
-    kind = parse_type(facts["type"])
-    values: Values = (
-        _texts_from_facts(facts["values"], arrays)
-        if is_text(kind)
-        else _numbers_from_facts(facts["values"], arrays)
-    )
-    lengths = (
-        None if facts["lengths"] is None else _distribution_from_facts(facts["lengths"], arrays)
-    )
-    categories = (
-        None if facts["categories"] is None else _texts_from_facts(facts["categories"], arrays)
-    )
-    weighted = None if facts["weighted"] is None else WeightedPresence(*facts["weighted"])
-    step_values = StepValues(*facts["step_values"]) if "step_values" in facts else None
-    values_in_rows = weighted_steps = None
-    if "values_in_rows" in facts:
-        values_in_rows = _distribution_from_facts(facts["values_in_rows"], arrays)
-        if facts["weighted_steps"] is not None:
-            weighted_steps = WeightedPresence(*facts["weighted_steps"])
-    return ColumnStatistics(
-        type=kind,
-        values=values,
-        lengths=lengths,
-        categories=categories,
-        weighted=weighted,
-        null_steps=facts["null_steps"],
-        is_counted=facts.get("is_counted", True),
-        step_values=step_values,
-        values_in_rows=values_in_rows,
-        weighted_steps=weighted_steps,
-        sampled=facts.get("sampled"),
-        **{name: facts[name] for name in _COLUMN_COUNTS},
+def _record(make: Callable[..., Any], **fields: _Codec) -> _Codec:
+    """Stores the fields of an object by their names, arrays in the order of the fields."""
+    key_for_name = {name: _KEYS.get(name, name) for name in fields}
+    return _Codec(
+        lambda value, arrays: {
+            key_for_name[name]: field.store(getattr(value, name), arrays)
+            for name, field in fields.items()
+        },
+        lambda facts, arrays: make(
+            **{
+                name: field.load(facts[key_for_name[name]], arrays)
+                for name, field in fields.items()
+            }
+        ),
     )
 
 
-def _plan(facts: Facts) -> StatisticsPlan:
-    return StatisticsPlan(
-        facts["weight"],
-        tuple(facts["slice_by"]),
-        tuple(facts["categorical"]),
-        tuple(facts["lists"]),
-        tuple(facts.get("features", ())),
-        tuple(map(_composite, facts.get("composites", ()))),
-        facts.get("sample"),
-        tuple(facts.get("private", ())),
+def _maybe(codec: _Codec) -> _Codec:
+    """Stores a value that may be ``None``."""
+    return _Codec(
+        lambda value, arrays: None if value is None else codec.store(value, arrays),
+        lambda facts, arrays: None if facts is None else codec.load(facts, arrays),
     )
 
 
-def _composite(facts: Sequence[Any]) -> Composite:
-    name, value, others, is_weighted = facts
-    return Composite(name, value, tuple(others), is_weighted)
-
-
-def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
-    composite, missing_values, missing_others, least, most = facts
-    return CompositeCounts(
-        _composite(composite),
-        missing_values,
-        tuple(missing_others),
-        None if least is None else tuple(least),
-        None if most is None else tuple(most),
+def _listed(make: Callable[..., Any]) -> _Codec:
+    """Stores a tuple or a flat dataclass as a list."""
+    return _Codec(
+        lambda value, _: dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value,
+        lambda facts, _: make(*facts),
     )
 
 
-def _values_to_facts(values: Values, arrays: Arrays) -> Facts:
-    return (
-        _texts_to_facts(values, arrays)
-        if isinstance(values, TextStatistics)
-        else _numbers_to_facts(values, arrays)
-    )
-
-
-def _moments_to_facts(moments: ExactMoments) -> list[str]:
-    # Whole numbers of hundreds of digits.
-    return [hex(number) for number in dataclasses.astuple(moments)]
-
-
-def _moments_from_facts(facts: Sequence[str]) -> ExactMoments:
-    return ExactMoments(*(int(number, 16) for number in facts))
-
-
-def _numbers_to_facts(values: NumberStatistics, arrays: Arrays) -> Facts:
-    weighted = values.weighted
-    return {
-        "moments": _moments_to_facts(values.moments),
-        "distribution": _distribution_to_facts(values.distribution, arrays),
-        **{name: getattr(values, name) for name in _NUMBER_COUNTS},
-        "weighted": None if weighted is None else _weighted_to_facts(weighted, arrays),
-    }
-
-
-def _numbers_from_facts(facts: Facts, arrays: Iterator[bytes]) -> NumberStatistics:
-    return NumberStatistics(
-        _moments_from_facts(facts["moments"]),
-        _distribution_from_facts(facts["distribution"], arrays),
-        **{name: facts[name] for name in _NUMBER_COUNTS},
-        weighted=None
-        if facts["weighted"] is None
-        else _weighted_from_facts(facts["weighted"], arrays),
-    )
-
-
-def _weighted_to_facts(weighted: WeightedNumbers, arrays: Arrays) -> Facts:
-    return {
-        "moments": dataclasses.astuple(weighted.moments),
-        "distribution": _distribution_to_facts(weighted.distribution, arrays),
-        "minus_infinities": weighted.minus_infinities,
-        "plus_infinities": weighted.plus_infinities,
-    }
-
-
-def _weighted_from_facts(facts: Facts, arrays: Iterator[bytes]) -> WeightedNumbers:
-    return WeightedNumbers(
-        WeightedMoments(*facts["moments"]),
-        _distribution_from_facts(facts["distribution"], arrays),
-        facts["minus_infinities"],
-        facts["plus_infinities"],
-    )
-
-
-def _texts_to_facts(values: TextStatistics, arrays: Arrays) -> Facts:
-    return {
-        "tally": _counts_to_facts(values.value_counts, arrays),
-        **{name: getattr(values, name) for name in _TEXT_COUNTS},
-        "weighted": None if values.weighted is None else _counts_to_facts(values.weighted, arrays),
-    }
-
-
-def _texts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> TextStatistics:
-    return TextStatistics(
-        _counts_from_facts(facts["tally"], arrays),
-        **{name: facts[name] for name in _TEXT_COUNTS},
-        weighted=None
-        if facts["weighted"] is None
-        else _counts_from_facts(facts["weighted"], arrays),
-    )
-
-
-def _distribution_to_facts(distribution: Distribution, arrays: Arrays) -> Facts:
+def _store_distribution(distribution: Distribution, arrays: Arrays) -> Facts:
     arrays.append(pack(pa.array(distribution.values), distribution.weights))
     return {"error": distribution.error}
 
 
-def _distribution_from_facts(facts: Facts, arrays: Iterator[bytes]) -> Distribution:
+def _load_distribution(facts: Facts, arrays: Iterator[bytes]) -> Distribution:
     values, weights = _unpacked(next(arrays))
     return Distribution(values.to_numpy(), weights, facts["error"])
 
 
-def _counts_to_facts(value_counts: ValueCounts, arrays: Arrays) -> Facts:
+def _store_counts(value_counts: ValueCounts, arrays: Arrays) -> Facts:
     arrays.append(pack(value_counts.values, value_counts.counts))
     if value_counts.sketch is not None:
         arrays.append(value_counts.sketch)
     return {"undercount": value_counts.undercount, "is_sketched": value_counts.sketch is not None}
 
 
-def _counts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ValueCounts:
+def _load_counts(facts: Facts, arrays: Iterator[bytes]) -> ValueCounts:
     values, counts = _unpacked(next(arrays))
     return ValueCounts(
         values, counts, facts["undercount"], next(arrays) if facts["is_sketched"] else None
@@ -396,3 +269,92 @@ def _unpacked(stream: bytes) -> tuple[pa.Array, Numbers]:
     values, counts = unpack(stream)
     values.validate(full=True)  # offsets that point elsewhere would be followed
     return values, counts
+
+
+_AS_IS = _Codec(lambda value, _: value, lambda facts, _: facts)
+_PRESENCE = _listed(WeightedPresence)
+_DISTRIBUTION = _Codec(_store_distribution, _load_distribution)
+_COUNTS = _Codec(_store_counts, _load_counts)
+_TEXTS = _record(
+    TextStatistics,
+    value_counts=_COUNTS,
+    **dict.fromkeys(("count", "total_bytes", "min_bytes", "max_bytes"), _AS_IS),
+    weighted=_maybe(_COUNTS),
+)
+_INFINITIES = dict.fromkeys(("minus_infinities", "plus_infinities"), _AS_IS)
+_NUMBERS = _record(
+    NumberStatistics,
+    # Whole numbers of hundreds of digits.
+    moments=_Codec(
+        lambda moments, _: [hex(number) for number in dataclasses.astuple(moments)],
+        lambda facts, _: ExactMoments(*(int(number, 16) for number in facts)),
+    ),
+    distribution=_DISTRIBUTION,
+    zeros=_AS_IS,
+    nans=_AS_IS,
+    **_INFINITIES,
+    weighted=_maybe(
+        _record(
+            WeightedNumbers,
+            moments=_listed(WeightedMoments),
+            distribution=_DISTRIBUTION,
+            **_INFINITIES,
+        )
+    ),
+)
+_COLUMN: dict[str, _Codec] = {
+    **dict.fromkeys(("present", "missing", "min_values", "max_values", "num_values"), _AS_IS),
+    "lengths": _maybe(_DISTRIBUTION),
+    "categories": _maybe(_TEXTS),
+    "weighted": _maybe(_PRESENCE),
+    "null_steps": _AS_IS,
+}
+# Fields that are left out if they have their default.
+_OPTIONAL: dict[str, tuple[Any, _Codec]] = {
+    "is_counted": (True, _AS_IS),
+    "sampled": (None, _AS_IS),
+    "step_values": (None, _listed(StepValues)),
+    "values_in_rows": (None, _DISTRIBUTION),
+    "weighted_steps": (None, _maybe(_PRESENCE)),
+}
+
+
+def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
+    arrays: Arrays = []
+    values = _TEXTS if isinstance(column.values, TextStatistics) else _NUMBERS
+    facts: Facts = {
+        "type": type_name(column.type),
+        "values": values.store(column.values, arrays),
+        **{name: codec.store(getattr(column, name), arrays) for name, codec in _COLUMN.items()},
+    }
+    for name, (default, codec) in _OPTIONAL.items():
+        found = getattr(column, name)
+        if found is not default or (name == "weighted_steps" and "values_in_rows" in facts):
+            facts[name] = codec.store(found, arrays)
+    return facts, arrays
+
+
+def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistics:
+    kind = parse_type(facts["type"])
+    values = (_TEXTS if is_text(kind) else _NUMBERS).load(facts["values"], arrays)
+    fields = {name: codec.load(facts[name], arrays) for name, codec in _COLUMN.items()}
+    for name, (_, codec) in _OPTIONAL.items():
+        if name in facts:
+            fields[name] = codec.load(facts[name], arrays)
+    return ColumnStatistics(type=kind, values=values, **fields)
+
+
+def _tuples(facts: Any) -> Any:
+    """Returns lists as tuples, those in lists too."""
+    return tuple(map(_tuples, facts)) if isinstance(facts, list) else facts
+
+
+def _plan(facts: Facts) -> StatisticsPlan:
+    composites = tuple(Composite(*_tuples(one)) for one in facts.get("composites", ()))
+    others = {name: _tuples(found) for name, found in facts.items()}
+    return StatisticsPlan(**{**others, "composites": composites})
+
+
+def _composite_from_facts(facts: Sequence[Any]) -> CompositeCounts:
+    composite, *counts = _tuples(facts)
+    return CompositeCounts(Composite(*composite), *counts)
