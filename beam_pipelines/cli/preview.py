@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -108,17 +107,9 @@ def _cells(found: FirstRows, row: ShownRow) -> Iterator[tuple[str, str, str, str
         first, *others = columns
         value = _with_label(row.encoded.get(feature), found.labels.get(feature, ()))
         for column, name, text in ((first, feature, value), *((other, "", "") for other in others)):
-            raw = _shown(row.raw.get(column)) if column in row.raw else ""
-            yield (
-                (column, raw, name and f"→ {name}", text)
-                if column not in shown
-                else (
-                    "",
-                    "",
-                    name and f"→ {name}",
-                    text,
-                )
-            )
+            raw = _shown(row.raw[column]) if column in row.raw else ""
+            place = ("", "") if column in shown else (column, raw)
+            yield *place, name and f"→ {name}", text
             shown.add(column)
     for column in row.raw:
         if column not in shown:
@@ -132,14 +123,6 @@ def _with_label(value: Any, labels: tuple[str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        return _cut(f"[{', '.join(map(_shown, value))}]")
-    return _cut(json.dumps(value, ensure_ascii=False) if value is not None else "(null)")
+    from beam_pipelines.core.formatting import show_cell
 
-
-def _cut(text: str) -> str:
-    from beam_pipelines.core.formatting import shorten
-
-    return shorten(text, _WIDTH)
+    return show_cell(value, _WIDTH, is_quoted=True)

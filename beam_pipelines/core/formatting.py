@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MINUS = "\N{MINUS SIGN}"
 _LARGEST_IN_FULL = 10**15
+_MOST_VALUES = 8  # of a list
 _MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 def shorten(text: str, limit: int = 1_000) -> str:
     """Returns at most ``limit`` characters of a text; "…" replaces the others."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def show_cell(value: Any, characters: int, is_quoted: bool = False) -> str:
+    """Returns a value of a row as text.
+
+    Args:
+      value: as Python has it; bytes are shown by their number.
+      characters: at most, of a text or a list.
+      is_quoted: whether texts are in quotes.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, list):
+        shown = [show_cell(item, characters, is_quoted) for item in value[:_MOST_VALUES]]
+        more = ["…"] if len(value) > _MOST_VALUES else []
+        return shorten(f"[{', '.join(shown + more)}]", characters)
+    is_json = is_quoted or isinstance(value, bool)
+    return shorten(json.dumps(value, ensure_ascii=False) if is_json else str(value), characters)
 
 
 def show_bytes(size: float) -> str:

@@ -6,6 +6,8 @@ Python has dates of the years 1 to 9999, Arrow has texts of years up to 32,767. 
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_SPACES = str.maketrans("\n\r\t", "   ")
+_WITH_TEXT = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
 _UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_A_DAY = 86_400
 # Days from 1970-01-01 of Python's first and last date. A zone can move a timestamp by one.
@@ -41,6 +45,32 @@ def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     columns = [python_values(column) for column in batch.columns]
     named = list(zip(batch.schema.names, columns, strict=True))
     return [{name: column[row] for name, column in named} for row in range(batch.num_rows)]
+
+
+def json_value(value: Any) -> Any:
+    """Returns a value for JSON.
+
+    Dates and times become texts, bytes that are no printable text their length.
+    """
+    if isinstance(value, bytes):
+        text = printable(value)
+        return f"({len(value):,} bytes)" if text is None else text
+    if isinstance(value, _WITH_TEXT):
+        return str(value)
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {name: json_value(item) for name, item in value.items()}
+    return value
+
+
+def printable(value: bytes) -> str | None:
+    """Returns bytes as text if they are printable UTF-8; line ends and tabs count as such."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text.translate(_SPACES).isprintable() else None
 
 
 def texts_of(array: pa.Array) -> pa.StringArray:

@@ -18,6 +18,7 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.python_values import json_value, printable
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value
 from beam_pipelines.core.tensor_representations import is_parsed
 from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
@@ -35,7 +36,6 @@ MOST_PICTURES = 1024
 IMAGE_FEATURE = "image/encoded"
 # The first of these features is the caption of a picture whose label has no texts.
 _CAPTION_FEATURES = ("image/class/text", "image/class/label", "image/filename")
-_SPACES = str.maketrans("\n\r\t", "   ")
 
 
 class Found(NamedTuple):
@@ -93,23 +93,11 @@ def example_values(path: str, number: int, split: str | None = None) -> list[dic
     rows: list[dict[str, Any]] = []
     for shard, records in _first_records(found, number):
         if found.is_raw:
-            rows += [{"record": _plain(record)} for record in records]
+            rows += [{"record": json_value(record)} for record in records]
         else:
             batch = decode_examples(records, shard, found.schema)
-            rows += [
-                {name: _plain(value) for name, value in row.items()} for row in batch.to_pylist()
-            ]
+            rows += map(json_value, batch.to_pylist())
     return rows
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value for JSON."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, bytes):
-        text = _decoded(value)
-        return f"({len(value):,} bytes)" if text is None else text
-    return value
 
 
 def _find(path: str, split: str | None) -> Found:
@@ -317,25 +305,13 @@ def show_value(value: float | bytes | list[Any] | None) -> str:
         return str(np.float32(value))
     if not isinstance(value, bytes):
         return str(value)
-    text = _decoded(value)
+    text = printable(value)
     if text is None:
         return (
             f"{len(value):,} byte{'' if len(value) == 1 else 's'}: "
             f"{value[:HEX_BYTES].hex(' ')}{' …' if len(value) > HEX_BYTES else ''}"
         )
     return repr(shorten(text, LONGEST_TEXT))
-
-
-def _decoded(value: bytes) -> str | None:
-    """Returns bytes as text if they are printable UTF-8.
-
-    Line ends and tabs count as printable; they are shown escaped.
-    """
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text.translate(_SPACES).isprintable() else None
 
 
 def write_contact_sheet(

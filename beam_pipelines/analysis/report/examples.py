@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_pipelines.core.formatting import shorten
+from beam_pipelines.core.formatting import show_cell
 from beam_pipelines.core.python_values import python_rows
 
-# Columns and features of an example, characters of a text, and values of a list.
-_MOST_NAMES, _CHARACTERS, _MOST_VALUES = 200, 80, 8
+# Columns and features of an example, and characters of a value.
+_MOST_NAMES, _CHARACTERS = 200, 80
 
 
 class Example(NamedTuple):
@@ -44,27 +44,9 @@ def show_examples(
         names += [name for name in encoded.schema.names if name not in names]
     features = [{}] * raw.num_rows if encoded is None else encoded.to_pylist()
     for row, feature in zip(python_rows(raw), features, strict=True):
-        lines = tuple(
-            (name, _value(row, name), _value(feature, name)) for name in names[:_MOST_NAMES]
+        before, after = (
+            {name: show_cell(value, _CHARACTERS) for name, value in values.items()}
+            for values in (row, feature)
         )
+        lines = tuple((name, before.get(name), after.get(name)) for name in names[:_MOST_NAMES])
         yield Example(split, lines, max(0, len(names) - _MOST_NAMES))
-
-
-def _value(row: dict[str, Any], name: str) -> str | None:
-    return _shown(row[name]) if name in row else None
-
-
-def _shown(value: Any) -> str:
-    """Returns a value as text; bytes as their number."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, bytes):
-        return f"{len(value):,} bytes"
-    if isinstance(value, list):
-        more = ["…"] if len(value) > _MOST_VALUES else []
-        return shorten(f"[{', '.join([*map(_shown, value[:_MOST_VALUES]), *more])}]", _CHARACTERS)
-    return shorten(str(value), _CHARACTERS)

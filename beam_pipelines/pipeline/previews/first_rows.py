@@ -7,8 +7,6 @@ It reads the head of the base source and runs the functions of the PTransforms
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import decimal
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -18,7 +16,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.private import HIDDEN
-from beam_pipelines.core.python_values import python_rows
+from beam_pipelines.core.python_values import json_value, python_rows
 from beam_pipelines.encodings.apply import encode_batch
 from beam_pipelines.encodings.labels import labels_of_features
 from beam_pipelines.encodings.plan import EncodePlan
@@ -34,9 +32,6 @@ from beam_pipelines.sources.plan import ByteRange, SourcePlan
 _HEAD_BYTES = 1 << 20
 # Rows that encodings are fitted on, at least, if there are so many.
 _FITTED_ROWS = 2_000
-
-
-_WITH_TEXT = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,26 +181,7 @@ def _rows(
 
 def _values(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
     (row,) = python_rows(batch.slice(place, 1))
-    return {name: _json(value) for name, value in row.items()}
-
-
-def _json(value: Any) -> Any:
-    """Returns a value for JSON.
-
-    Bytes that are no text become their length.
-    """
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return f"({len(value):,} bytes)"
-    if isinstance(value, _WITH_TEXT):
-        return str(value)
-    if isinstance(value, list):
-        return [_json(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return value
+    return {name: json_value(value) for name, value in row.items()}
 
 
 def _inputs(encode: EncodePlan) -> dict[str, tuple[str, ...]]:
