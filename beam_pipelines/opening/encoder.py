@@ -74,8 +74,9 @@ class Encoder:
       rows: n rows, with the joined columns of the recipe before ``derive``: a dictionary (one row),
         a list of dictionaries, an Arrow table or batch, or a pandas DataFrame. Other columns are
         ignored.
-        Values of dictionaries are bool, int, float, str, bytes, ``datetime.date``, ``time`` and
-        ``datetime`` (UTC), lists, numpy's numbers, and ``None`` for null.
+        Rows may be nested: ``{"a": {"b": 1}}`` has the column ``a.b``. Values of dictionaries are
+        bool, int, float, str, bytes, ``datetime.date``, ``time`` and ``datetime`` (without a zone:
+        UTC) or their ISO 8601 texts, lists, numpy's numbers, and ``None`` for null.
 
     Returns:
       Feature -> values, as ``Dataset.batches`` gives them: an array [n] or [n, \*shape] of int64,

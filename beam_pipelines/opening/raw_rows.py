@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
+import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.columns import normalise, only_chunk, type_name, value_type
@@ -15,6 +19,7 @@ from beam_pipelines.encodings.apply import LONGEST_SHOWN, apply_to, to_feature
 
 # What pa.array raises for a value of another type.
 _WRONG_VALUE = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
+_TIME_OF_DAY = "it has a time of day"
 _EXPECTED = "a dictionary, a list of dictionaries, an Arrow table or batch, or a pandas DataFrame"
 
 
@@ -24,8 +29,9 @@ def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.Re
     Args:
       rows: a dictionary, a list of them, an Arrow table or batch, or a pandas DataFrame. Columns
         that are not wanted are ignored. In a DataFrame NaN, None, NaT and NA are null.
-      columns: the wanted ones. Numbers, dates and texts become those of the column's type if it
-        holds them exactly; a float is rounded.
+      columns: the wanted ones. ``a.b`` may be field ``b`` of a nested ``a``. Numbers, dates, times
+        and texts become those of the column's type if it holds them exactly; a float is rounded.
+        A time may be its ISO 8601 text; without a zone it is one of UTC.
       origins: column -> the part of the recipe that makes it, for messages.
 
     Raises:
@@ -35,18 +41,13 @@ def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.Re
     if isinstance(rows, Mapping):
         rows = [rows]
     pandas = sys.modules.get("pandas")
+    error = functools.partial(_no_column, columns, origins)
     if isinstance(rows, pa.Table | pa.RecordBatch):
-        _check_names(rows.schema.names, columns, origins, "rows")
-        arrays = [_as_column(rows.column(field.name), field) for field in columns]
+        arrays = _from_table(rows.schema.names, rows.column, columns, error)
     elif pandas is not None and isinstance(rows, pandas.DataFrame):
-        _check_names(list(rows.columns), columns, origins, "rows")
-        arrays = [_as_column(_from_series(rows[field.name], field), field) for field in columns]
+        arrays = _from_table(rows.columns, lambda name: _from_series(rows[name]), columns, error)
     elif isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
-        wanted = set(columns.names)
-        for number, row in enumerate(rows):
-            if not row.keys() >= wanted:
-                _check_names(row.keys(), columns, origins, f"row {number}")
-        arrays = [_from_values([row[field.name] for row in rows], field) for field in columns]
+        arrays = [_from_values(_values(rows, field, error), field) for field in columns]
     else:
         raise TypeError(f"rows: found {type(rows).__name__}, expected {_EXPECTED}.")
     if not arrays:
@@ -54,18 +55,72 @@ def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.Re
     return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
-def _check_names(
-    names: Collection[str], columns: pa.Schema, origins: Mapping[str, str], where: str
-) -> None:
-    """Raises ``DataError`` if a column is missing."""
+def _from_table(
+    names: Collection[str],
+    column: Callable[[str], pa.Array | pa.ChunkedArray],
+    columns: pa.Schema,
+    error: Callable[..., DataError],
+) -> list[pa.Array]:
+    """Returns the columns of a table, also those inside its nested columns."""
+    arrays = []
     for field in columns:
-        if field.name not in names:
-            unused = [str(name) for name in names if name not in columns.names]
-            raise DataError(
-                f"{where}: found no column '{field.name}', expected one of type "
-                f"{type_name(field.type)}{origins.get(field.name, '')}. A null is given as None."
-                f"{nearest(field.name, unused)}"
-            )
+        if field.name in names:
+            arrays.append(_as_column(column(field.name), field))
+            continue
+        outer = next((name for name in names if field.name.startswith(f"{name}.")), None)
+        if outer is None:
+            raise error(names, field, "rows")
+        rows = [{outer: cell} for cell in column(outer).to_pylist()]
+        arrays.append(_from_values(_values(rows, field, error), field))
+    return arrays
+
+
+def _values(
+    rows: Sequence[Mapping[str, Any]], field: pa.Field, error: Callable[..., DataError]
+) -> list[Any]:
+    """Returns a column's values of rows, also of nested ones."""
+    values = []
+    for number, row in enumerate(rows):
+        try:
+            values.append(row[field.name] if field.name in row else _within(row, field.name))
+        except KeyError:
+            raise error(row, field, f"row {number}") from None
+    return values
+
+
+def _within(value: Any, name: str) -> Any:
+    """Returns field ``a.b`` of a nested value, as a source with nested fields has it.
+
+    Raises:
+      KeyError: there is no such field.
+    """
+    if isinstance(value, list | tuple):
+        return [_within(item, name) for item in value]
+    if not isinstance(value, Mapping):
+        if value is None or value != value:  # noqa: PLR0124 - NaN, a frame's null
+            return None
+        raise KeyError(name)
+    if name in value:
+        return value[name]
+    for dot in re.finditer(r"\.", name):
+        if name[: dot.start()] in value:
+            return _within(value[name[: dot.start()]], name[dot.end() :])
+    raise KeyError(name)
+
+
+def _no_column(
+    columns: pa.Schema,
+    origins: Mapping[str, str],
+    names: Collection[str],
+    field: pa.Field,
+    where: str,
+) -> DataError:
+    unused = [str(name) for name in names if name not in columns.names]
+    return DataError(
+        f"{where}: found no column '{field.name}', expected one of type "
+        f"{type_name(field.type)}{origins.get(field.name, '')}. A null is given as None."
+        f"{nearest(field.name, unused)}"
+    )
 
 
 def _from_values(values: Sequence[Any], field: pa.Field) -> pa.Array:
@@ -101,22 +156,52 @@ def _is_missing(value: Any, field: pa.Field) -> bool:
 
 def _from_python(values: Sequence[Any], field: pa.Field) -> pa.Array:
     item = value_type(field.type)
-    if pa.types.is_date(item) and any(_is_missing(value, field) for value in values):
-        raise ValueError("found NaT, which Arrow would take for a day of the year 1")
-    if pa.types.is_integer(item) or pa.types.is_boolean(item):
+    if pa.types.is_date(item) or pa.types.is_timestamp(item):
+        values = [_as_time(value, field) for value in values]
+    elif pa.types.is_integer(item) or pa.types.is_boolean(item):
         # With the type given, Arrow would cut fractions, and take a bool for an integer.
         return _cast(pa.array(values), field)
     return _narrowed(pa.array(values, _wide(field.type)), field)
 
 
-def _from_series(series: Any, field: pa.Field) -> pa.Array:
+def _as_time(value: Any, field: pa.Field) -> Any:
+    """Returns a day or time as the column's type takes it; its texts are ISO 8601.
+
+    Raises:
+      ValueError: a time of day where the column has days.
+    """
+    if isinstance(value, list):
+        return [_as_time(item, field) for item in value]
+    if _is_missing(value, field):
+        return None
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    elif isinstance(value, str):
+        value = _from_iso(pa.array([value]))[0].as_py()
+    has_time = isinstance(value, datetime.datetime)
+    if pa.types.is_timestamp(value_type(field.type)):
+        is_time = has_time or not isinstance(value, datetime.date)
+        return value if is_time else datetime.datetime.combine(value, datetime.time())
+    if has_time and value.time() != datetime.time():
+        raise ValueError(_TIME_OF_DAY)
+    return value.date() if has_time else value
+
+
+def _from_iso(texts: pa.Array) -> pa.Array:
+    """Returns times; all texts have an offset, or none has."""
+    try:
+        return texts.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return texts.cast(pa.timestamp("us", "UTC"))
+
+
+def _from_series(series: Any) -> pa.Array:
     """Returns a column of a DataFrame; its missing values are null."""
     try:
         return pa.array(series, from_pandas=True)
     except _WRONG_VALUE as error:
         raise DataError(
-            f"rows, column '{field.name}': found values of several types ({error}), expected "
-            f"{type_name(field.type)}."
+            f"rows, column '{series.name}': found values of several types ({error}), expected one."
         ) from error
 
 
@@ -137,13 +222,20 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
 
     Without a value, whatever its type, it has the column's: a writer cannot know it.
     """
+    if pa.types.is_null(value_type(array.type)):
+        return array.cast(field.type)
     if array.null_count == len(array):
         return pa.nulls(len(array), field.type)
     found = normalise(array)
+    if pa.types.is_string(found.type) and _family(field.type) == (False, "dates"):
+        found = _from_iso(found)
     if _family(found.type) != _family(field.type):
         raise TypeError(f"a value of another kind, {type_name(found.type)}")
     wide = _wide(field.type)
-    return _narrowed(found if found.type == wide else found.cast(wide), field)
+    result = found if found.type == wide else found.cast(wide)
+    if pa.types.is_date(wide) and not result.cast(found.type).equals(found):
+        raise ValueError(_TIME_OF_DAY)  # Arrow would leave it out
+    return _narrowed(result, field)
 
 
 def _family(type_: pa.DataType) -> tuple[bool, str]:
@@ -154,7 +246,7 @@ def _family(type_: pa.DataType) -> tuple[bool, str]:
         family = "numbers"
     elif types.is_string(item) or types.is_binary(item):
         family = "texts"
-    elif types.is_date(item) or item == pa.timestamp("us"):
+    elif types.is_date(item) or types.is_timestamp(item):
         family = "dates"
     return types.is_list(type_), family
 

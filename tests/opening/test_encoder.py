@@ -272,7 +272,7 @@ def test_numbers_of_numpy_and_other_types_are_taken(folder, encoder):
         ({"m": 1.5}, r"row 1, column 'm': found 1.5, expected int64"),
         ({"m": 2**63}, r"row 1, column 'm': found 9223372036854775808, expected int64"),
         ({"t": 5}, r"row 1, column 't': found 5, expected text"),
-        ({"d": "2020-01-01"}, r"row 1, column 'd': found '2020-01-01', expected date"),
+        ({"d": "2020-01-32"}, r"row 1, column 'd': found '2020-01-32', expected date"),
         ({"f": 1e300}, r"column 'f': found 1e\+300 .*beyond the range of float32"),
         ({"g": 1e300}, r"column 'g': found 1e\+300 .*beyond the range of float32"),
         ({"m": 2**24 + 1}, r"feature 'raw': found 16777217 .*no float32 equals"),
