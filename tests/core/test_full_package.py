@@ -45,7 +45,7 @@ def test_methods_of_a_dataset(tmp_path: Path):
 
 def test_other_missing_packages_are_named(monkeypatch):
     """Another package that is missing keeps its own error."""
-    monkeypatch.delitem(sys.modules, "beam_pipelines.tfrecord.framing", raising=False)
+    monkeypatch.delitem(sys.modules, "beam_pipelines.core._native.shared", raising=False)
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
     with pytest.raises(ModuleNotFoundError, match="google_crc32c"):
-        full_package.import_module("tfrecord.framing", "this")
+        full_package.import_module("core._native.shared", "this")

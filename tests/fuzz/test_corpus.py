@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native import reference
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.tfrecord import framing
 from beam_pipelines.transforms import read
 from tests.fuzz import distil, engine, finding
 from tests.fuzz.target import Target
@@ -102,7 +102,7 @@ def test_readers_that_do_not_agree_are_found(monkeypatch: pytest.MonkeyPatch) ->
     target = target_of("tfrecord")
     data = target.seeds()[2]
     target.run(data)
-    monkeypatch.setattr(framing, "_frame_starts", lambda _: np.zeros(1, np.int64))
+    monkeypatch.setattr(reference, "unframe", lambda _: np.zeros(1, np.int64))
     with pytest.raises(finding.Finding, match="Arrow"):
         target.run(data)
 
