@@ -56,7 +56,7 @@ def with_and_without_kernels(request: pytest.FixtureRequest) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Runs a test on the reference of the kernels where it asks for it.
+    """Runs a test on the kernels' reference where it asks for it.
 
     A fixture of a module would go on for tests behind it that do not.
     """

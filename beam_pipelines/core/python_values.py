@@ -65,7 +65,7 @@ def json_value(value: Any) -> Any:
 
 
 def printable(value: bytes) -> str | None:
-    """Returns bytes as text if they are printable UTF-8; line ends and tabs count as such."""
+    """Returns bytes as text if they are printable UTF-8, or line ends."""
     try:
         text = value.decode()
     except UnicodeDecodeError:

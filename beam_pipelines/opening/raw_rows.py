@@ -89,7 +89,7 @@ def _values(
 
 
 def _within(value: Any, name: str) -> Any:
-    """Returns field ``a.b`` of a nested value, as a source with nested fields has it.
+    """Returns field ``a.b`` of a nested value, as sources have it.
 
     Raises:
       KeyError: there is no such field.
@@ -165,7 +165,7 @@ def _from_python(values: Sequence[Any], field: pa.Field) -> pa.Array:
 
 
 def _as_time(value: Any, field: pa.Field) -> Any:
-    """Returns a day or time as the column's type takes it; its texts are ISO 8601.
+    """Returns a day or time of ISO 8601 in the column's type.
 
     Raises:
       ValueError: a time of day where the column has days.

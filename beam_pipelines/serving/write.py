@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -40,15 +40,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from beam_pipelines.encodings.vocabulary_asset import Tables
-
-    AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
-
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
     AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
 

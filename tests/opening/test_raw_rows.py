@@ -38,7 +38,7 @@ TIMES = [
 
 
 def forms(name: str, value: Any) -> list[Any]:
-    """A row of one value as a list, and as frames and tables that can have it."""
+    """A row of one value, as a list, frames and tables."""
     found: list[Any] = [[{name: value}]]
     if not isinstance(value, np.datetime64):
         found += [

@@ -204,7 +204,7 @@ def test_values_are_flat(value: Any, message: str) -> None:
 
 
 def test_calls_do_not_hide_nested_tuples() -> None:
-    """Calls without a tuple of their own make no room for nested ones."""
+    """Calls without a tuple make no room for nested ones."""
     calls = b"c__builtin__\nbytes\n)R" * 2000
     with pytest.raises(UnsafePickleError, match="1,000 tuples"):
         loads(b"\x80\x02" + calls + b")" + b"\x85" * 1500 + b".")

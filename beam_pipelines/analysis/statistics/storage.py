@@ -209,7 +209,7 @@ class _Codec(NamedTuple):
 
 
 def _record(make: Callable[..., Any], **fields: _Codec) -> _Codec:
-    """Stores the fields of an object by their names, arrays in the order of the fields."""
+    """Stores fields by their names, arrays in the order of the fields."""
     key_for_name = {name: _KEYS.get(name, name) for name in fields}
     return _Codec(
         lambda value, arrays: {
@@ -236,7 +236,7 @@ def _maybe(codec: _Codec) -> _Codec:
 def _listed(make: Callable[..., Any]) -> _Codec:
     """Stores a tuple or a flat dataclass as a list."""
     return _Codec(
-        lambda value, _: dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value,
+        lambda value, _: value if isinstance(value, tuple) else dataclasses.astuple(value),
         lambda facts, _: make(*facts),
     )
 

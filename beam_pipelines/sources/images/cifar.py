@@ -338,7 +338,7 @@ def _pickled_batch(data: bytes, path: str, layout: _Layout) -> _Batch:
 
 
 def _array(values: Any, type_: pa.DataType, path: str, what: str) -> pa.Array:
-    """Returns a list or an array of a pickle as texts or numbers, without nulls."""
+    """Returns a pickle's list or array as texts or numbers, without nulls."""
     is_text = type_ == pa.string()
     error: Exception | str = f"a {type(values).__name__} or empty items"
     try:

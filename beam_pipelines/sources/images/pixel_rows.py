@@ -63,7 +63,7 @@ def contents_of(
     files: tuple[FileInfo, ...],
     classes: Sequence[Classes],
 ) -> Contents:
-    """Returns the contents of a source with these columns, of no rows, and files."""
+    """Returns the contents of a source with these columns and files."""
     whole = pa.schema([(name, column.type) for name, column in columns.items()])
     read = pa.schema([whole.field(name) for name in inference.selected(source, tuple(columns))])
     labels = {kind.label: kind.names for kind in classes if kind.names}

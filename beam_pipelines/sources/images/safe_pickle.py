@@ -1,4 +1,4 @@
-"""Reads pickles of mappings of texts, numbers, flat lists and arrays; runs no code.
+"""Reads pickles of texts, numbers, lists and arrays; runs no code.
 
 Python's own ``pickle.Unpickler`` reads them. A pickle runs code by calling the names that it
 imports, so ``find_class`` hands out stand-ins for the few names that pickled arrays have, and
@@ -180,7 +180,7 @@ class _Type:
 
     def __setstate__(self, state: Any) -> None:
         """Takes ``(version, order, subtype, names, fields, size, alignment, …)``."""
-        order = state[1].decode("ascii") if type(state[1]) is bytes else state[1]
+        order: Any = state[1].decode("ascii") if type(state[1]) is bytes else state[1]
         if type(state) is not tuple or order not in ("<", ">", "|") or set(state[2:5]) != {None}:
             _refuse()
         self.dtype = self.dtype.newbyteorder(order)
