@@ -67,9 +67,8 @@ class _Layout(NamedTuple):
         return _PIXELS + 1 + self.is_hundred
 
     def __str__(self) -> str:
-        return (
-            f"CIFAR-{100 if self.is_hundred else 10} {'records' if self.is_binary else 'pickles'}"
-        )
+        kind = "records" if self.is_binary else "pickles"
+        return f"CIFAR-{100 if self.is_hundred else 10} {kind}"
 
 
 class Cifar(Format):
@@ -107,8 +106,8 @@ class Cifar(Format):
             listed = ", ".join(posixpath.basename(file.path) for file in files[:5])
             raise DataError(
                 f"{files[0].path}: found no batch of CIFAR in {listed}, expected files such as "
-                "data_batch_1, test_batch, train, "
-                "test or data_batch_1.bin. Check 'path' of the source."
+                "data_batch_1, test_batch, train, test or data_batch_1.bin. Check "
+                "'path' of the source."
             )
         for batch in batches:
             _check_start(batch)
@@ -208,9 +207,8 @@ def _read_label_files(batches: list[FileInfo], names: dict[str, tuple[str, ...]]
     for path in (folder + name for folder in folders for name in _LABEL_FILES):
         if input_files.exists(path):
             data = files.read_at_most(path, MAX_BATCH_BYTES)
-            if data is None:
-                raise _too_large(path, f"more than {MAX_BATCH_BYTES:,}")
-            _note_names(path, data, names)
+            _check_size(path, None if data is None else len(data))
+            _note_names(path, data or b"", names)
 
 
 def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]]) -> None:
@@ -247,9 +245,8 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
             )
         if not layout.is_binary or batch.archive:
             _check_size(batch.path, batch.size_bytes)
-        if not layout.is_binary:
-            continue
-        if batch.size_bytes % layout.record_bytes or not batch.size_bytes:
+        is_whole = batch.size_bytes and not batch.size_bytes % layout.record_bytes
+        if layout.is_binary and not is_whole:
             raise DataError(
                 f"{batch.path}: found {batch.size_bytes:,} bytes, expected {layout}: a multiple of "
                 f"{layout.record_bytes:,} bytes. {_AGAIN}"
@@ -257,16 +254,13 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
     return layouts[0]
 
 
-def _check_size(path: str, size_bytes: int) -> None:
-    if size_bytes > MAX_BATCH_BYTES:
-        raise _too_large(path, f"{size_bytes:,}")
-
-
-def _too_large(path: str, size: str) -> DataError:
-    return DataError(
-        f"{path}: found {size} bytes, expected at most {MAX_BATCH_BYTES:,} of a CIFAR file. Check "
-        "'path' of the source."
-    )
+def _check_size(path: str, size_bytes: int | None) -> None:
+    if size_bytes is None or size_bytes > MAX_BATCH_BYTES:
+        shown = f"more than {MAX_BATCH_BYTES:,}" if size_bytes is None else f"{size_bytes:,}"
+        raise DataError(
+            f"{path}: found {shown} bytes, expected at most {MAX_BATCH_BYTES:,} of a CIFAR file. "
+            "Check 'path' of the source."
+        )
 
 
 def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:

@@ -7,7 +7,6 @@ fastest. An *item* is the numbers of one index of the first dimension.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import re
@@ -25,14 +24,8 @@ from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.values import read_any_texts, read_choice, read_texts
-from beam_pipelines.sources.compression import (
-    CODEC_FOR_COMPRESSION,
-    COMPRESSION_FOR_SUFFIX,
-    START_BYTES,
-    compression_of,
-    decompressed,
-    name_of_start,
-)
+from beam_pipelines.sources import compression
+from beam_pipelines.sources.compression import compression_of
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     Contents,
@@ -96,21 +89,24 @@ def _options(source: Source) -> IdxOptions:
     return source.options_of(IdxSourceOptions).idx
 
 
+def _problem(source: Source, message: str) -> RecipeProblems:
+    return RecipeProblems([problem(source, "idx", message)])
+
+
 class _Header(NamedTuple):
-    """The header of a file: type of numbers, and dimensions, items first."""
+    """The header of a file.
 
-    code: int
+    Attributes:
+      name: of the numbers' type.
+      dtype: of the numbers in the file, big-endian.
+      dims: sizes of the dimensions, the number of items first.
+      values: numbers in an item.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
     dims: tuple[int, ...]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers in the file, big-endian."""
-        return np.dtype(_TYPES[self.code][1])
-
-    @property
-    def values(self) -> int:
-        """Numbers in an item."""
-        return math.prod(self.dims[1:])
+    values: int
 
     @property
     def item_bytes(self) -> int:
@@ -121,12 +117,13 @@ class _Header(NamedTuple):
         return 4 + 4 * len(self.dims) + item * self.item_bytes
 
     @property
-    def is_picture(self) -> bool:
-        """Whether items are [height, width], or [height, width, channels of a colour]."""
-        return len(self.dims) == 3 or (len(self.dims) == 4 and self.dims[3] in COLOUR_FOR_CHANNELS)
+    def prefix(self) -> str:
+        """Prefix of columns: pictures are [height, width] or [height, width, channels]."""
+        is_picture = self.dims[3:] == () or self.dims[3] in COLOUR_FOR_CHANNELS
+        return "image/" if len(self.dims) in (3, 4) and is_picture else ""
 
     def __str__(self) -> str:
-        return f"{_TYPES[self.code][0]} {'×'.join(map(str, self.dims))}"
+        return f"{self.name} {'×'.join(map(str, self.dims))}"
 
 
 class Idx(Format):
@@ -172,7 +169,7 @@ class Idx(Format):
         headers = [_read_header(source, file.path, file.size_bytes) for file in arrays]
         first = headers[0]
         for file, header in zip(arrays, headers, strict=True):
-            if (header.code, header.dims[1:]) != (first.code, first.dims[1:]):
+            if (header.name, header.dims[1:]) != (first.name, first.dims[1:]):
                 raise DataError(
                     f"{file.path}: found {header}, expected items as those of {arrays[0].path}, "
                     f"which has {first}. Make two sources of them."
@@ -183,10 +180,9 @@ class Idx(Format):
             )
         form = _form(source, arrays[0].path, first)
         columns = _columns(np.empty((0, first.values), first.dtype), first, form)
-        kinds = []
-        if _check_labels(source, arrays, headers):
-            kinds = [_classes(source, first)]
-            columns |= kinds[0].columns(np.empty(0, np.int64))
+        kinds = [_classes(source, first)] if _check_labels(source, arrays, headers) else []
+        for kind in kinds:
+            columns |= kind.columns(np.empty(0, np.int64))
         return pixel_rows.contents_of(source, columns, arrays, kinds)
 
     def read(
@@ -214,9 +210,8 @@ class Idx(Format):
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
         """Yields the paths of the files of labels; see ``Format``."""
-        yield from filter(
-            None, (_label_path(plan.source, plan.files, file.path) for file in plan.files[:])
-        )
+        paths = (_label_path(plan.source, plan.files, file.path) for file in plan.files[:])
+        yield from filter(None, paths)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first item, from 0."""
@@ -225,7 +220,7 @@ class Idx(Format):
 
 
 def _items_of(source: Source, byte_range: ByteRange, header: _Header) -> tuple[int, int]:
-    """Returns the items that begin in a range; the first has the header."""
+    """Returns the items that begin in a range; the header is part of the first."""
     if compression_of(source, byte_range.file.path) != "none":
         return 0, header.dims[0]
     first, end = (
@@ -238,33 +233,32 @@ def _items_of(source: Source, byte_range: ByteRange, header: _Header) -> tuple[i
 def _form(source: Source, path: str, header: _Header) -> str:
     """Returns the recipe's ``as``; by default PNG for pictures, else numbers."""
     is_bytes = header.dtype == np.uint8
-    form = _options(source).form or ("png" if header.is_picture and is_bytes else "values")
+    form = _options(source).form or ("png" if header.prefix and is_bytes else "values")
     expected = {
         "png": "unsigned bytes of 2 dimensions, or 3 with 1 to 4 channels",
         "floats": "unsigned bytes, which 255 scales to 1",
     }.get(form)
-    if expected is None or (is_bytes and (header.is_picture or form == "floats")):
+    if expected is None or (is_bytes and (header.prefix or form == "floats")):
         return form
-    message = (
+    raise _problem(
+        source,
         f"found 'as: {form}' with {path}, which is {header}, expected items of {expected}. "
-        "Take 'as: values' or 'as: bytes'."
+        "Take 'as: values' or 'as: bytes'.",
     )
-    raise RecipeProblems([problem(source, "idx", message)])
 
 
 def _columns(
     numbers: npt.NDArray[Any], header: _Header, form: str, wanted: Sequence[str] | None = None
 ) -> dict[str, pa.Array]:
-    """Returns the wanted columns of numbers [n, values]."""
-    prefix, columns = "", {}
-    if header.is_picture:
-        prefix = "image/"
+    """Returns the columns of numbers [n, values], but not numbers that nothing wants."""
+    columns = {}
+    if header.prefix:
         pixels = numbers.reshape(len(numbers), *(*header.dims[1:], 1)[:3])
         if form == "png":
-            return pixel_rows.picture_columns(pixels, *([] if wanted is None else [wanted]))
+            return pixel_rows.picture_columns(pixels, wanted)
         columns = pixel_rows.shape_columns(pixels)
     is_value = form == "values" and len(header.dims) == 1
-    name = "value" if is_value else prefix + _COLUMN_FOR_FORM[form]
+    name = "value" if is_value else header.prefix + _COLUMN_FOR_FORM[form]
     if wanted is not None and name not in wanted:
         return columns
     if form == "bytes":
@@ -286,8 +280,8 @@ def _columns(
 
 
 def _classes(source: Source, header: _Header) -> Classes:
-    prefix = "image/" if header.is_picture else ""
-    return Classes(f"{prefix}class/label", f"{prefix}class/text", _options(source).classes)
+    label, text = f"{header.prefix}class/label", f"{header.prefix}class/text"
+    return Classes(label, text, _options(source).classes)
 
 
 def _label_path_by_name(path: str) -> str:
@@ -300,7 +294,7 @@ def _label_path_by_name(path: str) -> str:
     if not count:
         return ""
     plain = re.sub(r"\.(gz|bz2|zst)$", "", named)
-    others = [named, plain, *(plain + suffix for suffix in COMPRESSION_FOR_SUFFIX)]
+    others = [named, plain, *(plain + suffix for suffix in compression.COMPRESSION_FOR_SUFFIX)]
     return next(filter(input_files.exists, others), named)
 
 
@@ -324,21 +318,20 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[_H
     """
     named = _options(source).labels
     paths = [_label_path(source, arrays, file.path) for file in arrays]
-    message = ""
     if named and len(named) != len(arrays):
-        message = (
+        raise _problem(
+            source,
             f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', "
-            "expected one for each, in the same order."
+            "expected one for each, in the same order.",
         )
-    elif "" in paths and (any(paths) or _options(source).classes):
-        message = (
-            f"found no file with labels for {arrays[paths.index('')].path}, expected "
-            "one. Name the files in 'labels', in the order of the arrays."
-        )
-    if message:
-        raise RecipeProblems([problem(source, "idx", message)])
-    if "" in paths:
+    if not any(paths) and not _options(source).classes:
         return False
+    if "" in paths:
+        raise _problem(
+            source,
+            f"found no file with labels for {arrays[paths.index('')].path}, expected "
+            "one. Name the files in 'labels', in the order of the arrays.",
+        )
     for file, header, path in zip(arrays, headers, paths, strict=True):
         if not input_files.exists(path):
             raise DataError(
@@ -366,43 +359,43 @@ def _label_header(source: Source, path: str) -> _Header:
 
 
 def _read_header(source: Source, path: str, size_bytes: int | None = None) -> _Header:
-    """Reads a header, and compares it with an uncompressed file's size.
+    """Reads a header; compares it with the size of a file that is not compressed.
 
     Raises:
       DataError: it is no header, or that of a shorter or longer file.
     """
-    with _opened(source, path) as file:
-        start = _read(file, 4)
-        if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES or not start[3]:
-            name, hint = (
-                name_of_start(start + file.read(START_BYTES)),
-                "Check 'path' of the source.",
-            )
-            if name:
-                hint = f"It is a file of {name}: decompress it."
-            if name in CODEC_FOR_COMPRESSION:
-                hint = f"It is compressed: set 'compression: {name}'."
-            raise DataError(
-                f"{path}: found {start.hex(' ') or 'nothing'} at the beginning, expected an IDX "
-                f"file: 00 00, a type from 08 to 0e, a rank. {hint}"
-            )
-        sizes = _read(file, 4 * start[3])
-    found = ""
-    if len(sizes) < 4 * start[3]:
-        found = f"a header that is cut off, expected {start[3]} dimensions"
-    else:
-        header = _Header(start[2], struct.unpack(f">{start[3]}I", sizes))
-        expected = header.place(header.dims[0])
-        if header.item_bytes > source.limits.cell_bytes:
-            what = f"{header}, {header.item_bytes:,} bytes an item"
-            raise DataError(f"{path}: {exceeded(source.limits, 'cell_bytes', what)}")
-        if not header.item_bytes:
-            found = f"{header}, items without a number, expected numbers"
-        elif compression_of(source, path) == "none" and size_bytes not in (None, expected):
-            found = f"{size_bytes:,} bytes, expected {expected:,} of {header} as its header says"
-    if found:
-        raise DataError(f"{path}: found {found}. Get the file again.")
+    packing = compression_of(source, path)
+    head = compression.read_head(path, packing, 4 + 4 * 255, source.limits)
+    start, rank = head[:4], head[3] if len(head) > 3 else 0
+    if not rank or start[:2] != b"\0\0" or start[2] not in _TYPES:
+        name, hint = compression.name_of_start(head), "Check 'path' of the source."
+        if name:
+            hint = f"It is a file of {name}: decompress it."
+        if name in compression.CODEC_FOR_COMPRESSION:
+            hint = f"It is compressed: set 'compression: {name}'."
+        raise DataError(
+            f"{path}: found {start.hex(' ') or 'nothing'} at the beginning, expected an IDX "
+            f"file: 00 00, a type from 08 to 0e, a rank. {hint}"
+        )
+    if len(head) < 4 + 4 * rank:
+        raise _damaged(path, f"a header that is cut off, expected {rank} dimensions")
+    dims = struct.unpack_from(f">{rank}I", head, 4)
+    type_name, code = _TYPES[start[2]]
+    header = _Header(type_name, np.dtype(code), dims, math.prod(dims[1:]))
+    if not header.item_bytes:
+        raise _damaged(path, f"{header}, items without a number, expected numbers")
+    if header.item_bytes > source.limits.cell_bytes:
+        what = f"{header}, {header.item_bytes:,} bytes an item"
+        raise DataError(f"{path}: {exceeded(source.limits, 'cell_bytes', what)}")
+    expected = header.place(header.dims[0])
+    if packing == "none" and size_bytes not in (None, expected):
+        found = f"{size_bytes:,} bytes, expected {expected:,} of {header} as its header says"
+        raise _damaged(path, found)
     return header
+
+
+def _damaged(path: str, found: str) -> DataError:
+    return DataError(f"{path}: found {found}. Get the file again.")
 
 
 def _read_items(
@@ -415,47 +408,29 @@ def _read_items(
     """
     # A number takes at most 8 bytes: as an int64, or while a PNG is made.
     step = max(1, CHUNK_BYTES // (8 * header.values))
-    with _opened(source, path) as file:
-        skip = header.place(first)
-        if compression_of(source, path) == "none":
-            file.seek(skip)
-        else:
-            while skip and (skipped := len(file.read(min(skip, MIB)))):
-                skip -= skipped
-        for start in range(first, end, step):
-            wanted = min(step, end - start)
-            data = _read(file, wanted * header.item_bytes)
-            items = start + len(data) // header.item_bytes
-            if items < start + wanted:
-                raise DataError(
-                    f"{path}: found {items:,} items before the file ends, expected "
-                    f"{header.dims[0]:,} ({header}). Get the file again."
-                )
-            yield np.frombuffer(data, header.dtype).reshape(wanted, header.values)
-        if end == header.dims[0] and file.read(1):
-            raise DataError(
-                f"{path}: found more than the {header.place(end):,} bytes of {header} that its "
-                "header says, expected no more. Get the file again."
-            )
-
-
-def _read(file: Any, size: int) -> bytes:
-    """Reads ``size`` bytes, or the rest if there are fewer."""
-    data: bytes = file.read(size)
-    while len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
-
-
-@contextlib.contextmanager
-def _opened(source: Source, path: str) -> Iterator[Any]:
-    compression = compression_of(source, path)
-    with files.open_read(path) as file:
+    packing = compression_of(source, path)
+    with files.open_read(path) as opened:
         try:
-            yield decompressed(file, path, compression, source.limits)
+            file: Any = compression.decompressed(opened, path, packing, source.limits)
+            skip = header.place(first)
+            if packing == "none":
+                file.seek(skip)
+            else:
+                while skip and (skipped := len(file.read(min(skip, MIB)))):
+                    skip -= skipped
+            for start in range(first, end, step):
+                wanted = min(step, end - start)
+                data = file.read(wanted * header.item_bytes)
+                items = start + len(data) // header.item_bytes
+                if items < start + wanted:
+                    found = f"{items:,} items before the file ends, expected {header.dims[0]:,}"
+                    raise _damaged(path, f"{found} ({header})")
+                yield np.frombuffer(data, header.dtype).reshape(wanted, header.values)
+            if end == header.dims[0] and file.read(1):
+                found = f"more than the {header.place(end):,} bytes of {header} that its header"
+                raise _damaged(path, f"{found} says, expected no more")
         except OSError as error:
             raise DataError(
-                f"{path}: found damaged {compression} data, expected a whole file: {error}. "
-                "Get the file again, or set 'compression' of the source if it is compressed "
-                "otherwise."
+                f"{path}: found damaged {packing} data, expected a whole file: {error}. Get the "
+                "file again, or set 'compression' of the source if it is compressed otherwise."
             ) from error

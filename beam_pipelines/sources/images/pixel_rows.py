@@ -71,15 +71,15 @@ def contents_of(
 
 
 def picture_columns(
-    pixels: npt.NDArray[np.uint8], wanted: Sequence[str] = (ENCODED,)
+    pixels: npt.NDArray[np.uint8], wanted: Sequence[str] | None = None
 ) -> dict[str, pa.Array]:
     """Returns the columns of pictures; PNG files only if they are wanted.
 
     Args:
       pixels: uint8[n, height, width, channels].
-      wanted: names of columns, of others too.
+      wanted: names of columns, of others too; ``None``: all.
     """
-    columns = {ENCODED: encode_pngs(pixels)} if ENCODED in wanted else {}
+    columns = {ENCODED: encode_pngs(pixels)} if wanted is None or ENCODED in wanted else {}
     columns["image/format"] = pa.repeat(pa.scalar("png"), len(pixels))
     return columns | shape_columns(pixels)
 

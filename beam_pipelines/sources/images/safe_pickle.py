@@ -15,7 +15,7 @@ import math
 import pickle
 import pickletools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -183,7 +183,7 @@ class _Type:
         order: Any = state[1].decode("ascii") if type(state[1]) is bytes else state[1]
         if type(state) is not tuple or order not in ("<", ">", "|") or set(state[2:5]) != {None}:
             _refuse()
-        self.dtype = self.dtype.newbyteorder(order)
+        self.dtype = self.dtype.newbyteorder(cast("Any", order))
 
 
 class _Array:
