@@ -209,7 +209,7 @@ class _Codec(NamedTuple):
 
 
 def _record(make: Callable[..., Any], **fields: _Codec) -> _Codec:
-    """Stores fields by their names, arrays in the order of the fields."""
+    """Stores the fields of an object by their names, arrays in the order of the fields."""
     key_for_name = {name: _KEYS.get(name, name) for name in fields}
     return _Codec(
         lambda value, arrays: {
@@ -234,11 +234,8 @@ def _maybe(codec: _Codec) -> _Codec:
 
 
 def _listed(make: Callable[..., Any]) -> _Codec:
-    """Stores a tuple or a flat dataclass as a list."""
-    return _Codec(
-        lambda value, _: value if isinstance(value, tuple) else dataclasses.astuple(value),
-        lambda facts, _: make(*facts),
-    )
+    """Stores a tuple as a list."""
+    return _Codec(lambda value, _: value, lambda facts, _: make(*facts))
 
 
 def _store_distribution(distribution: Distribution, arrays: Arrays) -> Facts:
@@ -296,7 +293,9 @@ _NUMBERS = _record(
     weighted=_maybe(
         _record(
             WeightedNumbers,
-            moments=_listed(WeightedMoments),
+            moments=_listed(WeightedMoments)._replace(
+                store=lambda moments, _: dataclasses.astuple(moments)
+            ),
             distribution=_DISTRIBUTION,
             **_INFINITIES,
         )
