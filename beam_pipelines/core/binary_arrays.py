@@ -43,27 +43,6 @@ def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
     return wide_offsets
 
 
-def words_of(
-    array: pa.Array,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Views the bytes of a binary array as little-endian 64-bit words.
-
-    The array may also be a string array.
-
-    Returns:
-      ``words``, where ``words[i]`` is the word that begins at byte i of the array (or slice),
-      padded with zeros after the last byte; and the start and the length in bytes of each value.
-      Nulls have any length.
-    """
-    offsets = offsets_of(array)
-    first, last = int(offsets[0]), int(offsets[-1])
-    filled = np.zeros(last - first + 8, np.uint8)
-    if last > first:
-        filled[:-8] = np.frombuffer(array.buffers()[2], np.uint8, last - first, first)
-    words = np.ndarray((last - first + 1,), "<u8", filled.data, strides=(1,))
-    return words, offsets[:-1] - first, np.diff(offsets)
-
-
 def by_length(lengths: npt.NDArray[np.int64], make: Callable[[int], bytes]) -> pa.BinaryArray:
     """Returns ``make(length)`` for each length; calls it once for each distinct one."""
     if len(lengths) and lengths.max() < 1 << 16:  # a table is faster than sorting

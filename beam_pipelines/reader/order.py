@@ -29,8 +29,8 @@ from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 ORDER_VERSION = 3
 # Bytes of framed records in a window.
 WINDOW_BYTES = 32 << 20
-# Parts whose rows are ordered in one call, and the bits of a row's number in its part.
-MOST_PARTS, _ROW_BITS = 8, 29
+# Parts whose rows are ordered in one call.
+MOST_PARTS = 8
 _FRACTION_BITS = 32
 _EPOCH, _PARTS, _ROWS, _TREE, _BATCH, _SHARES, _RUNS = range(7)
 # Bits of a random number behind that of a window.

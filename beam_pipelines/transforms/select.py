@@ -200,30 +200,16 @@ def schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
     )
 
 
-def select_batch(
-    plan: SelectPlan, batch: pa.RecordBatch, path: str = ""
-) -> tuple[pa.RecordBatch, int]:
+def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     """Filters, derives and drops.
 
     Args:
       plan: from ``plan_select``.
       batch: rows with the planned columns.
-      path: file of the rows, for messages.
 
     Returns:
       The remaining rows, in order, with the columns ``plan.schema``; and the number of rows
         filtered out.
-
-    Raises:
-      DataError: an expression has no value for a row, and the message shows both; or a derived
-        image is not whole.
-    """
-    with explained(path):
-        return select_rows(plan, batch)
-
-
-def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-    """Does the same as ``select_batch``, with another error.
 
     Raises:
       SelectError: an expression has no value for a row.

@@ -25,7 +25,8 @@ from beam_pipelines.sources.planner import with_images
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.reject import Checks, explain, select_good
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import plan_select, select_batch
+from beam_pipelines.transforms.select import plan_select, select_rows
+from beam_pipelines.transforms.select_errors import explained
 from tests.sources.support import plan_of
 
 
@@ -120,10 +121,13 @@ def test_derived_images(name: str, schema: str, expected: bool) -> None:
     recipe = Recipe("r", {}, filter="n <> 3", derive={name: "from_base64(text)"}, drop=("text",))
     plan = plan_select(recipe, batch.schema, contract=contract_of(schema))
     if not expected:
-        assert select_batch(plan, batch)[0].num_rows == 4
+        assert select_rows(plan, batch)[0].num_rows == 4
         return
-    with pytest.raises(DataError, match=rf"a.jsonl, derived column '{name}': found an image .*on_"):
-        select_batch(plan, batch, "a.jsonl")
+    with (
+        pytest.raises(DataError, match=rf"a.jsonl, derived column '{name}': found an image .*on_"),
+        explained("a.jsonl"),
+    ):
+        select_rows(plan, batch)
     numbered = batch.append_column(ROW, pa.array(range(7, 12), pa.int64()))
     chunk, bad = select_good(Chunk(0, 0, numbered, {"read": 5}), Checks(plan, None))
     assert list(bad) == [8]

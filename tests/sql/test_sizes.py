@@ -19,7 +19,8 @@ from beam_pipelines.sql import expressions
 from beam_pipelines.sql.database import ExpressionError
 from beam_pipelines.sql.expressions import evaluate, parse_expression
 from beam_pipelines.transforms.reject import Checks, select_good
-from beam_pipelines.transforms.select import plan_select, select_batch
+from beam_pipelines.transforms.select import plan_select, select_rows
+from beam_pipelines.transforms.select_errors import explained
 
 BATCH = pa.record_batch(
     {
@@ -220,7 +221,7 @@ def test_numbers_that_are_derived_have_no_size() -> None:
     """Chains of them may be of any length."""
     derive = {"d0": "length(repeat(a, 1000))"}
     derive |= {f"d{i + 1}": f"(d{i} + d{i}) % 7" for i in range(40)}
-    found, _ = select_batch(plan_select(recipe_of(derive=derive), BATCH.schema), BATCH)
+    found, _ = select_rows(plan_select(recipe_of(derive=derive), BATCH.schema), BATCH)
     assert found.column("d1").to_pylist() == [2000 % 7, 4000 % 7]
 
 
@@ -232,15 +233,15 @@ def test_a_derived_value_above_the_limit_stops_the_run() -> None:
         "f.csv, derived column 'z' (repeat(a, least(n, 1000))) in the row {a: '{}', n: 4}: "
         "found a value of 8 bytes, expected at most 7 (the limit 'cell_bytes')"
     )
-    with pytest.raises(DataError, match=message):
-        select_batch(plan, BATCH, "f.csv")
+    with pytest.raises(DataError, match=message), explained("f.csv"):
+        select_rows(plan, BATCH)
     columns = [*BATCH.columns, pa.array([0, 1])]
     batch = pa.RecordBatch.from_arrays(columns, [*BATCH.schema.names, ROW])
     chunk = Chunk(0, 0, batch, {"read": 2}, path="f.csv")
     with pytest.raises(DataError, match=message):
         select_good(chunk, Checks(plan, None))
     raised = dataclasses.replace(plan, limits=Limits(cell_bytes=8))
-    assert select_batch(raised, BATCH)[0].column("z").to_pylist() == ["xxx", "{}{}{}{}"]
+    assert select_rows(raised, BATCH)[0].column("z").to_pylist() == ["xxx", "{}{}{}{}"]
 
 
 MANY = pa.record_batch(
@@ -288,11 +289,11 @@ def test_large_values_of_a_chunk_stop_the_run(monkeypatch: pytest.MonkeyPatch) -
         r"f.csv, derived column 'z' \(repeat\(a, 1000\)\) in the row {a: 'yz'}: found values of "
         r"6,\d+ bytes together, expected at most 5,000 \(the limit 'derived_bytes'\)"
     )
-    with pytest.raises(DataError, match=message):
-        select_batch(plan, MANY, "f.csv")
+    with pytest.raises(DataError, match=message), explained("f.csv"):
+        select_rows(plan, MANY)
     assert len(calls) < MANY.num_rows
     raised = dataclasses.replace(plan, limits=Limits(derived_bytes=1 << 20))
-    assert select_batch(raised, MANY)[0].column("z")[3].as_py() == "yz" * 1000
+    assert select_rows(raised, MANY)[0].column("z")[3].as_py() == "yz" * 1000
 
 
 @pytest.mark.parametrize(

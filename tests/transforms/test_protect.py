@@ -27,7 +27,7 @@ from beam_pipelines.transforms.protect import (
     protect_batch,
     with_fingerprints,
 )
-from beam_pipelines.transforms.select import select_batch
+from beam_pipelines.transforms.select import select_rows
 
 KEY = "0123456789abcdef-a-key"
 
@@ -91,7 +91,7 @@ def test_derived_columns_see_values_and_all_others_hashes(
         folder, f"derive: {{size: length(user)}}\nprotect: {{user: {{keyed_hash: {key}}}}}"
     )
     batch = pa.record_batch({"user": ["anna"], "n": pa.array([1])})
-    selected, _ = select_batch(plan.select, batch)
+    selected, _ = select_rows(plan.select, batch)
     digest = hmac.new(KEY.encode(), b"anna", "sha256").hexdigest()[:32]
     assert selected.to_pylist() == [{"user": digest, "n": 1, "size": 4}]
     assert KEY not in repr(plan)

@@ -19,6 +19,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sql import database, expressions
 from beam_pipelines.transforms import select
+from beam_pipelines.transforms.select_errors import explained
 
 BATCH = pa.record_batch(
     {
@@ -37,7 +38,7 @@ def plan_of(schema, **keys):
 
 
 def selected(**keys):
-    return select.select_batch(plan_of(BATCH.schema, **keys), BATCH)
+    return select.select_rows(plan_of(BATCH.schema, **keys), BATCH)
 
 
 def in_sqlite(rows, query):
@@ -97,7 +98,7 @@ def test_select_equals_sqlite_whatever_the_batches(rows, condition, expression, 
     ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
     found, filtered = [], 0
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        part, count = select.select_batch(plan, batch.slice(start, end - start))
+        part, count = select.select_rows(plan, batch.slice(start, end - start))
         assert part.schema == plan.schema
         found += [tuple(row.values()) for row in part.to_pylist()]
         filtered += count
@@ -112,7 +113,7 @@ def test_order_is_kept_in_large_batches():
     """
     batch = pa.record_batch({"a": pa.array(range(200_000))})
     plan = plan_of(batch.schema, filter="a % 3 = 0", derive={"b": "a + 1"})
-    left, filtered = select.select_batch(plan, batch)
+    left, filtered = select.select_rows(plan, batch)
     assert left.column("b").to_pylist() == [number + 1 for number in range(0, 200_000, 3)]
     assert filtered == 200_000 - len(left)
 
@@ -272,7 +273,7 @@ def test_columns_that_differ_in_case_only():
     ambiguous = pa.schema([("Ab", pa.int64()), ("aB", pa.int64())])
     with pytest.raises(RecipeProblems, match="may be any of"):
         plan_of(ambiguous, filter="ab > 1")
-    assert select.select_batch(plan, batch)[0].to_pylist() == [{"x": 3, "y": 2}]
+    assert select.select_rows(plan, batch)[0].to_pylist() == [{"x": 3, "y": 2}]
 
 
 def test_a_derived_column_is_used_as_the_column_it_became():
@@ -342,8 +343,8 @@ def test_all_problems_are_reported_at_once():
 )
 def test_failing_expression_shows_expression_and_row(keys, said):
     """An error shows the expression, the file, and one failing row."""
-    with pytest.raises(DataError, match=said):
-        select.select_batch(plan_of(BATCH.schema, **keys), BATCH, "data/f.csv")
+    with pytest.raises(DataError, match=said), explained("data/f.csv"):
+        select.select_rows(plan_of(BATCH.schema, **keys), BATCH)
 
 
 def test_settings_are_locked():
@@ -369,7 +370,7 @@ def test_threads_do_not_share_a_database():
     def work(number):
         batch = pa.record_batch({"a": range(number, number + 2000)})
         found[number] = [
-            select.select_batch(plan, batch)[0].column("b").to_pylist() for _ in range(3)
+            select.select_rows(plan, batch)[0].column("b").to_pylist() for _ in range(3)
         ]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

@@ -11,7 +11,7 @@ from beam_pipelines.core.binary_arrays import offsets_of
 Mask = npt.NDArray[np.bool_]
 Digits = npt.NDArray[np.int64]
 
-_ZERO, _NINE, _LETTER = ord("0"), ord("9"), ord("A")
+_ZERO, _LETTER = ord("0"), ord("A")
 
 
 def characters(texts: pa.Array, width: int) -> tuple[npt.NDArray[np.uint8], Digits]:
