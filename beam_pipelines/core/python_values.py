@@ -65,7 +65,10 @@ def json_value(value: Any) -> Any:
 
 
 def printable(value: bytes) -> str | None:
-    """Returns bytes as text if they are printable UTF-8, or line ends."""
+    """Returns bytes as text if they are printable UTF-8.
+
+    Line ends and tabs count as printable.
+    """
     try:
         text = value.decode()
     except UnicodeDecodeError:

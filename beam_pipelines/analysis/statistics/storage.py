@@ -209,7 +209,10 @@ class _Codec(NamedTuple):
 
 
 def _record(make: Callable[..., Any], **fields: _Codec) -> _Codec:
-    """Stores the fields of an object by their names, arrays in the order of the fields."""
+    """Stores the fields of an object by their names.
+
+    Arrays are in the order of the fields.
+    """
     key_for_name = {name: _KEYS.get(name, name) for name in fields}
     return _Codec(
         lambda value, arrays: {
