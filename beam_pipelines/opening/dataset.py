@@ -429,8 +429,18 @@ class Dataset:
         return model
 
     def _features(self, reader: str, columns: Iterable[str] | None) -> list[Feature]:
-        """Returns some features of the schema; default: all but the label."""
-        self._need_examples(reader, "Take the serving graph, transform_graph/transform_fn.")
+        """Returns some features of the schema; default: all but the label.
+
+        Raises:
+          DataError: the records are no tf.Examples.
+        """
+        record = self._first.fields.record
+        if record != "example":
+            kind = "raw records" if record == "raw" else "tf.SequenceExamples"
+            raise DataError(
+                f"{self.folder}: found {kind}, expected tf.Examples, which is all that {reader} "
+                "takes. Take the serving graph, transform_graph/transform_fn."
+            )
         if columns is None:
             names = [feature.name for feature in self.schema.feature]
             columns = [name for name in names if name != self.label]
@@ -440,15 +450,6 @@ class Dataset:
         from beam_pipelines.opening.encoder import read_plan
 
         return read_plan(self._first.read, self.folder, self.manifest, names, derives)
-
-    def _need_examples(self, reader: str, remedy: str) -> None:
-        """Raises ``DataError`` unless the records are tf.Examples."""
-        if self._first.fields.record != "example":
-            kind = {"raw": "raw records"}.get(self._first.fields.record, "tf.SequenceExamples")
-            raise DataError(
-                f"{self.folder}: found {kind}, expected tf.Examples, which is all that {reader} "
-                f"takes. {remedy}"
-            )
 
     def _split_name(self, split: str | None) -> str:
         split = next(iter(self.splits)) if split is None else split
