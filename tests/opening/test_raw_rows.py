@@ -51,7 +51,10 @@ def forms(name: str, value: Any) -> list[Any]:
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize(("value", "expected"), TIMES)
 def test_days_and_times_fit_columns_that_hold_them(kind, value, expected):
-    """A time has one value in each form; a time of day is no date."""
+    """A time has one value in each form.
+
+    A time of day is no date.
+    """
     columns = pa.schema([("t", TYPES[kind])])
     for rows in forms("t", value):
         if kind == "date" and expected == NOON:
@@ -107,7 +110,7 @@ OUTER = {
     ],
 )
 def test_nested_rows_are_as_flat_ones(row, changed):
-    """A nested row, table or frame has the columns of a flat one."""
+    """A nested row, table or frame has a flat one's columns."""
     expected = pa.RecordBatch.from_pylist([FLAT | changed], NESTED)
     for rows in (row, [row], (row,), pd.DataFrame([row]), pa.Table.from_pylist([row])):
         assert to_batch(rows, NESTED, {}).equals(expected)

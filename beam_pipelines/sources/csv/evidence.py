@@ -60,7 +60,6 @@ _MARKS = (
 # Days without separators, and the numbers that may be some.
 COMPACT, COMPACT_DAYS = "%Y%m%d", (1900_01_01, 2100_12_31)
 # Arrow's own readers take these, and no other reading may contradict them.
-_PLAIN = NumberFormat(".")
 _GROUPED = NumberFormat(",", ".")
 _EXPONENT = re.compile(r"[+-]?(1+(\.1*)?|\.1+|0\.?1*)[eE][+-]?[01]+")
 _IDENTIFIER = re.compile(r"[+-]?0[01xX]\w*")

@@ -220,7 +220,7 @@ class Idx(Format):
 
 
 def _items_of(source: Source, byte_range: ByteRange, header: _Header) -> tuple[int, int]:
-    """Returns the items that begin in a range; the header is part of the first."""
+    """Returns the items of a range; the first has the header."""
     if compression_of(source, byte_range.file.path) != "none":
         return 0, header.dims[0]
     first, end = (
@@ -250,7 +250,7 @@ def _form(source: Source, path: str, header: _Header) -> str:
 def _columns(
     numbers: npt.NDArray[Any], header: _Header, form: str, wanted: Sequence[str] | None = None
 ) -> dict[str, pa.Array]:
-    """Returns the columns of numbers [n, values], but not numbers that nothing wants."""
+    """Returns the wanted columns of numbers [n, values]."""
     columns = {}
     if header.prefix:
         pixels = numbers.reshape(len(numbers), *(*header.dims[1:], 1)[:3])
@@ -359,7 +359,7 @@ def _label_header(source: Source, path: str) -> _Header:
 
 
 def _read_header(source: Source, path: str, size_bytes: int | None = None) -> _Header:
-    """Reads a header; compares it with the size of a file that is not compressed.
+    """Reads a header, and compares it with an uncompressed file's size.
 
     Raises:
       DataError: it is no header, or that of a shorter or longer file.
