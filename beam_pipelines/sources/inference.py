@@ -76,15 +76,15 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def time_type(texts: pa.Array) -> pa.DataType | None:
-    """Returns the type of texts that are all ISO 8601 times.
+    """Returns the type of texts that are all ISO 8601 dates or times.
 
-    All have an offset, or none has; ``None`` for other texts, and where all are null.
+    All times have an offset, or none has; ``None`` for other texts, and where all are null.
     """
     if texts.null_count < len(texts):
-        for zone in (None, "UTC"):
+        for type_ in (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with contextlib.suppress(pa.ArrowInvalid):
-                texts.cast(pa.timestamp("us", zone))
-                return pa.timestamp("us", zone)
+                texts.cast(type_)
+                return type_
     return None
 
 

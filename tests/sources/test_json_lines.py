@@ -58,7 +58,7 @@ def test_types(tmp_path: Path) -> None:
     )
     assert types_of(path) == {
         "t": "timestamp[us, tz=UTC]",
-        "d": "timestamp[us]",
+        "d": "date32[day]",
         "n": "int64",
         "s": "string",
         "b": "bool",

@@ -44,7 +44,7 @@ from beam_pipelines.sql.database import identifier
 
 # Cells that make a remark, and the share of them that it must fit.
 _LEAST = 10
-_MOST_UNITS, _DAY = 5, len("2024-01-31")
+_MOST_UNITS = 5
 _MEASURED = re.compile(
     rf"(?P<before>[$€£¥₹₽₩₺]?)[{BLANKS}]*(?P<number>[+-]?[0-9](?:[0-9.,'\u2019{BLANKS}]*[0-9])?)"
     rf"(?P<gap>[{BLANKS}]*)(?P<unit>(?:[^\W\d_]|[°\"'′″])[^\d.,:;()_]{{0,11}})?"
@@ -179,8 +179,9 @@ def _as_values(name: str, evidence: Evidence) -> list[str]:
     texts = pa.array(evidence.some, pa.string())
     key = yaml_text(name)
     if (type_ := inference.time_type(texts)) is not None:
-        word = "date" if all(len(text) == _DAY for text in evidence.some) else type_name(type_)
-        words = f"times, such as {evidence.some[0]!r}; types: {{{key}: {word}}} reads them"
+        words = (
+            f"times, such as {evidence.some[0]!r}; types: {{{key}: {type_name(type_)}}} reads them"
+        )
         return [f"types: {{{key}: text}}  # {words}"]
     verdict = judge(evidence)
     if not verdict.readings or verdict.misfits or all(map(DIGITS.fullmatch, evidence.some)):
