@@ -5,36 +5,35 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import json_schema, needed_key, read_keys, recipe_key
-from beam_pipelines.recipe.values import (
-    Reader,
-    Value,
-    read_budget,
-    read_choice,
-    read_name,
-    read_text,
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
     """A condition on each row, or on whole columns: one of both."""
 
-    name: str = needed_key(read_name, "Name of the expectation.", "short_hops")
+    name: str = needed_key(values.read_name, "Name of the expectation.", "short_hops")
     row: str | None = recipe_key(
-        read_text, None, "none", "SQL condition of one row; a row for which it is false fails."
+        values.read_text,
+        None,
+        "none",
+        "SQL condition of one row; a row for which it is false fails.",
     )
     column: str | None = recipe_key(
-        read_text, None, "none", "SQL condition of aggregates of columns, over all rows."
+        values.read_text, None, "none", "SQL condition of aggregates of columns, over all rows."
     )
     severity: Literal["error", "warn"] = recipe_key(
-        read_choice(("error", "warn")),
+        values.read_choice(("error", "warn")),
         "error",
         "`error`",
         "Whether a failed expectation stops the run or is a warning.",
     )
     budget: int | float = recipe_key(
-        read_budget, 0, "0", "With row: most rows that may fail, a number or a share below 1."
+        values.read_budget,
+        0,
+        "0",
+        "With row: most rows that may fail, a number or a share below 1.",
     )
 
     @property
@@ -43,7 +42,7 @@ class Expectation:
         return self.row or self.column or ""
 
 
-def _read(value: Value) -> tuple[Expectation, ...] | None:
+def _read(value: values.Value) -> tuple[Expectation, ...] | None:
     if not isinstance(value.tree, list):
         value.expected("a list, one '- {name: …, row: …}' a line")
         return None
@@ -60,7 +59,7 @@ def _read(value: Value) -> tuple[Expectation, ...] | None:
     return tuple(found)
 
 
-def _read_one(value: Value) -> Expectation:
+def _read_one(value: values.Value) -> Expectation:
     found = read_keys(Expectation, value, "a mapping such as {name: far, row: distance > 0}")
     given = {"row", "column"} & value.keys
     if isinstance(value.tree, dict) and len(given) != 1:
@@ -73,6 +72,6 @@ def _read_one(value: Value) -> Expectation:
     return Expectation(**{"name": "", **found})
 
 
-read_expectations: Reader[tuple[Expectation, ...]] = Reader(
+read_expectations: values.Reader[tuple[Expectation, ...]] = values.Reader(
     _read, {"type": "array", "items": json_schema(Expectation)}
 )

@@ -23,16 +23,9 @@ from beam_pipelines.core.errors import Problem
 from beam_pipelines.core.formatting import show_share
 from beam_pipelines.core.places import Place
 from beam_pipelines.core.python_values import python_values
+from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.values import (
-    Reader,
-    Value,
-    read_choice,
-    read_share,
-    read_text,
-    read_texts,
-)
 from beam_pipelines.recipe.yaml import Scalar
 
 # The column of times that chunks carry.
@@ -53,8 +46,8 @@ _HINTS: Mapping[str, str] = {
     FIT: "Fit on the split to train on alone ('fit: {splits: …}')",
 }
 
-_read_action = read_choice(("warn", "error"))
-_read_bound = read_share(
+_read_action = values.read_choice(("warn", "error"))
+_read_bound = values.read_share(
     "a number above 0.5 and at most 1, as 0.99", lambda bound: 0.5 < bound <= 1
 )
 
@@ -150,13 +143,13 @@ class Leaks:
         _read_action, "warn", "`warn`", "Whether a leak is a warning or stops the run."
     )
     entity: tuple[str, ...] = recipe_key(
-        read_texts, (), "none", "Columns whose combined value may be in one split only."
+        values.read_texts, (), "none", "Columns whose combined value may be in one split only."
     )
     near: Near | None = recipe_key(
         read_near, None, "none", "A column whose similar values may be in one split only."
     )
     time: str | None = recipe_key(
-        read_text, None, "none", "Column of times that may not overlap between splits."
+        values.read_text, None, "none", "Column of times that may not overlap between splits."
     )
     bound: float = recipe_key(
         _read_bound, 0.99, "0.99", "AUC or share of information at which a feature is a leak."
@@ -166,14 +159,16 @@ class Leaks:
 _read_mapping = section(Leaks, "warn, error, or a mapping such as {entity: user, action: error}")
 
 
-def _read(value: Value) -> Leaks | None:
+def _read(value: values.Value) -> Leaks | None:
     if isinstance(value.tree, Scalar):
         action = _read_action(value)
         return None if action is None else Leaks(action)
     return _read_mapping(value)
 
 
-read_leaks: Reader[Leaks] = Reader(_read, {"anyOf": [_read_action.schema, _read_mapping.schema]})
+read_leaks: values.Reader[Leaks] = values.Reader(
+    _read, {"anyOf": [_read_action.schema, _read_mapping.schema]}
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beam_pipelines.cli.options import (
-    BEAM_OPTIONS,
-    BeamCommand,
-    StorageCommand,
-    date_option,
-    fill_date_of_output,
-    input_root_option,
-)
+from beam_pipelines.cli import options
 from beam_pipelines.cli.output import answer, is_quiet, output_options
 from beam_pipelines.cli.recipe_options import chosen_settings, recipe_options
 from beam_pipelines.cli.recipe_schema import recipe
@@ -31,7 +24,7 @@ def schema() -> None:
     """Infer, widen and compare schemas; write that of recipes."""
 
 
-@schema.command(cls=StorageCommand, epilog="schema infer out/flights -o flights.pbtxt")
+@schema.command(cls=options.StorageCommand, epilog="schema infer out/flights -o flights.pbtxt")
 @click.argument("statistics", metavar="DATASET")
 @click.option("-o", "--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
@@ -72,7 +65,7 @@ def infer(statistics: str, output: str, overwrite: bool, form: str) -> None:
     )
 
 
-@schema.command(cls=StorageCommand, epilog="schema update flights.pbtxt out/2026-11-21")
+@schema.command(cls=options.StorageCommand, epilog="schema update flights.pbtxt out/2026-11-21")
 @click.argument("path", metavar="SCHEMA")
 @click.argument("statistics", metavar="DATASET...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
@@ -108,7 +101,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None, form: str
 schema.add_command(recipe)
 
 
-@schema.command(cls=StorageCommand, epilog="schema diff old.pbtxt new.pbtxt")
+@schema.command(cls=options.StorageCommand, epilog="schema diff old.pbtxt new.pbtxt")
 @click.argument("before")
 @click.argument("after")
 @output_options
@@ -121,7 +114,7 @@ def diff(before: str, after: str, form: str) -> None:
     answer(form, [change._asdict() for change in found], [render_diff(found)])
 
 
-@click.command(cls=BeamCommand, epilog="validate out/flights --schema flights.pbtxt")
+@click.command(cls=options.BeamCommand, epilog="validate out/flights --schema flights.pbtxt")
 @click.argument("data", metavar="DATASET_OR_RECIPE")
 @click.option(
     "--schema",
@@ -137,8 +130,8 @@ def diff(before: str, after: str, form: str) -> None:
     help="Of a recipe: folder for what 'describe' writes, and the rows to blame.",
 )
 @recipe_options
-@date_option
-@input_root_option
+@options.date_option
+@options.input_root_option
 @output_options
 @click.pass_context
 def validate(
@@ -168,8 +161,8 @@ def validate(
         data,
         schema=schema_path,
         policy=chosen_policy(context),
-        output=output and fill_date_of_output(output, date),
-        beam_options=context.meta[BEAM_OPTIONS],
+        output=output and options.fill_date_of_output(output, date),
+        beam_options=context.meta[options.BEAM_OPTIONS],
         quiet=is_quiet(),
         settings=settings,
         date=date,

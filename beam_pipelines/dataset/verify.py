@@ -31,14 +31,8 @@ from beam_pipelines.dataset.verify_also import check_also, check_file
 from beam_pipelines.sources.images.columns import damaged_images, image_features
 from beam_pipelines.sources.tfrecord.decoder import RecordDecoder
 from beam_pipelines.storage import files
+from beam_pipelines.tfrecord import part_index
 from beam_pipelines.tfrecord.framing import read_record_blocks
-from beam_pipelines.tfrecord.part_index import (
-    IndexedShard,
-    PartIndex,
-    parse_index,
-    read_index,
-    shards_by_index,
-)
 from beam_pipelines.tfrecord.parts import inflate_part
 
 _CURE = "Make the index again with 'beam-pipelines index'."
@@ -307,31 +301,33 @@ def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | Non
 class ShardParts(NamedTuple):
     """An index, and a shard's number in it."""
 
-    parts: PartIndex
+    parts: part_index.PartIndex
     number: int
 
 
 def indexes_of(
     folder: str, manifest: Manifest, changed: Collection[str]
-) -> Iterator[tuple[PartIndex | DataError, list[str]]]:
+) -> Iterator[tuple[part_index.PartIndex | DataError, list[str]]]:
     """Yields each index of a dataset with its shards' paths.
 
     If an index is wrong, its error takes its place. Those that are changed are left out.
     """
     for name, split in manifest["splits"].items():
-        for inner, shards in shards_by_index(name, split["shards"]).items():
+        for inner, shards in part_index.shards_by_index(name, split["shards"]).items():
             path = files.within(folder, inner)
             if inner not in changed and files.exists(path):
                 yield _opened(path, manifest["compression"], shards), [s.name for s in shards]
 
 
 def _opened(
-    path: str, compression: PartCompression, shards: Sequence[IndexedShard]
-) -> PartIndex | DataError:
+    path: str, compression: PartCompression, shards: Sequence[part_index.IndexedShard]
+) -> part_index.PartIndex | DataError:
     try:
         if files.is_local(path):
-            return read_index(path, compression, shards)
-        return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, shards)
+            return part_index.read_index(path, compression, shards)
+        return part_index.parse_index(
+            pa.py_buffer(files.read_bytes(path)), path, compression, shards
+        )
     except DataError as error:
         return error
 

@@ -9,15 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.encodings import tokens
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.tokens import (
-    find_tokens,
-    flat_values,
-    need_amount,
-    need_tokens,
-    row_numbers,
-    tensor_tokens,
-)
 from beam_pipelines.encodings.values import as_lists, check_parameters, need_whole, short_form
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
@@ -56,12 +49,12 @@ def read_limits(parameters: Mapping[str, Any], kind: str) -> tuple[int, float]:
         raise ValueError(
             f"found {top_k}, expected {expected['top_k']}. Take 'vocabulary' for a list of ids."
         )
-    return top_k, need_amount(parameters.get("min_count", 0), expected["min_count"])
+    return top_k, tokens.need_amount(parameters.get("min_count", 0), expected["min_count"])
 
 
 def vector(feature: Feature, length: int | None = None) -> Feature:
     """Returns the feature of float32 vectors, one per row of tokens."""
-    need_tokens(feature)
+    tokens.need_tokens(feature)
     return Feature(pa.list_(pa.float32()), required=True, length=length)
 
 
@@ -70,7 +63,10 @@ def count_terms(vocabulary: pa.Array, array: pa.Array) -> TermCounts:
 
     Rows are lists, or scalars as lists of one.
     """
-    rows, terms = row_numbers(array), find_tokens(vocabulary, flat_values(array))
+    rows, terms = (
+        tokens.row_numbers(array),
+        tokens.find_tokens(vocabulary, tokens.flat_values(array)),
+    )
     totals = np.bincount(rows, minlength=len(array))
     seen = terms >= 0
     cells, counts = np.unique(rows[seen] * len(vocabulary) + terms[seen], return_counts=True)
@@ -91,7 +87,7 @@ def tensor_counts(vocabulary: pa.Array, x: tf.RaggedTensor) -> tf.Tensor:
     """Returns the counts as float64[batch, terms]."""
     import tensorflow as tf
 
-    terms = token_table(vocabulary).lookup(tensor_tokens(x.flat_values))
+    terms = token_table(vocabulary).lookup(tokens.tensor_tokens(x.flat_values))
     length = len(vocabulary)
     cells = tf.where(terms < 0, tf.cast(-1, tf.int64), x.value_rowids() * length + terms)
     # A segment sum ignores places below 0.

@@ -10,22 +10,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from beam_pipelines.core.dataset_layout import (
-    ACCUMULATORS,
-    ANOMALIES,
-    DESCRIPTION,
-    INDEX,
-    INPUTS,
-    LABELS,
-    LABELS_FOLDER,
-    MANIFEST,
-    RAW_SCHEMA_FOLDER,
-    REJECTED,
-    REPORT,
-    STATISTICS,
-    TEMPORARY,
-    TRANSFORM_GRAPH,
-)
+from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.shard_formats import SHARD_FOLDERS
 from beam_pipelines.dataset.manifest import read_manifest
@@ -46,27 +31,29 @@ from beam_pipelines.transforms.write import ShardInfo
 
 PARTS = (
     *SHARD_FOLDERS,
-    INDEX,
-    RAW_SCHEMA_FOLDER,
-    STATISTICS,
-    ACCUMULATORS,
-    ANOMALIES,
-    TRANSFORM_GRAPH,
-    REJECTED,
-    INPUTS,
-    REPORT,
-    LABELS,
-    LABELS_FOLDER,
+    dataset_layout.INDEX,
+    dataset_layout.RAW_SCHEMA_FOLDER,
+    dataset_layout.STATISTICS,
+    dataset_layout.ACCUMULATORS,
+    dataset_layout.ANOMALIES,
+    dataset_layout.TRANSFORM_GRAPH,
+    dataset_layout.REJECTED,
+    dataset_layout.INPUTS,
+    dataset_layout.REPORT,
+    dataset_layout.LABELS,
+    dataset_layout.LABELS_FOLDER,
 )
 PARTS_OF_DESCRIPTION = tuple(
-    part for part in PARTS if part not in (*SHARD_FOLDERS, INDEX, TRANSFORM_GRAPH)
+    part
+    for part in PARTS
+    if part not in (*SHARD_FOLDERS, dataset_layout.INDEX, dataset_layout.TRANSFORM_GRAPH)
 )
 # In the temporary folder: what is to be moved, but for what stages have written; the list of all of
 # it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"
 _REPLACED = "replaced"
-_STAGES_WRITE = (*SHARD_FOLDERS, TRANSFORM_GRAPH)
+_STAGES_WRITE = (*SHARD_FOLDERS, dataset_layout.TRANSFORM_GRAPH)
 
 
 def commit(
@@ -92,7 +79,7 @@ def commit(
     Raises:
       DataError: rows were lost, or an input changed during the run.
     """
-    temporary = files.join(folder, TEMPORARY)
+    temporary = files.join(folder, dataset_layout.TEMPORARY)
     check_unchanged(plan)
     check_written(result.row_counts, result.shards.num_shards, shards)
     paths = _staged(temporary)
@@ -114,12 +101,12 @@ def _write_staged(
     Returns:
       The paths of all files to move, in order.
     """
-    temporary = files.join(folder, TEMPORARY)
+    temporary = files.join(folder, dataset_layout.TEMPORARY)
     place = partial(_stage, temporary)
     indexes = write_indexes(shards, temporary, place)
-    graph = files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    graph = files.list_files(files.join(temporary, dataset_layout.TRANSFORM_GRAPH, "**"))
     others = [*(files.relative(file.path, temporary) for file in graph), *indexes]
-    written = write_files(plan, result, shards, place, MANIFEST, started, others)
+    written = write_files(plan, result, shards, place, dataset_layout.MANIFEST, started, others)
     moved = [*(file.path for shard in shards for file in shard.files), *others, *written]
     paths = list(dict.fromkeys(moved))
     # Files of a killed worker must not be moved with their folder.
@@ -143,8 +130,8 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """Removes the old dataset, manifest first; moves the new one, manifest last."""
     if not files.exists(_stage(temporary, paths[-1])):
         return  # an earlier attempt has moved all
-    file_changes.delete(files.join(folder, MANIFEST))
-    file_changes.delete(files.join(folder, DESCRIPTION))
+    file_changes.delete(files.join(folder, dataset_layout.MANIFEST))
+    file_changes.delete(files.join(folder, dataset_layout.DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):
         for part in PARTS:
@@ -198,7 +185,9 @@ def write_description(
     """
     if stops:
         check_joins_of(plan, result.row_counts.joins)
-    write_files(plan, result, (), partial(files.within, folder), DESCRIPTION, started)
+    write_files(
+        plan, result, (), partial(files.within, folder), dataset_layout.DESCRIPTION, started
+    )
     paths = write_listed(result.findings, folder)
     if stops:
         check_findings(result.findings, "the data do not pass", paths if stays else {})
@@ -212,7 +201,7 @@ def write_description(
 
 def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
     """Whether these shards are a part of the dataset that is there."""
-    if not files.exists(files.join(folder, MANIFEST)):
+    if not files.exists(files.join(folder, dataset_layout.MANIFEST)):
         return False
     splits = read_manifest(folder)["splits"].values()
     found = {(shard["path"], shard["crc32c"]) for split in splits for shard in split["shards"]}

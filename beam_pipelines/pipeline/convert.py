@@ -24,7 +24,7 @@ from beam_pipelines.core.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import PipelineError, RecipeError, RowError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
-from beam_pipelines.pipeline import run_lock
+from beam_pipelines.pipeline import output_folder, resume, run_lock
 from beam_pipelines.pipeline.commit import (
     check_unchanged,
     commit,
@@ -40,22 +40,8 @@ from beam_pipelines.pipeline.first_pass_result import (
 )
 from beam_pipelines.pipeline.kept_tables import has_tables, keep_plan
 from beam_pipelines.pipeline.offending_rows import find_bad_row
-from beam_pipelines.pipeline.output_folder import (
-    check_inputs,
-    check_output,
-    clean_up_after,
-    remove_orphans,
-    scratch_folder,
-)
 from beam_pipelines.pipeline.planning.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.planning.private import values_hidden
-from beam_pipelines.pipeline.resume import (
-    check_finished,
-    clear_temporary,
-    find_finished,
-    note_finished,
-    run_key,
-)
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
 from beam_pipelines.pipeline.write_spilled import WriteSpilled
@@ -93,7 +79,7 @@ class Conversion(beam.PTransform):
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, folders.output)
         )
-        key = result | "KeyOfRun" >> beam.Map(lambda result: run_key(plan, result))
+        key = result | "KeyOfRun" >> beam.Map(lambda result: resume.run_key(plan, result))
         # The result has no size limit, and elements have one.
         slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
@@ -105,10 +91,10 @@ class Conversion(beam.PTransform):
         if folders.finds_finished:
             found = (
                 key
-                | "FindFinished" >> beam.FlatMap(find_finished, temporary)
+                | "FindFinished" >> beam.FlatMap(resume.find_finished, temporary)
                 | "SpreadFound" >> beam.Reshuffle()
             )
-            finished = (found | "CheckFinished" >> beam.FlatMap(check_finished, temporary),)
+            finished = (found | "CheckFinished" >> beam.FlatMap(resume.check_finished, temporary),)
         shard_plan = folders.scratch_of("shard_plan")
         planned = once | "SaveShardPlan" >> beam.Map(
             lambda _, slices, *finished: _save_shard_plan(
@@ -122,7 +108,8 @@ class Conversion(beam.PTransform):
         written = (
             spilled
             | "WriteShards" >> WriteSpilled(plan, folders, encoder, planned, note)
-            | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
+            | "NoteFinished"
+            >> beam.Map(resume.note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
@@ -292,7 +279,7 @@ def _run(
       The job's id, or a template's path, if the run ``submits``.
     """
     started = time.time()
-    check_output(options.output, options.overwrite)
+    output_folder.check_output(options.output, options.overwrite)
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     _check_options(plan, options, beam_options, submits)
     waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
@@ -305,12 +292,14 @@ def _run(
         with show_progress(ProgressLog(""), 0, options.quiet, state=state):
             check_workers(beam_options)
         # Again: another run may have ended before this one had the lock.
-        check_output(options.output, options.overwrite)
+        output_folder.check_output(options.output, options.overwrite)
         _prepare_output(plan, options)
-        has_finished = clear_temporary(options.temporary, keeps=options.resume) > 0
+        has_finished = resume.clear_temporary(options.temporary, keeps=options.resume) > 0
         with (
-            clean_up_after(options.output, options.temporary, waits, options.resume) as mark,
-            scratch_folder(options.output, is_local) as scratch,
+            output_folder.clean_up_after(
+                options.output, options.temporary, waits, options.resume
+            ) as mark,
+            output_folder.scratch_folder(options.output, is_local) as scratch,
         ):
             plan = keep_plan(plan, options.temporary, options.quiet)
             plan = store_lists(plan, options.temporary)
@@ -359,8 +348,8 @@ def _check_options(
 
 def _prepare_output(plan: Plan, options: RunOptions) -> None:
     """Removes files of a killed run; checks that no input is replaced."""
-    check_inputs(options.output, _read_paths(plan))
-    remove_orphans(options.output)
+    output_folder.check_inputs(options.output, _read_paths(plan))
+    output_folder.remove_orphans(options.output)
 
 
 def _builds_graph_beside(plan: Plan) -> bool:

@@ -22,24 +22,12 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import ReadSplits
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.storage import files
+from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.join.join import CountRightSources, counts_by_source
-from beam_pipelines.transforms.preprocessing.steps import (
-    ANALYZED,
-    AnalyzePreprocessing,
-    ReadPreprocessing,
-    TransformFn,
-    TransformPreprocessing,
-)
+from beam_pipelines.transforms.preprocessing import steps
 from beam_pipelines.transforms.size_sample import SampleRows, sample_share
-from beam_pipelines.transforms.spill import (
-    LoadChunks,
-    SpillChunks,
-    SpilledChunk,
-    load_chunk,
-    spill_chunk,
-)
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
 
@@ -54,7 +42,7 @@ class Encoder(NamedTuple):
     """
 
     fitted: str
-    function: TransformFn | None
+    function: steps.TransformFn | None
     analyzed: str
     done: tuple[beam.PCollection[str], ...]
 
@@ -75,7 +63,7 @@ class EncodeAndPreprocess(beam.PTransform):
         chunks = chunks | "EncodeChunks" >> EncodeChunks(self.plan.encode, self.encoder.fitted)
         if self.plan.preprocessing is None:
             return chunks
-        transform = TransformPreprocessing(
+        transform = steps.TransformPreprocessing(
             self.plan.preprocessing, self.encoder.function, self.folders.preprocessing
         )
         return chunks | "Preprocess" >> transform
@@ -91,7 +79,7 @@ class FirstPassOutputs(NamedTuple):
     """
 
     result: beam.PCollection[FirstPassResult]
-    spilled: beam.PCollection[SpilledChunk] | None
+    spilled: beam.PCollection[spill.SpilledChunk] | None
     encoder: Encoder
 
 
@@ -124,11 +112,13 @@ class FirstPass(beam.PTransform):
         samples = (
             splits["chunks"]
             | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
-            | "SpillSamples" >> beam.Map(spill_chunk, folders.scratch_of("samples"))
+            | "SpillSamples" >> beam.Map(spill.spill_chunk, folders.scratch_of("samples"))
         )
         spilled = None
         if self.spills:
-            spilled = splits["chunks"] | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
+            spilled = splits["chunks"] | "SpillChunks" >> spill.SpillChunks(
+                folders.scratch_of("kept")
+            )
         checked: tuple[beam.PCollection[None], ...] = ()
         if plan.joins.steps and self.spills:
             counts = beam.pvalue.AsList(splits["chunk_counts"])
@@ -139,9 +129,9 @@ class FirstPass(beam.PTransform):
         encoder = self._analyze(begin, fitted, done, spilled)
         encoded = (
             samples
-            | "LoadSamples" >> LoadChunks(encoder.done)
+            | "LoadSamples" >> spill.LoadChunks(encoder.done)
             | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
-            | "SpillEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
+            | "SpillEncoded" >> beam.Map(spill.spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
         found = beam.pvalue.AsList(splits["found"]) if "found" in splits else ()
@@ -167,8 +157,8 @@ class FirstPass(beam.PTransform):
                         statistics_folder,
                     ),
                     counts,
-                    [load_chunk(chunk) for chunk in raw],
-                    [load_chunk(chunk) for chunk in encoded],
+                    [spill.load_chunk(chunk) for chunk in raw],
+                    [spill.load_chunk(chunk) for chunk in encoded],
                     counts_by_source(rights),
                     FittedFolders(encoder.fitted, encoder.analyzed),
                     found,
@@ -196,7 +186,7 @@ class FirstPass(beam.PTransform):
     def _fit(
         self,
         chunks: beam.PCollection[Chunk],
-        spilled: beam.PCollection[SpilledChunk] | None,
+        spilled: beam.PCollection[spill.SpilledChunk] | None,
         checked: tuple[beam.PCollection[None], ...],
     ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
         """Fits the encodings.
@@ -214,7 +204,7 @@ class FirstPass(beam.PTransform):
         done: tuple[beam.PCollection[str], ...] = ()
         for read in range(plan.encode.reads):
             if read:
-                chunks = spilled | f"LoadToFit{read}" >> LoadChunks(done)
+                chunks = spilled | f"LoadToFit{read}" >> spill.LoadChunks(done)
             # The dataset keeps the encodings of the last read.
             folder = (
                 folders.encodings
@@ -240,20 +230,20 @@ class FirstPass(beam.PTransform):
         begin: beam.pvalue.PBegin,
         fitted: str,
         done: tuple[beam.PCollection[str], ...],
-        spilled: beam.PCollection[SpilledChunk] | None,
+        spilled: beam.PCollection[spill.SpilledChunk] | None,
     ) -> Encoder:
         """Analyzes the recipe's ``preprocessing_fn``, if there is one, on the spilled chunks."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
             return Encoder(fitted, None, "", done)
         if plan.transform_graph:
-            analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), ANALYZED)
-            transform_fn = begin | "ReadPreprocessing" >> ReadPreprocessing(analyzed)
+            analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), steps.ANALYZED)
+            transform_fn = begin | "ReadPreprocessing" >> steps.ReadPreprocessing(analyzed)
             return Encoder(fitted, transform_fn, analyzed, done)
-        chunks = spilled | "LoadToAnalyze" >> LoadChunks(done)
+        chunks = spilled | "LoadToAnalyze" >> spill.LoadChunks(done)
         encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
-        analyzed = files.join(self.folders.encodings, ANALYZED)
-        transform_fn, written = encoded | "Analyze" >> AnalyzePreprocessing(
+        analyzed = files.join(self.folders.encodings, steps.ANALYZED)
+        transform_fn, written = encoded | "Analyze" >> steps.AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed
         )
         return Encoder(fitted, transform_fn, analyzed, (*done, written))

@@ -7,14 +7,7 @@ import posixpath
 import tempfile
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.dataset_layout import (
-    ENCODED_SCHEMA,
-    RAW_SCHEMA,
-    RAW_SCHEMA_FOLDER,
-    SAVED_MODEL,
-    TEMPORARY,
-    TRANSFORM_GRAPH,
-)
+from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.checked_files import add_files, check_files
 from beam_pipelines.dataset.manifest import read_manifest
@@ -45,17 +38,19 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
     """
     dataset = os.fspath(dataset)
     read_manifest(dataset)  # first, as the lock makes a folder where there is none
-    if not files.exists(files.within(dataset, ENCODED_SCHEMA)):
+    if not files.exists(files.within(dataset, dataset_layout.ENCODED_SCHEMA)):
         raise DataError(
             f"{dataset}: found a dataset without encodings, which has no serving graph. Its "
             "records are the raw rows."
         )
-    with run_lock.locked(dataset, files.join(dataset, TEMPORARY)):
-        path = files.within(dataset, posixpath.dirname(SAVED_MODEL))
-        if files.exists(files.within(dataset, SAVED_MODEL)):
+    with run_lock.locked(dataset, files.join(dataset, dataset_layout.TEMPORARY)):
+        path = files.within(dataset, posixpath.dirname(dataset_layout.SAVED_MODEL))
+        if files.exists(files.within(dataset, dataset_layout.SAVED_MODEL)):
             return path
         manifest = read_manifest(dataset)
-        check_files(dataset, manifest, RAW_SCHEMA_FOLDER, TRANSFORM_GRAPH)
+        check_files(
+            dataset, manifest, dataset_layout.RAW_SCHEMA_FOLDER, dataset_layout.TRANSFORM_GRAPH
+        )
         recipe = recipe_of(dataset, manifest)
         if recipe.preprocessing_fn is not None:
             raise DataError(
@@ -67,21 +62,21 @@ def make_graph(dataset: str | os.PathLike[str]) -> str:
             dataset,
             manifest,
             recipe,
-            read_schema(files.within(dataset, RAW_SCHEMA)),
+            read_schema(files.within(dataset, dataset_layout.RAW_SCHEMA)),
         )
-        graph = files.join(dataset, TRANSFORM_GRAPH)
+        graph = files.join(dataset, dataset_layout.TRANSFORM_GRAPH)
         raw = read_schema(files.within(graph, schemas.RAW_SCHEMA))
-        encoded = read_schema(files.within(dataset, ENCODED_SCHEMA))
+        encoded = read_schema(files.within(dataset, dataset_layout.ENCODED_SCHEMA))
         job = job_of(encode, raw, encoded, recipe.label)
         with tempfile.TemporaryDirectory(prefix="beam-pipelines-") as folder:
             build_in_subprocess(job, folder)
-            names = sorted(_files_in(folder), key=SAVED_MODEL.endswith)
+            names = sorted(_files_in(folder), key=dataset_layout.SAVED_MODEL.endswith)
             for name in names:
                 with open(os.path.join(folder, *name.split("/")), "rb") as file:
                     content = file.read()
                 with files.replace(files.within(graph, name)) as target:
                     target.write(content)
-        add_files(dataset, [f"{TRANSFORM_GRAPH}/{name}" for name in names])
+        add_files(dataset, [f"{dataset_layout.TRANSFORM_GRAPH}/{name}" for name in names])
     return path
 
 

@@ -21,14 +21,8 @@ from beam_pipelines.analysis.anomalies.table import (
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA
 from beam_pipelines.core.errors import FindingsError, RecipeError
+from beam_pipelines.pipeline import offending_rows
 from beam_pipelines.pipeline.baseline import with_baseline
-from beam_pipelines.pipeline.offending_rows import (
-    ROWS_PER_ANOMALY,
-    AnomalyKey,
-    Offenders,
-    find_offenders,
-    write_rows,
-)
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.storage import files
 
@@ -120,7 +114,7 @@ def write_offenders(
     schema: schema_pb2.Schema,
     folder: str,
     name: str,
-) -> tuple[Offenders, str]:
+) -> tuple[offending_rows.Offenders, str]:
     """Finds offending rows; writes them to ``folder/rejected/``.
 
     Without such rows, no file is left.
@@ -130,15 +124,15 @@ def write_offenders(
     """
     # Not the schema widened by accepted anomalies: features may share a domain.
     expected = schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
-    offenders = find_offenders(plan, anomalies, expected)
-    return offenders, write_rows(offenders.entries(), folder, name)
+    offenders = offending_rows.find_offenders(plan, anomalies, expected)
+    return offenders, offending_rows.write_rows(offenders.entries(), folder, name)
 
 
 def anomalies_error(
     anomalies: Mapping[str, SplitAnomalies],
     schema_path: str | None,
     outcome: str,
-    offenders: Offenders | None = None,
+    offenders: offending_rows.Offenders | None = None,
     offenders_path: str = "",
     plan: Plan | None = None,
 ) -> FindingsError:
@@ -154,17 +148,17 @@ def anomalies_error(
     """
     schema_path = schema_path and files.shown(schema_path)
     rows = [row for row in describe(anomalies) if row.severity == "ERROR"]
-    offenders = offenders or Offenders({})
+    offenders = offenders or offending_rows.Offenders({})
     in_schema = place_in_schema(schema_path)
 
     def where(row: Row) -> str:
         found = offenders.rows.get(
-            AnomalyKey(row.split, row.feature, Info.Type.Value(row.type)), ()
+            offending_rows.AnomalyKey(row.split, row.feature, Info.Type.Value(row.type)), ()
         )
         if not found:
             return in_schema(row)
         # The search ends at this number of rows.
-        least = "at least " if len(found) >= ROWS_PER_ANOMALY else ""
+        least = "at least " if len(found) >= offending_rows.ROWS_PER_ANOMALY else ""
         others = f" and {least}{len(found) - 1} more" if len(found) > 1 else ""
         joined = plan.joined_words(row.feature) if plan is not None else ""
         return f"{files.name_of(found[0].file)}, {found[0].position}{joined}{others}"
@@ -192,11 +186,13 @@ def _recipe_note(rows: Sequence[Row], plan: Plan | None) -> str:
     )
 
 
-def _rows_note(offenders: Offenders, path: str) -> str:
+def _rows_note(offenders: offending_rows.Offenders, path: str) -> str:
     number = sum(len(rows) for rows in offenders.rows.values())
     note = f"The first rows that cause each anomaly are in {path}.\n" if number and path else ""
     if number and not path:
-        note = f"Add --output to have up to {ROWS_PER_ANOMALY} rows of each listed.\n"
+        note = (
+            f"Add --output to have up to {offending_rows.ROWS_PER_ANOMALY} rows of each listed.\n"
+        )
     if not offenders.is_complete:
         mib = offenders.read_bytes >> 20
         note += (

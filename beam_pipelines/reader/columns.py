@@ -13,13 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.reader.arrays import (
-    WrongRowError,
-    array_of,
-    narrowed,
-    offsets_of,
-    validity_of,
-)
+from beam_pipelines.reader import arrays
 from beam_pipelines.reader.features import Feature
 
 Offsets = npt.NDArray[np.int64]
@@ -64,13 +58,15 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
     is_fixed = pa.types.is_fixed_size_list(lists.type)
     size = math.prod(feature.shape or ())
     if feature.shape is None:
-        offsets = offsets_of(lists)
+        offsets = arrays.offsets_of(lists)
         if as_ == "arrow":
             return ArrowColumn(arrow_lists(lists, feature, offsets))
-        values = narrowed(feature.name, array_of(lists.values), feature.dtype, offsets)
-        return ragged_column(values, offsets, validity_of(lists), feature.padding)
+        values = arrays.narrowed(
+            feature.name, arrays.array_of(lists.values), feature.dtype, offsets
+        )
+        return ragged_column(values, offsets, arrays.validity_of(lists), feature.padding)
     if feature.fill is not None:
-        array = _filled(lists.values, feature, size, offsets_of(lists))
+        array = _filled(lists.values, feature, size, arrays.offsets_of(lists))
     elif not is_fixed and not _has_size(lists, size):
         raise _wrong_row(feature, lists, size)
     elif as_ == "arrow" and feature.type == pa.large_binary():
@@ -78,7 +74,7 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
     else:
         step = max(size, 1)
         edges = range(0, (len(lists) + 1) * step, step)  # numpy makes an array of it if it has to
-        array = narrowed(feature.name, array_of(lists.values), feature.dtype, edges)
+        array = arrays.narrowed(feature.name, arrays.array_of(lists.values), feature.dtype, edges)
     if as_ == "arrow":
         type_ = pa.large_binary() if array.dtype == object else pa.from_numpy_dtype(array.dtype)
         return ArrowColumn(_arrow_rows(pa.array(array.reshape(-1), type_), feature.shape))
@@ -88,7 +84,7 @@ def make_column(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
 def _has_size(lists: pa.LargeListArray, size: int) -> bool:
     """Whether all lists are there, with so many values."""
     return not lists.null_count and np.array_equal(
-        offsets_of(lists), np.arange(len(lists) + 1) * size
+        arrays.offsets_of(lists), np.arange(len(lists) + 1) * size
     )
 
 
@@ -110,27 +106,27 @@ def _filled(values: pa.Array, feature: Feature, size: int, offsets: Offsets) -> 
     is_full = lengths == size
     if not (is_full | (lengths == 0)).all():
         row = int(np.argmin(is_full | (lengths == 0)))
-        raise WrongRowError(
+        raise arrays.WrongRowError(
             row,
             f"feature '{feature.name}': found {lengths[row]:,} values, expected {size:,} or none, "
             "as it has a fill value. Leave it out of 'fill'",
         )
-    found = narrowed(feature.name, array_of(values), feature.dtype, offsets)
+    found = arrays.narrowed(feature.name, arrays.array_of(values), feature.dtype, offsets)
     array = np.empty((len(lengths), size), found.dtype)
     array[is_full] = found.reshape(-1, size)
     array[~is_full] = feature.fill
     return array
 
 
-def _wrong_row(feature: Feature, lists: pa.LargeListArray, size: int) -> WrongRowError:
-    row = int(np.argmin((np.diff(offsets_of(lists)) == size) & validity_of(lists)))
+def _wrong_row(feature: Feature, lists: pa.LargeListArray, size: int) -> arrays.WrongRowError:
+    row = int(np.argmin((np.diff(arrays.offsets_of(lists)) == size) & arrays.validity_of(lists)))
     found = lists[row].as_py()
     what = "nothing" if found is None else f"{len(found):,} values"
     if feature.image is not None:
         expected = "one image in every row. Leave other rows out by the recipe's 'filter'"
     else:
         expected = f"{size:,} values as the schema says. Convert again with --overwrite"
-    return WrongRowError(row, f"feature '{feature.name}': found {what}, expected {expected}")
+    return arrays.WrongRowError(row, f"feature '{feature.name}': found {what}, expected {expected}")
 
 
 def arrow_lists(lists: pa.Array, feature: Feature, offsets: Offsets) -> pa.Array:
@@ -149,7 +145,9 @@ def arrow_lists(lists: pa.Array, feature: Feature, offsets: Offsets) -> pa.Array
         return lists
     while pa.types.is_large_list(values.type):
         values, wanted = values.values, pa.large_list(wanted)
-    narrowed(feature.name, array_of(values), feature.dtype, offsets)  # checks the values
+    arrays.narrowed(
+        feature.name, arrays.array_of(values), feature.dtype, offsets
+    )  # checks the values
     return lists.cast(wanted, safe=False)
 
 

@@ -12,24 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.reader.arrays import (
-    WrongRowError,
-    array_of,
-    narrowed,
-    offsets_of,
-    validity_of,
-)
-from beam_pipelines.reader.columns import (
-    ArrowColumn,
-    Column,
-    DenseColumn,
-    Offsets,
-    RaggedColumn,
-    arrow_lists,
-    make_column,
-    padded,
-    ragged_column,
-)
+from beam_pipelines.reader import arrays, columns
 from beam_pipelines.reader.features import Feature
 from beam_pipelines.reader.images import decode_images
 from beam_pipelines.reader.order import Int64s
@@ -43,7 +26,7 @@ RECORD = "record"
 _NO_EXAMPLE = "the record is damaged, or no tf.Example"
 
 
-def make_steps(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
+def make_steps(lists: pa.LargeListArray, feature: Feature, as_: str) -> columns.Column:
     """Returns a feature list's steps, ready to be cut into batches.
 
     Steps that the schema gives one value each are the values of a ``Ragged``. Other steps are a
@@ -58,45 +41,51 @@ def make_steps(lists: pa.LargeListArray, feature: Feature, as_: str) -> Column:
       WrongRowError: a step has other than one value, or a value does not fit in the type.
     """
     steps = lists.values
-    rows, places = offsets_of(lists), offsets_of(steps)
+    rows, places = arrays.offsets_of(lists), arrays.offsets_of(steps)
     if feature.steps == "one":
         _check_steps(feature, rows, places, 1)
     values_of_rows = places[rows]
     if as_ == "arrow":
         if feature.steps == "one":
-            mask = pa.array(~validity_of(lists)) if lists.null_count else None
+            mask = pa.array(~arrays.validity_of(lists)) if lists.null_count else None
             flat = pa.LargeListArray.from_arrays(pa.array(rows), steps.values, mask=mask)
-            return ArrowColumn(arrow_lists(flat, feature, rows))
-        return ArrowColumn(arrow_lists(lists, feature, values_of_rows))
-    values = narrowed(feature.name, array_of(steps.values), feature.dtype, values_of_rows)
+            return columns.ArrowColumn(columns.arrow_lists(flat, feature, rows))
+        return columns.ArrowColumn(columns.arrow_lists(lists, feature, values_of_rows))
+    values = arrays.narrowed(
+        feature.name, arrays.array_of(steps.values), feature.dtype, values_of_rows
+    )
     if feature.steps == "one":
-        return ragged_column(values, rows, validity_of(lists), feature.padding)
+        return columns.ragged_column(values, rows, arrays.validity_of(lists), feature.padding)
     if feature.padding is None:
-        inner = RaggedColumn(DenseColumn(values), places, validity_of(steps))
-        return RaggedColumn(inner, rows, validity_of(lists))
+        inner = columns.RaggedColumn(columns.DenseColumn(values), places, arrays.validity_of(steps))
+        return columns.RaggedColumn(inner, rows, arrays.validity_of(lists))
     if feature.steps == "some":
         _check_steps(feature, rows, places, 0)
         # A step without a value is padding.
         whole = np.full(len(steps), feature.padding, values.dtype)
         whole[np.diff(places) == 1] = values
-        return ragged_column(whole, rows, validity_of(lists), feature.padding)
+        return columns.ragged_column(whole, rows, arrays.validity_of(lists), feature.padding)
     return _PaddedSteps(values, rows, places, feature.padding)
 
 
 class _PaddedSteps:
     """Steps with any number of values, padded in both dimensions."""
 
-    def __init__(self, values: Values, rows: Offsets, places: Offsets, padding: Any) -> None:
+    def __init__(
+        self, values: Values, rows: columns.Offsets, places: columns.Offsets, padding: Any
+    ) -> None:
         self._values, self._rows, self._places, self._padding = values, rows, places, padding
 
     def cut(self, start: int, end: int) -> Values:
         """Returns [rows, most steps of a row, most values of a step]."""
         rows = self._rows[start : end + 1]
-        steps = padded(self._values, self._places[rows[0] : rows[-1] + 1], self._padding)
-        return padded(steps, rows - rows[0], self._padding)
+        steps = columns.padded(self._values, self._places[rows[0] : rows[-1] + 1], self._padding)
+        return columns.padded(steps, rows - rows[0], self._padding)
 
 
-def _check_steps(feature: Feature, rows: Offsets, places: Offsets, least: int) -> None:
+def _check_steps(
+    feature: Feature, rows: columns.Offsets, places: columns.Offsets, least: int
+) -> None:
     """Checks that each step has ``least`` to one values."""
     lengths = np.diff(places)
     is_wrong = (lengths > 1) | (lengths < least)
@@ -105,7 +94,7 @@ def _check_steps(feature: Feature, rows: Offsets, places: Offsets, least: int) -
     step = int(np.argmax(is_wrong))
     row = int(np.searchsorted(rows, step, side="right")) - 1
     expected = "one" if least else "one or none"
-    raise WrongRowError(
+    raise arrays.WrongRowError(
         row,
         f"feature '{feature.name}': found {lengths[step]:,} values in step {step - rows[row]:,}, "
         f"expected {expected} as the schema says. Convert again with --overwrite",
@@ -169,7 +158,7 @@ def gather_rows(blocks: Sequence[Block], parts: Int64s, starts: Int64s, ends: In
     return Rows(blocks, order[taken])
 
 
-def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, Column]:
+def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, columns.Column]:
     """Parses rows.
 
     Args:
@@ -184,7 +173,7 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
       DataError: a record is damaged, or has other values than the schema or an argument promises.
     """
     if as_ == "records":
-        return {RECORD: DenseColumn(_records(rows))}
+        return {RECORD: columns.DenseColumn(_records(rows))}
     sizes = {
         feature.name: math.prod(feature.shape)
         for feature in features
@@ -195,7 +184,7 @@ def parse_rows(rows: Rows, features: Sequence[Feature], as_: str) -> dict[str, C
         return {
             feature.name: _column(found[feature.name], feature, as_, rows) for feature in features
         }
-    except WrongRowError as error:
+    except arrays.WrongRowError as error:
         raise DataError(f"{rows.place(error.row)}: {error.message}.") from error
 
 
@@ -249,14 +238,14 @@ def _of_tables(
         raise DataError(f"{rows.place(0)}: {error}") from error
 
 
-def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> Column:
+def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> columns.Column:
     if feature.steps is not None:
         return make_steps(lists, feature, as_)
-    column = make_column(lists, feature, as_)
+    column = columns.make_column(lists, feature, as_)
     if feature.image is None:
         return column
     contents = column.cut(0, len(lists))
-    return DenseColumn(
+    return columns.DenseColumn(
         decode_images(feature.name, contents, feature.image, rows.seed, rows.epochs.tolist())
     )
 
@@ -273,4 +262,4 @@ def _records(rows: Rows) -> npt.NDArray[np.object_]:
 
     frames = pa.chunked_array(rows.chunks(), pa.large_binary()).take(pa.array(rows.records))
     frames = frames.combine_chunks()
-    return array_of(pc.binary_slice(frames, HEADER_BYTES, -FOOTER_BYTES))
+    return arrays.array_of(pc.binary_slice(frames, HEADER_BYTES, -FOOTER_BYTES))

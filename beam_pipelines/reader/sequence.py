@@ -11,14 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from beam_pipelines.reader.order import (
-    Entries,
-    Epoch,
-    Int64s,
-    make_epoch,
-    take,
-    weighted_shares,
-)
+from beam_pipelines.reader import order
 from beam_pipelines.reader.parts import Split
 
 Remainder = Literal["short", "drop", "pad"]
@@ -43,7 +36,7 @@ class Source(NamedTuple):
 
     key: tuple[int, int]
     split: Split
-    epoch: Epoch
+    epoch: order.Epoch
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,10 +48,10 @@ class Stream:
     is_shuffled: bool
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - a reader has few streams, and ends with them
-    def epoch(self, number: int) -> Epoch:
+    def epoch(self, number: int) -> order.Epoch:
         """Returns the order of an epoch."""
         split = self.split
-        return make_epoch(
+        return order.make_epoch(
             split.rows_of_parts,
             split.extents,
             split.runs,
@@ -104,8 +97,8 @@ class Plan(NamedTuple):
     """
 
     sources: tuple[Source, ...]
-    taken: tuple[Entries, ...]
-    sizes: Int64s
+    taken: tuple[order.Entries, ...]
+    sizes: order.Int64s
     behind: tuple[Place, ...]
 
 
@@ -214,10 +207,10 @@ class Batches:
                 at, count = at + count, min(most, 2 * count)
             row = 0
 
-    def _plan(self, number: int, starts: Int64s, ends: Int64s) -> Plan:
+    def _plan(self, number: int, starts: order.Int64s, ends: order.Int64s) -> Plan:
         base = number * self.rows
         sources: list[Source] = []
-        taken: list[Entries] = []
+        taken: list[order.Entries] = []
         firsts, lasts = self._positions(base + starts), self._positions(base + ends)
         for stream_number, stream in enumerate(self.streams):
             rows, first, last = stream.split.rows, firsts[stream_number], lasts[stream_number]
@@ -228,16 +221,18 @@ class Batches:
                 if not len(batches):  # all in batches that are not chosen
                     continue
                 epoch = stream.epoch(epoch_number)
-                taken.append(take(epoch, len(sources), batches, start[batches], stop[batches]))
+                taken.append(
+                    order.take(epoch, len(sources), batches, start[batches], stop[batches])
+                )
                 sources.append(Source((stream_number, epoch_number), stream.split, epoch))
         behind = tuple(self._behind(number, row) for row in ends.tolist())
         return Plan(tuple(sources), tuple(taken), ends - starts, behind)
 
-    def _positions(self, positions: Int64s) -> Sequence[Int64s]:
+    def _positions(self, positions: order.Int64s) -> Sequence[order.Int64s]:
         """Returns the positions in each stream that belong to some positions."""
         if len(self.streams) == 1:
             return [positions]
-        return list(weighted_shares(self.weights, self.seed, positions).T)
+        return list(order.weighted_shares(self.weights, self.seed, positions).T)
 
     def _behind(self, epoch: int, row: int) -> Place:
         """Returns the place behind a batch, perhaps the next epoch's start."""

@@ -14,17 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from beam_pipelines.core.errors import masked_repr
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
-from beam_pipelines.recipe import checks
-from beam_pipelines.recipe.keys import (
-    ELSEWHERE,
-    Key,
-    built,
-    declare,
-    hints_of,
-    needed_key,
-    recipe_key,
-    section,
-)
+from beam_pipelines.recipe import checks, keys
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.protect import Protection, read_protect
@@ -84,38 +74,40 @@ class Source:
     """
 
     name: str
-    path: tuple[str, ...] = recipe_key(
+    path: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
         "needed without `url` and `catalog`",
         "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/path_dates.py).",
     )
-    format: str | None = recipe_key(read_text, None, "by suffix", "Key of ``sources.FORMATS``.")
-    compression: str | None = recipe_key(
+    format: str | None = keys.recipe_key(
+        read_text, None, "by suffix", "Key of ``sources.FORMATS``."
+    )
+    compression: str | None = keys.recipe_key(
         read_choice(("gzip", "bzip2", "zstd", "zlib", "none")),
         None,
         "by suffix",
         "Compression of the files; zlib of TFRecord only.",
     )
-    key: tuple[str, ...] = recipe_key(
+    key: tuple[str, ...] = keys.recipe_key(
         read_texts, (), "none", "Columns whose combined value must be unique in this source."
     )
-    columns: tuple[str, ...] = recipe_key(
+    columns: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
         "all",
         "Without a header the names of all columns, in file order; else the columns to read.",
     )
-    nulls: tuple[str, ...] = recipe_key(
+    nulls: tuple[str, ...] = keys.recipe_key(
         read_any_texts,
         ("", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a"),
         '`["", NA, "NULL", "null", NaN, nan, N/A, n/a]`',
         "Texts that mean null, exactly as written, quoted or not.",
     )
-    types: Mapping[str, str] = recipe_key(
+    types: Mapping[str, str] = keys.recipe_key(
         read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
     )
-    infer: Literal["sample", "full", "lenient"] = recipe_key(
+    infer: Literal["sample", "full", "lenient"] = keys.recipe_key(
         read_choice(("sample", "full", "lenient")),
         "sample",
         "`sample`",
@@ -138,7 +130,7 @@ class Source:
     @property
     def union(self) -> Union | None:
         """The sources whose rows are those of this one, or ``None``."""
-        found: Union | None = built(Union, self.options.get("union"))
+        found: Union | None = keys.built(Union, self.options.get("union"))
         return found
 
     def options_of(self, kind: type[T]) -> T:
@@ -147,8 +139,8 @@ class Source:
         Args:
           kind: ``Options`` of the format, or a base of it.
         """
-        given = {key: self.options[key] for key in hints_of(kind) if key in self.options}
-        found: T = built(kind, given)
+        given = {key: self.options[key] for key in keys.hints_of(kind) if key in self.options}
+        found: T = keys.built(kind, given)
         return found
 
     def with_options(self, **options: Any) -> Source:
@@ -169,32 +161,32 @@ class Source:
 class Join:
     """A join of the rows so far with another source."""
 
-    source: str = needed_key(read_text, "Name of the right source.", "planes")
-    on: tuple[tuple[str, str], ...] = needed_key(
+    source: str = keys.needed_key(read_text, "Name of the right source.", "planes")
+    on: tuple[tuple[str, str], ...] = keys.needed_key(
         read_on, "Key columns: pairs (left column, right column).", "tailnum"
     )
-    how: JoinHow = recipe_key(
+    how: JoinHow = keys.recipe_key(
         read_choice(get_args(JoinHow)),
         "left",
         "`left`",
         "left keeps unmatched left rows with nulls, inner drops them.",
     )
-    prefix: str = recipe_key(
+    prefix: str = keys.recipe_key(
         read_prefix,
         "",
         "none",
         "Put before the names of the right source's columns. Its key columns are not added.",
     )
-    strategy: JoinStrategy = recipe_key(
+    strategy: JoinStrategy = keys.recipe_key(
         read_choice(get_args(JoinStrategy)),
         "auto",
         "`auto`",
         "auto decides by the right source's size.",
     )
-    require_match: float | None = recipe_key(
+    require_match: float | None = keys.recipe_key(
         read_match, None, "an error if none match", "Least share of left rows with a match."
     )
-    max_fanout: float | None = recipe_key(
+    max_fanout: float | None = keys.recipe_key(
         read_fanout,
         None,
         "a warning if rows are added",
@@ -206,31 +198,31 @@ class Join:
 class Sequences:
     """How records become tf.SequenceExamples: by ``features``, ``group_by`` or both."""
 
-    features: tuple[str, ...] = recipe_key(
+    features: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
         "every list that `group_by` made and that is still a list after `encode`",
         "Features that are feature lists, with one step for each value.",
     )
-    group_by: tuple[str, ...] = recipe_key(
+    group_by: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
         "rows stay as they are",
         "Key columns: the selected rows that share a key become one row.",
     )
-    order_by: tuple[str, ...] = recipe_key(
+    order_by: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
         "the source's order",
         "Columns that order the rows of a key; ties keep the source's order.",
     )
-    context: tuple[str, ...] = recipe_key(
+    context: tuple[str, ...] = keys.recipe_key(
         read_texts,
         (),
         "the key columns",
         "Columns with one value for all rows of a key. The others become lists.",
     )
-    max_length: int | None = recipe_key(
+    max_length: int | None = keys.recipe_key(
         read_integer(1),
         None,
         "no limit",
@@ -242,7 +234,7 @@ class Sequences:
 class OnError:
     """The number of bad rows that a run allows."""
 
-    reject: int | float = recipe_key(
+    reject: int | float = keys.recipe_key(
         read_budget,
         0,
         "0",
@@ -254,30 +246,34 @@ class OnError:
 class Fit:
     """The rows that encodings are fitted on."""
 
-    splits: tuple[str, ...] = recipe_key(
+    splits: tuple[str, ...] = keys.recipe_key(
         read_texts, (), "`train`, or else the first split", "Splits whose rows are fitted on."
     )
-    weight: str | None = recipe_key(
+    weight: str | None = keys.recipe_key(
         read_text, None, "every row weighs 1", "Column with the weight of each row."
     )
 
 
 # core/ knows no recipe, so the keys of its Limits are declared here.
-declare(
+keys.declare(
     Limits,
-    Key("line_bytes", read_bytes, "`64 MiB`", "Bytes of a text record or a TFRecord."),
-    Key("cell_bytes", read_bytes, "`64 MiB`", "Bytes of a value; of a list, of all its values."),
-    Key("nesting_depth", read_integer(1, MOST_NESTING_DEPTH), "64", "Depth of nested values."),
-    Key("image_pixels", read_integer(1), "50,000,000", "Height times width of an image."),
-    Key(
+    keys.Key("line_bytes", read_bytes, "`64 MiB`", "Bytes of a text record or a TFRecord."),
+    keys.Key(
+        "cell_bytes", read_bytes, "`64 MiB`", "Bytes of a value; of a list, of all its values."
+    ),
+    keys.Key("nesting_depth", read_integer(1, MOST_NESTING_DEPTH), "64", "Depth of nested values."),
+    keys.Key("image_pixels", read_integer(1), "50,000,000", "Height times width of an image."),
+    keys.Key(
         "decompression_ratio",
         read_integer(1),
         "900",
         "Decompressed bytes for each compressed one, after the first 64 MiB.",
     ),
-    Key("columns", read_integer(1), "50,000", "Columns of a source, nested ones flat."),
-    Key("archive_files", read_integer(1), "100,000", "Files in one archive."),
-    Key("derived_bytes", read_bytes, "`512 MiB`", "Bytes of a derived column in a chunk of rows."),
+    keys.Key("columns", read_integer(1), "50,000", "Columns of a source, nested ones flat."),
+    keys.Key("archive_files", read_integer(1), "100,000", "Files in one archive."),
+    keys.Key(
+        "derived_bytes", read_bytes, "`512 MiB`", "Bytes of a derived column in a chunk of rows."
+    ),
 )
 
 
@@ -297,45 +293,47 @@ class Recipe:
       lines: lines of the keys, for errors (not part of the hash).
     """
 
-    name: str = needed_key(read_name, "Name of the dataset, and prefix of shard files.", "flights")
-    sources: Mapping[str, Source] = needed_key(
-        ELSEWHERE, "The inputs by name.", "{flights: data/flights.csv}"
+    name: str = keys.needed_key(
+        read_name, "Name of the dataset, and prefix of shard files.", "flights"
     )
-    base: str = recipe_key(
+    sources: Mapping[str, Source] = keys.needed_key(
+        keys.ELSEWHERE, "The inputs by name.", "{flights: data/flights.csv}"
+    )
+    base: str = keys.recipe_key(
         read_text,
         "",
         "the only source",
         "The source whose rows become examples.",
         name="from",
     )
-    join: tuple[Join, ...] = recipe_key(ELSEWHERE, (), "none", "Joins, applied in order.")
-    rename: Mapping[str, str] = recipe_key(
+    join: tuple[Join, ...] = keys.recipe_key(keys.ELSEWHERE, (), "none", "Joins, applied in order.")
+    rename: Mapping[str, str] = keys.recipe_key(
         read_mapping, {}, "none", "Column: new name, after the joins and before all below."
     )
-    filter: str | None = recipe_key(
+    filter: str | None = keys.recipe_key(
         read_text,
         None,
         "keeps all rows",
         "SQL condition; rows for which it is not true are filtered out, before joins if it can be.",
     )
-    derive: Mapping[str, str] = recipe_key(
+    derive: Mapping[str, str] = keys.recipe_key(
         read_mapping, {}, "none", "New column: SQL expression, in order; each sees those above it."
     )
-    protect: Mapping[str, Protection] = recipe_key(
+    protect: Mapping[str, Protection] = keys.recipe_key(
         read_protect,
         {},
         "none",
         "Hashes, masks or truncates values before the keys below see them.",
         omitted=True,
     )
-    drop: tuple[str, ...] = recipe_key(
+    drop: tuple[str, ...] = keys.recipe_key(
         read_texts, (), "none", "Columns to leave out, after derive."
     )
-    keep: tuple[str, ...] = recipe_key(
+    keep: tuple[str, ...] = keys.recipe_key(
         read_texts, (), "all columns", "The only columns to keep, after derive; not with drop."
     )
-    sequence: Sequences | None = recipe_key(
-        section(
+    sequence: Sequences | None = keys.recipe_key(
+        keys.section(
             Sequences,
             "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}",
             checks.check_sequence,
@@ -344,63 +342,63 @@ class Recipe:
         "none",
         "How records become tf.SequenceExamples.",
     )
-    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = recipe_key(
-        ELSEWHERE,
+    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = keys.recipe_key(
+        keys.ELSEWHERE,
         {},
         "values stay as they are",
         "Feature: encodings, in order; each entry sees the features above it.",
     )
-    fit: Fit = recipe_key(
-        section(Fit, "a mapping such as {splits: [train], weight: importance}"),
+    fit: Fit = keys.recipe_key(
+        keys.section(Fit, "a mapping such as {splits: [train], weight: importance}"),
         Fit(),
         "the split `train`",
         "What encodings are fitted on.",
     )
-    preprocessing_fn: str | None = recipe_key(
+    preprocessing_fn: str | None = keys.recipe_key(
         read_text,
         None,
         "none",
         "Path of a Python module with a function of that name, which runs after encode.",
     )
-    label: str | None = recipe_key(
+    label: str | None = keys.recipe_key(
         read_text, None, "none", "Name of the label feature. A null label is an error."
     )
-    validation_config: str | None = recipe_key(
+    validation_config: str | None = keys.recipe_key(
         read_text, None, "none", "Path of severities of anomalies and conditions in SQL."
     )
-    sample: Sample | None = recipe_key(
+    sample: Sample | None = keys.recipe_key(
         read_sample, None, "none", "How many rows of each class a split keeps.", omitted=True
     )
-    split: Split = recipe_key(ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
-    schema: str | None = recipe_key(
+    split: Split = keys.recipe_key(keys.ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
+    schema: str | None = keys.recipe_key(
         read_text, None, "inferred", "Path of the TFMD schema that the data have to meet."
     )
-    statistics: Statistics = recipe_key(
-        section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
+    statistics: Statistics = keys.recipe_key(
+        keys.section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
         Statistics(),
         "none",
         "Weights, slices, columns and a sample of the statistics.",
     )
-    on_error: OnError = recipe_key(
-        section(OnError, "a mapping such as {reject: 0.1%}"),
+    on_error: OnError = keys.recipe_key(
+        keys.section(OnError, "a mapping such as {reject: 0.1%}"),
         OnError(),
         "`{reject: 0}`",
         "What a bad row does.",
     )
-    limits: Limits = recipe_key(
-        section(Limits, "a mapping such as {line_bytes: 256 MiB}"),
+    limits: Limits = keys.recipe_key(
+        keys.section(Limits, "a mapping such as {line_bytes: 256 MiB}"),
         Limits(),
         "see there",
         "What no input may exceed.",
     )
-    output: Output = recipe_key(
-        section(Output, "a mapping such as {shard_size: 128 MiB}", checks.check_output),
+    output: Output = keys.recipe_key(
+        keys.section(Output, "a mapping such as {shard_size: 128 MiB}", checks.check_output),
         Output(),
         "see there",
         "How shards are written.",
     )
     # Their values stand in the other fields.
-    vars: Mapping[str, str] = recipe_key(
+    vars: Mapping[str, str] = keys.recipe_key(
         read_mapping, {}, "none", "Variable: default, for ${variable} in texts.", compare=False
     )
     checks: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)

@@ -6,15 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import check_known
-from beam_pipelines.recipe.values import (
-    Reader,
-    Value,
-    read_choice,
-    read_entries,
-    read_integer,
-    read_text,
-)
 from beam_pipelines.recipe.yaml import Scalar
 
 KEYED_HASH, MASK, TRUNCATE, DROP = "keyed_hash", "mask", "truncate", "drop"
@@ -22,8 +15,8 @@ KEYED_HASH, MASK, TRUNCATE, DROP = "keyed_hash", "mask", "truncate", "drop"
 ENVIRONMENT = "env:"
 _KINDS = (KEYED_HASH, MASK, TRUNCATE, DROP)
 _EXAMPLE = "mask, drop, {keyed_hash: env:NAME}, {truncate: 3} or {mask: 4}"
-_read_kind = read_choice(_KINDS)
-_read_size = read_integer(0, 1000)
+_read_kind = values.read_choice(_KINDS)
+_read_size = values.read_integer(0, 1000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +39,14 @@ class Protection:
     fingerprint: str = ""
 
 
-def _read_key(value: Value) -> str:
-    text = read_text(value) or ""
+def _read_key(value: values.Value) -> str:
+    text = values.read_text(value) or ""
     if text == ENVIRONMENT:
         value.expected("env: and the name of an environment variable, or the path of a file")
     return text
 
 
-def _read_hash(value: Value) -> Protection:
+def _read_hash(value: values.Value) -> Protection:
     if not isinstance(value.tree, dict):
         return Protection(KEYED_HASH, _read_key(value))
     given = dict(value.items())
@@ -61,11 +54,11 @@ def _read_hash(value: Value) -> Protection:
     if "key" not in given:
         value.wrong("found no 'key', expected one, for example 'key: env:HASH_KEY'.")
     key = _read_key(given["key"]) if "key" in given else ""
-    bits = read_choice(("64", "128"))(given["bits"]) if "bits" in given else "128"
+    bits = values.read_choice(("64", "128"))(given["bits"]) if "bits" in given else "128"
     return Protection(KEYED_HASH, key, int(bits or 128))
 
 
-def _read_one(value: Value) -> Protection:
+def _read_one(value: values.Value) -> Protection:
     if isinstance(value.tree, Scalar):
         kind = _read_kind(value)
         if kind in (KEYED_HASH, TRUNCATE):
@@ -84,21 +77,21 @@ def _read_one(value: Value) -> Protection:
     return Protection(DROP)
 
 
-def _read(value: Value) -> Mapping[str, Protection] | None:
-    return read_entries(value, _read_one, f"'column: protection' a line; {_EXAMPLE}")
+def _read(value: values.Value) -> Mapping[str, Protection] | None:
+    return values.read_entries(value, _read_one, f"'column: protection' a line; {_EXAMPLE}")
 
 
 def _mapping(**items: Any) -> dict[str, Any]:
     return {"type": "object", "properties": items, "additionalProperties": False}
 
 
-_HASH = _mapping(key=read_text.schema, bits={"enum": [64, 128]})
+_HASH = _mapping(key=values.read_text.schema, bits={"enum": [64, 128]})
 _ONE = _mapping(
     keyed_hash={"anyOf": [{"type": "string"}, _HASH]},
     mask=_read_size.schema,
     truncate=_read_size.schema,
 )
-read_protect: Reader[Mapping[str, Protection]] = Reader(
+read_protect: values.Reader[Mapping[str, Protection]] = values.Reader(
     _read,
     {
         "type": "object",

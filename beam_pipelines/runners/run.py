@@ -30,24 +30,9 @@ try:
 except ImportError:  # not a Unix
     resource = None  # type: ignore[assignment]
 
-from beam_pipelines.core import memory
-from beam_pipelines.core.errors import (
-    DataError,
-    FindingsError,
-    PipelineError,
-    RecipeError,
-    RowError,
-    out_of_memory,
-)
+from beam_pipelines.core import errors, memory
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.runners import fork_server
-from beam_pipelines.runners.beam_patches import (
-    cache_option_views,
-    drop_idle_bundle_processors,
-    plain_labels,
-    plain_pickles,
-    trust_steps,
-)
+from beam_pipelines.runners import beam_patches, fork_server
 from beam_pipelines.runners.local_workers import local_environment
 from beam_pipelines.transforms.preprocessing.steps import explain_failure
 
@@ -64,7 +49,7 @@ THREADS_BYTES = 512 * MIB
 _WORKER_CACHE_MILLIS = 60_000
 
 # An error keeps its class if it is one of these, else it becomes a DataError.
-_KINDS = {kind.__name__: kind for kind in (RowError, FindingsError)}
+_KINDS = {kind.__name__: kind for kind in (errors.RowError, errors.FindingsError)}
 _ERROR_PREFIX = re.compile(
     rf"beam_pipelines\.core\.errors\.(DataError|RecipeError|{'|'.join(_KINDS)}): "
 )
@@ -164,7 +149,7 @@ def check_memory_limits(options: PipelineOptions) -> None:
     for name, (what, option, least) in _LEAST.items():
         limit = resource.getrlimit(getattr(resource, name))[0]
         if limit != resource.RLIM_INFINITY and limit < least:
-            raise DataError(
+            raise errors.DataError(
                 f"found a limit of {limit / 1e9:.1f} GB on the {what} of a process (ulimit "
                 f"{option}), expected {least / 1e9:.1f} GB or more: libraries reserve more than "
                 "they use. Raise it, run with --direct_num_workers=1, or limit memory itself (a "
@@ -183,7 +168,7 @@ def waits_for_end(options: PipelineOptions) -> bool:
     if not options.view_as(StandardOptions).no_wait_until_finish:
         return not makes_template(options)
     if is_local(options):
-        raise RecipeError(
+        raise errors.RecipeError(
             "found --no_wait_until_finish without a --runner whose jobs go on by themselves."
         )
     return False
@@ -218,10 +203,10 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         memory.keep_freed_memory()
     has_own_workers = are_threads or (is_local(options) and fork_server.is_running())
     with (
-        plain_labels(),
+        beam_patches.plain_labels(),
         _storage_options_for_processes(options) as options_file,
         _faster_local_run() if is_local(options) else contextlib.nullcontext(),
-        plain_pickles() if has_own_workers else contextlib.nullcontext(),
+        beam_patches.plain_pickles() if has_own_workers else contextlib.nullcontext(),
     ):
         pipeline = beam.Pipeline(_local_runner(options, options_file), options=options)
         try:
@@ -238,7 +223,7 @@ def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
             return str(options.view_as(GoogleCloudOptions).template_location or _job_id(result))
         _wait(result)
         return ""
-    except PipelineError as error:
+    except errors.PipelineError as error:
         raise type(error)(_message(str(error))) from error
     except Exception as error:  # runners wrap the worker's exception in their own, as text
         raise find_error(f"{type(error).__name__}: {error}") or error from error
@@ -247,7 +232,11 @@ def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
 @contextlib.contextmanager
 def _faster_local_run() -> Iterator[None]:
     """Applies the speed patches of local runs."""
-    with cache_option_views(), drop_idle_bundle_processors(), trust_steps():
+    with (
+        beam_patches.cache_option_views(),
+        beam_patches.drop_idle_bundle_processors(),
+        beam_patches.trust_steps(),
+    ):
         yield
 
 
@@ -272,7 +261,7 @@ def _job_id(result: Any) -> str:
     return str(result.job_id() if hasattr(result, "job_id") else result._job_id)  # noqa: SLF001
 
 
-def find_error(text: str) -> PipelineError | None:
+def find_error(text: str) -> errors.PipelineError | None:
     """Finds the error to show in the text of a runner's exception.
 
     Returns:
@@ -280,8 +269,8 @@ def find_error(text: str) -> PipelineError | None:
     """
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
-        return explain_failure(text) or out_of_memory(text)
-    kind = _KINDS.get(matches[-1][1], DataError)
+        return explain_failure(text) or errors.out_of_memory(text)
+    kind = _KINDS.get(matches[-1][1], errors.DataError)
     return kind(_message(text[matches[-1].end() :]))
 
 

@@ -22,16 +22,8 @@ from beam_pipelines.analysis.class_shares import ClassShares
 from beam_pipelines.core.chunks import ASSIGNED, Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
+from beam_pipelines.transforms import cuts
 from beam_pipelines.transforms.classes import code_classes, merge_names, name_classes
-from beam_pipelines.transforms.cuts import (
-    Cuts,
-    SortedKeys,
-    count_classes,
-    find_cuts,
-    send_keys,
-    sort_keys,
-    unpack_arrays,
-)
 from beam_pipelines.transforms.exchange import Exchange, Message
 from beam_pipelines.transforms.held_chunks import HoldChunks
 from beam_pipelines.transforms.split import SplitPlan
@@ -41,7 +33,7 @@ _STRATIFY = "split.stratify"
 
 def _save_cuts(
     _once: None,
-    partitions: Sequence[SortedKeys],
+    partitions: Sequence[cuts.SortedKeys],
     names: Mapping[int, str],
     plan: SplitPlan,
     path: str,
@@ -55,14 +47,14 @@ class _Assign(beam.DoFn):
 
     def __init__(self, plan: SplitPlan, path: str) -> None:
         self._plan, self._path = plan, path
-        self._loaded: Cuts | None = None
+        self._loaded: cuts.Cuts | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
         if not chunk.batch.num_rows and self._loaded is None:
             yield chunk
             return
         if self._loaded is None:
-            self._loaded = Cuts.load(self._path)
+            self._loaded = cuts.Cuts.load(self._path)
         yield _with_assigned(chunk, _assign_rows(chunk, self._plan, self._loaded))
 
 
@@ -71,7 +63,7 @@ def load_shares(plan: SplitPlan, path: str) -> ClassShares:
 
     The file is that of ``AssignSplits``.
     """
-    arrays, names = unpack_arrays(files.read_bytes(path))
+    arrays, names = cuts.unpack_arrays(files.read_bytes(path))
     rows = dict(zip(names, arrays["rows"].tolist(), strict=True))
     shares = dict(zip(plan.names, plan.shares, strict=True))
     return ClassShares(plan.stratify, shares, rows)
@@ -112,7 +104,7 @@ class AssignSplits(beam.PTransform):
             chunks
             | "SendKeys" >> beam.Map(_send_row_keys, plan, self.partitions)
             | "Meet" >> Exchange(self.folder)
-            | "SortKeys" >> beam.Map(sort_keys, self.scratch[0], _STRATIFY)
+            | "SortKeys" >> beam.Map(cuts.sort_keys, self.scratch[0], _STRATIFY)
         )
         saved = once | "Divide" >> beam.Map(
             _save_cuts,
@@ -129,7 +121,7 @@ class AssignSplits(beam.PTransform):
 def _send_row_keys(chunk: Chunk, plan: SplitPlan, partitions: int) -> Message:
     """Sends class and hash of each row of a chunk."""
     coded = code_classes(chunk.batch, plan.stratify, _STRATIFY)
-    return send_keys(chunk[:2], coded.of_rows, plan.hashes_of(chunk.batch), partitions)
+    return cuts.send_keys(chunk[:2], coded.of_rows, plan.hashes_of(chunk.batch), partitions)
 
 
 def _names_in(chunk: Chunk, columns: tuple[str, ...], key: str) -> dict[int, str]:
@@ -138,16 +130,16 @@ def _names_in(chunk: Chunk, columns: tuple[str, ...], key: str) -> dict[int, str
 
 
 def _cut_classes(
-    partitions: Sequence[SortedKeys], names: Mapping[int, str], plan: SplitPlan
-) -> Cuts:
+    partitions: Sequence[cuts.SortedKeys], names: Mapping[int, str], plan: SplitPlan
+) -> cuts.Cuts:
     """Cuts the rows of each class by the shares.
 
     Raises:
       DataError: a class has fewer rows than there are splits.
     """
-    counted = count_classes(partitions)
+    counted = cuts.count_classes(partitions)
     _check_sizes(counted, names, plan)
-    return find_cuts(partitions, names, divide_classes(list(counted.values()), plan.shares))
+    return cuts.find_cuts(partitions, names, divide_classes(list(counted.values()), plan.shares))
 
 
 def _check_sizes(counted: Mapping[int, int], names: Mapping[int, str], plan: SplitPlan) -> None:
@@ -171,7 +163,7 @@ def _check_sizes(counted: Mapping[int, int], names: Mapping[int, str], plan: Spl
     )
 
 
-def _assign_rows(chunk: Chunk, plan: SplitPlan, cuts: Cuts) -> npt.NDArray[np.uint8]:
+def _assign_rows(chunk: Chunk, plan: SplitPlan, cuts: cuts.Cuts) -> npt.NDArray[np.uint8]:
     """Returns the number of each row's split."""
     coded = code_classes(chunk.batch, plan.stratify, _STRATIFY)
     return cuts.pieces_of(chunk[:2], coded.of_rows, plan.hashes_of(chunk.batch))

@@ -23,7 +23,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
-from beam_pipelines.encodings import Encoding, Feature, Fitted
+from beam_pipelines.encodings import Encoding, Feature, Fitted, apply
 from beam_pipelines.encodings.analyzers import (
     Analysis,
     Analyzer,
@@ -35,26 +35,11 @@ from beam_pipelines.encodings.analyzers import (
     numbers_from_bytes,
     numbers_to_bytes,
 )
-from beam_pipelines.encodings.apply import (
-    ChunkRows,
-    apply_step,
-    apply_to,
-    conversions,
-    row_folds,
-    to_input,
-)
 from beam_pipelines.encodings.plan import EncodePlan, needs_fit, with_fitted
 from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.storage import files
+from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.encodings_store import load_encodings, load_fitted, save_encodings
-from beam_pipelines.transforms.exchange import (
-    Exchange,
-    Message,
-    Received,
-    SendMessages,
-    Sent,
-    receive_all,
-)
 from beam_pipelines.transforms.merge_tree import MergeTree, Node, merge_in_order
 
 # Another seed than that of joins, indexes and splits.
@@ -87,12 +72,15 @@ def analyze_batch(
       DataError: an encoding cannot take a value, or a weight is null or negative.
     """
     weights = _weights(plan, batch, where)
-    rows = (ChunkRows(*address, 0, batch.num_rows),)
+    rows = (apply.ChunkRows(*address, 0, batch.num_rows),)
     numbers, names = _needed(plan, read)
-    convert = conversions(plan)
+    convert = apply.conversions(plan)
     features = {
-        name: apply_to(
-            convert.get(name, to_input), (batch.column(name),), f"{where}, column '{name}'", name
+        name: apply.apply_to(
+            convert.get(name, apply.to_input),
+            (batch.column(name),),
+            f"{where}, column '{name}'",
+            name,
         )
         for name in batch.schema.names
         if name in names
@@ -103,7 +91,7 @@ def analyze_batch(
         arrays = tuple(features[name] for name in chain.inputs)
         for index, step in enumerate(chain.steps):
             if not needs_fit(step):
-                arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", rows),)
+                arrays = (apply.apply_step(step, arrays, f"{where}, feature '{chain.name}'", rows),)
                 continue
             if step.read > read:
                 break
@@ -123,12 +111,12 @@ def _analyze(
     array: pa.Array,
     target: pa.Array | None,
     weights: Weights | None,
-    rows: Sequence[ChunkRows],
+    rows: Sequence[apply.ChunkRows],
 ) -> Analysis:
     if isinstance(analyzer, type):
         return analyzer.of(array, weights)
     sums = cast("KeyedSums", analyzer)
-    folds = row_folds(rows, sums.folds) if sums.folds else None
+    folds = apply.row_folds(rows, sums.folds) if sums.folds else None
     return sums.count(array, target, weights, folds)
 
 
@@ -303,9 +291,9 @@ class FitEncodings(beam.PTransform):
         )
         selected = (
             analyses.sums
-            | "Meet" >> Exchange(self.exchange)
+            | "Meet" >> exchange.Exchange(self.exchange)
             | "Select" >> beam.Map(select_partition, self.plan)
-            | "Send" >> SendMessages(folders.selected)
+            | "Send" >> exchange.SendMessages(folders.selected)
         )
         return (
             chunks.pipeline
@@ -355,7 +343,7 @@ class _AnalyzeChunks(beam.DoFn):
             key: value for key, value in analyses.items() if not isinstance(value, pa.RecordBatch)
         }
         if numbers:
-            yield Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
+            yield exchange.Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
         sums = {key: value for key, value in analyses.items() if isinstance(value, pa.RecordBatch)}
         # Float sums depend on the order, so they are added where the order is known.
         ordered = {key: [batch] for key, batch in sums.items() if _has_floats(batch)}
@@ -387,7 +375,7 @@ def _has_floats(sums: pa.RecordBatch) -> bool:
 
 def pack_sums(
     order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int
-) -> Message:
+) -> exchange.Message:
     """Adds up sums by key and sends them to their partitions.
 
     The key determines the partition.
@@ -400,19 +388,21 @@ def pack_sums(
             part = added if partitions == 1 else added.filter(pa.array(numbers == partition))
             if part.num_rows:
                 cut.setdefault(partition, []).append((key, part))
-    return Message(order, {partition: _to_bytes(parts) for partition, parts in cut.items()})
+    return exchange.Message(
+        order, {partition: _to_bytes(parts) for partition, parts in cut.items()}
+    )
 
 
-def select_partition(received: Received, plan: EncodePlan) -> Message:
+def select_partition(received: exchange.Received, plan: EncodePlan) -> exchange.Message:
     """Adds up one partition's sums and keeps the rows that analyzers select."""
     selected = []
     for (number, index), batches in _by_step(received.payloads()).items():
         analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
         selected.append(((number, index), analyzer.select(add_sums(batches))))
-    return Message((received.partition,), {0: _to_bytes(selected)})
+    return exchange.Message((received.partition,), {0: _to_bytes(selected)})
 
 
-def _merge_received(received: Received) -> bytes:
+def _merge_received(received: exchange.Received) -> bytes:
     return numbers_to_bytes(
         merge_numbers([numbers_from_bytes(payload) for payload in received.payloads()])
     )
@@ -431,8 +421,8 @@ def _finish(
     plan: EncodePlan,
     read: int,
     folder: str,
-    numbers: Iterable[tuple[Any, Sequence[Sent]]],
-    selected: Iterable[tuple[Any, Sequence[Sent]]],
+    numbers: Iterable[tuple[Any, Sequence[exchange.Sent]]],
+    selected: Iterable[tuple[Any, Sequence[exchange.Sent]]],
     folders: _Scratch,
     earlier: str,
 ) -> str:
@@ -443,12 +433,12 @@ def _finish(
     analyses = analyze_batch(plan, read, empty, "no rows", (0, 0))
     nodes = [
         Node(order, numbers_from_bytes(payload))
-        for own in receive_all(numbers, folders.numbers)
+        for own in exchange.receive_all(numbers, folders.numbers)
         for order, payload in zip(own.orders, own.payloads(), strict=True)
     ]
     if nodes:
         analyses.update(merge_in_order(nodes, merge_numbers).value)
-    for received in receive_all(selected, folders.selected):
+    for received in exchange.receive_all(selected, folders.selected):
         for key, batches in _by_step(received.payloads()).items():
             table = pa.Table.from_batches(batches).combine_chunks()
             analyses[key] = table.to_batches()[0] if table.num_rows else batches[0]

@@ -26,14 +26,7 @@ from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.group_plan import GroupPlan
-from beam_pipelines.transforms.join.hash_join import (
-    Packed,
-    chunk_about,
-    cut_by_key,
-    pack,
-    send_counts,
-    unpack,
-)
+from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.join.index import table_batch
 
 # Arrow data of a chunk; a reader's chunks are about as large.
@@ -57,10 +50,13 @@ def send_rows(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
     for key, names in (("group_by", plan.by), ("order_by", plan.order_by)):
         for name in names:
             _check_no_null(chunk, name, key)
-    parts = cut_by_key(chunk.batch, plan.by, plan.partitions)
+    parts = hash_join.cut_by_key(chunk.batch, plan.by, plan.partitions)
     return Message(
         (1, chunk.range_number, chunk.part),
-        {first + partition: pack([Packed(batch, {})]) for partition, batch in parts.items()},
+        {
+            first + partition: hash_join.pack([hash_join.Packed(batch, {})])
+            for partition, batch in parts.items()
+        },
     )
 
 
@@ -79,7 +75,7 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
 
 def send_to_all(schema: pa.Schema, first: int, partitions: int) -> Message:
     """Sends no rows to every partition, so that each receives a message."""
-    empty = pack([Packed(pa.RecordBatch.from_pylist([], schema=schema), {})])
+    empty = hash_join.pack([hash_join.Packed(pa.RecordBatch.from_pylist([], schema=schema), {})])
     return Message((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
 
 
@@ -88,11 +84,11 @@ def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator
 
     A partition yields its groups; an input range yields its row counts, without rows.
     """
-    packed = (item for payload in received.payloads() for item in unpack(payload))
+    packed = (item for payload in received.payloads() for item in hash_join.unpack(payload))
     if received.partition < first:
         empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
         for _, about in packed:
-            yield chunk_about(received.partition, empty, about)
+            yield hash_join.chunk_about(received.partition, empty, about)
         return
     rows = table_batch(pa.Table.from_batches([item.batch for item in packed]))
     groups = group_batch(rows, plan)
@@ -221,7 +217,7 @@ class GroupRows(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         plan, first = self.plan, self.num_ranges
         rows = chunks | "SendRows" >> beam.Map(send_rows, plan, first)
-        source_counts = chunks | "SendCounts" >> beam.Map(send_counts)
+        source_counts = chunks | "SendCounts" >> beam.Map(hash_join.send_counts)
         opened = (
             chunks.pipeline
             | "Once" >> beam.Create([None])

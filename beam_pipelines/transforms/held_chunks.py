@@ -12,13 +12,7 @@ import apache_beam as beam
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import file_changes, files
-from beam_pipelines.transforms.join.hash_join import (
-    Packed,
-    about_chunk,
-    chunk_about,
-    unpack,
-    write_packed,
-)
+from beam_pipelines.transforms.join import hash_join
 
 
 class HeldChunk(NamedTuple):
@@ -38,7 +32,9 @@ def hold_chunk(chunk: Chunk, folder: str) -> HeldChunk:
     # A local file stays in the page cache, where lz4 would cost more than it saves.
     compression = None if files.is_local(path) else "lz4"
     with files.replace(path) as file:
-        write_packed(file, [Packed(chunk.batch, about_chunk(chunk))], compression)
+        hash_join.write_packed(
+            file, [hash_join.Packed(chunk.batch, hash_join.about_chunk(chunk))], compression
+        )
     return HeldChunk(chunk.range_number, chunk.part, path)
 
 
@@ -49,13 +45,13 @@ def load_held(held: HeldChunk, deletes: bool = False) -> Iterator[Chunk]:
       DataError: the file does not hold the chunk.
     """
     try:
-        ((batch, about),) = unpack(files.read_bytes(held.file))
+        ((batch, about),) = hash_join.unpack(files.read_bytes(held.file))
     except (ValueError, OSError) as error:
         raise DataError(
             f"{held.file}: found {error}. A temporary file was changed or removed during the run: "
             "run again."
         ) from error
-    yield chunk_about(held.range_number, batch, about)
+    yield hash_join.chunk_about(held.range_number, batch, about)
     if deletes:
         with contextlib.suppress(DataError):  # the folder is removed later
             file_changes.delete(held.file)

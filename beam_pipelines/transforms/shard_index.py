@@ -17,14 +17,7 @@ import pyarrow as pa
 from beam_pipelines.core.compression import PartCompression
 from beam_pipelines.core.dataset_layout import INDEX, INDEX_SUFFIX
 from beam_pipelines.storage import files
-from beam_pipelines.tfrecord.part_index import (
-    IndexedShard,
-    PartColumns,
-    PartIndex,
-    make_index,
-    parse_index,
-    write_index,
-)
+from beam_pipelines.tfrecord import part_index
 
 # Requests to an object store at once.
 _THREADS = 16
@@ -39,7 +32,10 @@ def own_index_path(shard: str) -> str:
 
 
 def write_own_index(
-    shard: IndexedShard, compression: PartCompression, parts: PartColumns, folder: str
+    shard: part_index.IndexedShard,
+    compression: PartCompression,
+    parts: part_index.PartColumns,
+    folder: str,
 ) -> None:
     """Writes the index of one shard.
 
@@ -49,22 +45,24 @@ def write_own_index(
       folder: of the shards and their indexes.
     """
     with files.replace(files.within(folder, own_index_path(shard.name))) as file:
-        write_index(file, make_index(compression, [shard], parts))
+        part_index.write_index(file, part_index.make_index(compression, [shard], parts))
 
 
-def read_own_index(shard: IndexedShard, compression: PartCompression, folder: str) -> PartIndex:
+def read_own_index(
+    shard: part_index.IndexedShard, compression: PartCompression, folder: str
+) -> part_index.PartIndex:
     """Returns the index of one shard.
 
     Raises:
       DataError: it is missing, damaged, or of other bytes than the shard's.
     """
     path = files.within(folder, own_index_path(shard.name))
-    return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, [shard])
+    return part_index.parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, [shard])
 
 
 def join_indexes(
-    shards: Sequence[IndexedShard], compression: PartCompression, folder: str
-) -> PartIndex:
+    shards: Sequence[part_index.IndexedShard], compression: PartCompression, folder: str
+) -> part_index.PartIndex:
     """Returns the index of a split's shards.
 
     Args:
@@ -78,7 +76,7 @@ def join_indexes(
     read = partial(read_own_index, compression=compression, folder=folder)
     counts: list[int] = []
     # A shard's own index numbers it 0.
-    fields = list(PartColumns._fields[1:])
+    fields = list(part_index.PartColumns._fields[1:])
     joined: dict[str, tuple[bytearray, np.dtype[Any]]] = {
         name: (bytearray(), np.dtype(np.int64)) for name in fields
     }
@@ -93,4 +91,4 @@ def join_indexes(
                     joined[name] = joined[name][0], column.dtype
     numbers = np.repeat(np.arange(len(shards), dtype=np.int32), counts)
     columns: list[Any] = [np.frombuffer(*joined[name]) for name in fields]
-    return make_index(compression, shards, PartColumns(numbers, *columns))
+    return part_index.make_index(compression, shards, part_index.PartColumns(numbers, *columns))

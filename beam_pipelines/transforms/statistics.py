@@ -18,14 +18,7 @@ from beam_pipelines.analysis.statistics.storage import column_names, from_bytes,
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.transforms.exchange import (
-    Address,
-    Message,
-    Received,
-    Sent,
-    load_payload,
-    receive_all,
-)
+from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 
 # Number of parts of the columns; statistics of several files are merged part by part.
@@ -58,7 +51,9 @@ class AccumulateStatistics(beam.PTransform):
     plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
     folder: str | None = None
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+    def expand(
+        self, chunks: beam.PCollection[Chunk]
+    ) -> beam.PCollection[tuple[Any, list[exchange.Sent]]]:
         """Wires the tree."""
         return (
             chunks
@@ -123,7 +118,7 @@ class _Accumulate(beam.DoFn):
         self._range_number = -1
         self._trees: dict[str, Tree] = {}
 
-    def process(self, chunk: Chunk) -> Iterator[Message]:
+    def process(self, chunk: Chunk) -> Iterator[exchange.Message]:
         if chunk.range_number != self._range_number:
             yield from self._flush()
             self._range_number = chunk.range_number
@@ -136,10 +131,12 @@ class _Accumulate(beam.DoFn):
         for message in self._flush():
             yield GlobalWindows.windowed_value(message)
 
-    def _flush(self) -> Iterator[Message]:
+    def _flush(self) -> Iterator[exchange.Message]:
         for split, tree in self._trees.items():
             order, statistics = tree.merged()
-            yield Message(order, {(split, self._range_number): to_bytes(statistics, self._plan)})
+            yield exchange.Message(
+                order, {(split, self._range_number): to_bytes(statistics, self._plan)}
+            )
         self._trees = {}
 
 
@@ -176,22 +173,22 @@ class _MergeStored:
 
     plan: StatisticsPlan
 
-    def __call__(self, received: Received) -> bytes:
+    def __call__(self, received: exchange.Received) -> bytes:
         if len(received.contents) == 1:
-            return load_payload(received.contents[0])
+            return exchange.load_payload(received.contents[0])
         merged = to_bytes(_merge(received.contents), self.plan)
         give_back_memory()
         return merged
 
 
-def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
+def _merge(contents: Sequence[bytes | exchange.Address]) -> TableStatistics:
     """Returns the merged statistics.
 
     They are computed for a share of the columns at a time. Decoded, all columns may take gigabytes.
     """
     if len(contents) == 1:
         return _decode(contents[0])
-    names = column_names(load_payload(contents[0]), _MERGED)
+    names = column_names(exchange.load_payload(contents[0]), _MERGED)
     shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
     parts = [
         TableStatistics.merged([_decode(each, share) for each in contents], len(names))
@@ -200,12 +197,14 @@ def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
     return TableStatistics.joined(parts, names)
 
 
-def _decode(content: bytes | Address, names: Sequence[str] | None = None) -> TableStatistics:
-    return from_bytes(load_payload(content), _MERGED, names)[0]
+def _decode(
+    content: bytes | exchange.Address, names: Sequence[str] | None = None
+) -> TableStatistics:
+    return from_bytes(exchange.load_payload(content), _MERGED, names)[0]
 
 
 def merge_splits(
-    sent: Iterable[tuple[Any, Sequence[Sent]]],
+    sent: Iterable[tuple[Any, Sequence[exchange.Sent]]],
     splits: tuple[str, ...],
     schema: pa.Schema,
     plan: StatisticsPlan,
@@ -219,10 +218,10 @@ def merge_splits(
       schema, plan: of the statistics of a split without rows.
       folder: see ``AccumulateStatistics``.
     """
-    of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {
+    of_split: dict[str, list[tuple[tuple[int, ...], bytes | exchange.Address]]] = {
         split: [] for split in splits
     }
-    for (split, _), contents, orders in receive_all(sent, folder):
+    for (split, _), contents, orders in exchange.receive_all(sent, folder):
         of_split[split].extend(zip(orders, contents, strict=True))
     give_back_memory()
     return {

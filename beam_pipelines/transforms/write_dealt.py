@@ -22,18 +22,11 @@ from beam_pipelines.encodings.apply import ChunkRows, encode_batch
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files
+from beam_pipelines.transforms import write
 from beam_pipelines.transforms.deal import DealtShard, deal, places_of
 from beam_pipelines.transforms.encode import LoadedEncodings
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan
 from beam_pipelines.transforms.spill import changed, checked_tail, spilled_path
-from beam_pipelines.transforms.write import (
-    Prepared,
-    ShardInfo,
-    Target,
-    WriteShard,
-    prepare,
-    write_partitions,
-)
 
 T = TypeVar("T")
 
@@ -155,9 +148,9 @@ def write_dealt(
     dealt: DealtShard,
     plan: ShardPlan,
     encode: EncodePlan | None,
-    target: Target,
+    target: write.Target,
     spilled: str,
-) -> ShardInfo:
+) -> write.ShardInfo:
     """Writes a dealt shard.
 
     Args:
@@ -173,17 +166,17 @@ def write_dealt(
     schema, placed = place_rows(dealt, plan, target.output, spilled)
     split, settings = plan.locate(dealt.shard)[0].name, target.settings(plan)
 
-    def prepared(partition: int) -> Prepared:
+    def prepared(partition: int) -> write.Prepared:
         if not placed[partition]:
-            return prepare(None, settings, dealt.shard, partition)
+            return write.prepare(None, settings, dealt.shard, partition)
         batch = load_rows(schema, placed[partition])
         if encode is not None:
             batch = encode_rows(encode, split, batch, placed[partition])
-        return prepare(batch, settings, dealt.shard, partition)
+        return write.prepare(batch, settings, dealt.shard, partition)
 
     steps = (partial(prepared, partition) for partition in range(len(placed)))
     threads = _THREADS if dealt.shard + _LAST_SHARDS >= plan.num_shards else 1
-    return write_partitions(_prefetched(steps, threads), plan, dealt.shard, target)
+    return write.write_partitions(_prefetched(steps, threads), plan, dealt.shard, target)
 
 
 def _prefetched(steps: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
@@ -211,26 +204,26 @@ class WriteDealtShards(beam.PTransform):
       fitted: folder of the fitted encodings, complete when the first element arrives.
     """
 
-    target: Target
+    target: write.Target
     plan: str
     spilled: str
     encode: EncodePlan | None
     fitted: str = ""
 
-    def expand(self, dealt: beam.PCollection[DealtShard]) -> beam.PCollection[ShardInfo]:
+    def expand(self, dealt: beam.PCollection[DealtShard]) -> beam.PCollection[write.ShardInfo]:
         encodings = None if self.encode is None else LoadedEncodings(self.encode, self.fitted)
         plan = LoadedShardPlan(self.plan)
         return dealt | "Write" >> beam.ParDo(
-            WriteShard(partial(_write, plan, encodings, self.target, self.spilled))
+            write.WriteShard(partial(_write, plan, encodings, self.target, self.spilled))
         )
 
 
 def _write(
     plan: LoadedShardPlan,
     encodings: LoadedEncodings | None,
-    target: Target,
+    target: write.Target,
     spilled: str,
     dealt: DealtShard,
-) -> ShardInfo:
+) -> write.ShardInfo:
     encode = None if encodings is None else encodings.get()
     return write_dealt(dealt, plan.get(), encode, target, spilled)

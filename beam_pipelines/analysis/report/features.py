@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from beam_pipelines.analysis.axis import FEW_VALUES
 from beam_pipelines.analysis.compare import Drift, measure_drift
+from beam_pipelines.analysis.report import details
 from beam_pipelines.analysis.report.charts import (
     LARGE,
     SMALL,
@@ -18,15 +19,6 @@ from beam_pipelines.analysis.report.charts import (
     bars,
     distribution,
     frequent_values,
-)
-from beam_pipelines.analysis.report.details import (
-    Cell,
-    Table,
-    detail_tables,
-    show_distinct,
-    show_drift,
-    text_lengths,
-    totals_of,
 )
 from beam_pipelines.analysis.report.sampled import SampledRows
 from beam_pipelines.analysis.report.values import Report
@@ -73,9 +65,9 @@ class FeatureRow(NamedTuple):
     order: Sequence[tuple[str, float]]
     bars: Sequence[Bar]
     small: Outlines | None
-    cells: Sequence[Sequence[Cell]]
+    cells: Sequence[Sequence[details.Cell]]
     large: Outlines | None
-    tables: Sequence[Table]
+    tables: Sequence[details.Table]
 
 
 _Columns = Mapping[str, ColumnStatistics]
@@ -126,20 +118,20 @@ def _feature(
         ),
         drift=largest and largest.value,
         order=[(one.key, one.order[name]) for one in described if name in one.order],
-        bars=bars(drawn, totals_of(columns)),
+        bars=bars(drawn, details.totals_of(columns)),
         small=None if drawn else distribution(columns, SMALL, show),
         cells=(
             _per_split(columns, _missing),
-            _per_split(columns, show_distinct),
+            _per_split(columns, details.show_distinct),
             _ranges(columns, show),
-            [show_drift(largest) if largest else Cell("–")],
-            *([one.cells.get(name, Cell("–"))] for one in described),
+            [details.show_drift(largest) if largest else details.Cell("–")],
+            *([one.cells.get(name, details.Cell("–"))] for one in described),
         ),
         large=None if drawn else distribution(columns, LARGE, show),
         tables=[
             table
             for table in (
-                *detail_tables(columns, values, drifts, show),
+                *details.detail_tables(columns, values, drifts, show),
                 *(one.tables[name] for one in described if name in one.tables),
             )
             if table.lines
@@ -147,25 +139,27 @@ def _feature(
     )
 
 
-def _per_split(columns: _Columns, show: Callable[[ColumnStatistics], Cell]) -> list[Cell]:
+def _per_split(
+    columns: _Columns, show: Callable[[ColumnStatistics], details.Cell]
+) -> list[details.Cell]:
     """Returns one cell for each split, or one if all are equal."""
     cells = [show(column) for column in columns.values()]
     return cells[:1] if len(set(cells)) == 1 else cells
 
 
-def _missing(column: ColumnStatistics) -> Cell:
+def _missing(column: ColumnStatistics) -> details.Cell:
     part = show_share(column.missing, column.present + column.missing)
-    return Cell(part, is_high=column.missing_fraction >= _MANY_MISSING)
+    return details.Cell(part, is_high=column.missing_fraction >= _MANY_MISSING)
 
 
-def _ranges(columns: _Columns, show: Show) -> list[Cell]:
+def _ranges(columns: _Columns, show: Show) -> list[details.Cell]:
     """Returns each split's range of numbers or lengths of texts."""
     values = [column.values for column in columns.values()]
     texts = [item for item in values if isinstance(item, TextStatistics)]
     if texts:
-        unit, lengths = text_lengths(texts)
+        unit, lengths = details.text_lengths(texts)
         cells = [
-            Cell("–") if found is None else _ends(f"{found[0]:,}", f"{found[2]:,}", unit)
+            details.Cell("–") if found is None else _ends(f"{found[0]:,}", f"{found[2]:,}", unit)
             for found in lengths
         ]
     else:
@@ -178,8 +172,8 @@ def _ranges(columns: _Columns, show: Show) -> list[Cell]:
     return cells[:1] if len(set(cells)) == 1 else cells
 
 
-def _ends(low: str, high: str, unit: str = "") -> Cell:
-    return Cell(low, "" if low == high else high, unit)
+def _ends(low: str, high: str, unit: str = "") -> details.Cell:
+    return details.Cell(low, "" if low == high else high, unit)
 
 
 class SliceRow(NamedTuple):

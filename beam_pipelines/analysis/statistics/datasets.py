@@ -10,16 +10,8 @@ from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.proto import to_proto
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core import dataset_layout
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.dataset_layout import (
-    ACCUMULATORS,
-    ACCUMULATORS_SUFFIX,
-    MANIFEST,
-    SPLIT_PREFIX,
-    STATISTICS,
-    accumulators_path,
-    statistics_path,
-)
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.manifest_reader import DatasetManifest, parse_manifest
 from beam_pipelines.storage import files, input_files
@@ -38,14 +30,14 @@ def statistics_to_files(
 ) -> Iterator[tuple[str, bytes]]:
     """Yields the files of a dataset's statistics: path in the dataset, content."""
     for split, proto in to_proto(statistics).items():
-        yield statistics_path(split), proto.SerializeToString(deterministic=True)
+        yield dataset_layout.statistics_path(split), proto.SerializeToString(deterministic=True)
     for split, table in statistics.items():
-        yield accumulators_path(split), to_bytes(table, plan)
+        yield dataset_layout.accumulators_path(split), to_bytes(table, plan)
 
 
 def has_accumulators(folder: str) -> bool:
     """Whether there are accumulators in a folder, for ``read_accumulators``."""
-    return bool(input_files.list_files(files.join(folder, accumulators_path("*"))))
+    return bool(input_files.list_files(files.join(folder, dataset_layout.accumulators_path("*"))))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
@@ -62,7 +54,7 @@ def read_accumulators(folder: str) -> StoredStatistics:
 
 
 def _count_generations(folder: str) -> int:
-    path = files.join(folder, MANIFEST)
+    path = files.join(folder, dataset_layout.MANIFEST)
     if not files.exists(path):
         return 1
     _, manifest = parse_manifest(files.read_bytes(path), path, DatasetManifest)
@@ -70,7 +62,7 @@ def _count_generations(folder: str) -> int:
 
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:
-    pattern = accumulators_path("*", generation)
+    pattern = dataset_layout.accumulators_path("*", generation)
     listed = input_files.list_files(files.join(dataset, pattern))
     if not listed:
         raise DataError(
@@ -80,7 +72,9 @@ def _read_generation(dataset: str, generation: int) -> StoredStatistics:
         )
     splits, plans = {}, {}
     for file in listed:
-        split = files.name_of(file.path)[len(SPLIT_PREFIX) : -len(ACCUMULATORS_SUFFIX)]
+        split = files.name_of(file.path)[
+            len(dataset_layout.SPLIT_PREFIX) : -len(dataset_layout.ACCUMULATORS_SUFFIX)
+        ]
         splits[split], plans[split] = from_bytes(files.read_bytes(file.path), file.path)
     return StoredStatistics(dataset, splits, next(iter(plans.values())))
 
@@ -94,7 +88,7 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
       RecipeError: the output already has statistics.
       DataError: a dataset has no accumulators, or they differ in columns or plan.
     """
-    for part in (STATISTICS, ACCUMULATORS):
+    for part in (dataset_layout.STATISTICS, dataset_layout.ACCUMULATORS):
         if files.list_files(files.join(output, part, "*")) or files.list_files(
             files.join(output, part, "*", "*")
         ):

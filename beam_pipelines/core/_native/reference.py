@@ -16,15 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.shared import (
-    DamagedRecordError,
-    check_lists,
-    is_list,
-    list_parts,
-    masked_crc,
-    plain,
-    type_error,
-)
+from beam_pipelines.core._native import shared
 from beam_pipelines.core.binary_arrays import varint
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 
@@ -66,7 +58,7 @@ def serialize(
     https://protobuf.dev/programming-guides/encoding/ and
     tensorflow/core/example/{example,feature}.proto.
     """
-    check_lists(batch.schema, lists)
+    shared.check_lists(batch.schema, lists)
     for name, columns in collections.Counter(batch.schema.names).items():
         if columns > 1:
             raise ValueError(f"found two columns '{name}'")
@@ -78,7 +70,7 @@ def serialize(
         try:
             values = list((_of_steps if is_sequence else _features)(batch[name]))
         except TypeError:
-            raise type_error(batch.schema, name) from None
+            raise shared.type_error(batch.schema, name) from None
         own = sequences if is_sequence else context
         for row, value in enumerate(values):
             if value is not None:
@@ -101,17 +93,17 @@ def _of_steps(column: pa.Array) -> Iterator[bytes | None]:
 
     A null step is a Feature without a kind.
     """
-    values, edges = list_parts(column)
+    values, edges = shared.list_parts(column)
     steps = [_field(_FIELD_1, feature or b"") for feature in _features(values)]
     yield from _joined(steps, edges, column)
 
 
 def _features(column: pa.Array) -> Iterator[bytes | None]:
     """Yields each value or list as a Feature; a null as ``None``."""
-    column = plain(column)
+    column = shared.plain(column)
     values, edges = column, list(range(len(column) + 1))
-    if is_list(column.type):
-        values, edges = list_parts(column)
+    if shared.is_list(column.type):
+        values, edges = shared.list_parts(column)
         if values.null_count:
             raise ValueError("found a null inside a list, which tf.Example cannot hold")
     kind = values.type
@@ -164,7 +156,7 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
 
 def _framed(record: bytes) -> bytes:
     length = _LENGTH.pack(len(record))
-    return b"".join((length, masked_crc(length), record, masked_crc(record)))
+    return b"".join((length, shared.masked_crc(length), record, shared.masked_crc(record)))
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
@@ -173,13 +165,13 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
     starts, start = [0], 0
     while start + _HEADER_BYTES <= len(data):
         length = data[start : start + _LENGTH.size]
-        if data[start + _LENGTH.size : start + _HEADER_BYTES] != masked_crc(length):
-            raise DamagedRecordError(len(starts) - 1, start, "length")
+        if data[start + _LENGTH.size : start + _HEADER_BYTES] != shared.masked_crc(length):
+            raise shared.DamagedRecordError(len(starts) - 1, start, "length")
         end = start + _HEADER_BYTES + _LENGTH.unpack(length)[0]
         if end + _FOOTER_BYTES > len(data):
             break
-        if data[end : end + _FOOTER_BYTES] != masked_crc(data[start + _HEADER_BYTES : end]):
-            raise DamagedRecordError(len(starts) - 1, start, "data")
+        if data[end : end + _FOOTER_BYTES] != shared.masked_crc(data[start + _HEADER_BYTES : end]):
+            raise shared.DamagedRecordError(len(starts) - 1, start, "data")
         start = end + _FOOTER_BYTES
         starts.append(start)
     return np.array(starts, np.int64)

@@ -16,24 +16,10 @@ import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.encodings import formula, values
 from beam_pipelines.encodings.encoding import Fixed, RowFunction
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import (
-    NUMPY,
-    PYTHON,
-    Library,
-    tensor_to_float64,
-    tensorflow_library,
-)
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
-from beam_pipelines.encodings.values import (
-    as_lists,
-    check_parameters,
-    need_number,
-    need_numbers,
-    to_float64,
-    widened,
-)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -42,7 +28,7 @@ if TYPE_CHECKING:
 _EXPECTED = "a period above 0, as in {cyclic: 24}"
 
 
-def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
+def sine_and_cosine(turns: Any, library: formula.Library) -> tuple[Any, Any]:
     """Returns float64 sine and cosine of an angle in turns.
 
     They are exact at quarters. The angle is reduced to an eighth of a turn around a quarter, where
@@ -82,19 +68,21 @@ class Cyclic(Fixed):
     def of(cls, parameters: Mapping[str, Any]) -> Cyclic:
         """Takes the period, or period and offset: ``{cyclic: {period: 12, offset: 1}}``."""
         expected_offset = "where the period begins, as in {cyclic: {period: 12, offset: 1}}"
-        check_parameters(
+        values.check_parameters(
             parameters, {"value": _EXPECTED, "period": _EXPECTED, "offset": expected_offset}
         )
         if "value" in parameters and "period" in parameters:
             raise ValueError(f"found both 'value' and 'period', expected {_EXPECTED}.")
-        period = need_number(parameters.get("value", parameters.get("period")), _EXPECTED)
+        period = values.need_number(parameters.get("value", parameters.get("period")), _EXPECTED)
         if period <= 0:
             raise ValueError(f"found {period}, expected {_EXPECTED}.")
-        return cls(float(period), float(need_number(parameters.get("offset", 0), expected_offset)))
+        return cls(
+            float(period), float(values.need_number(parameters.get("offset", 0), expected_offset))
+        )
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become a vector of two float32."""
-        if need_numbers(features[0]).is_list:
+        if values.need_numbers(features[0]).is_list:
             raise ValueError(f"found {type_name(features[0].type)}, expected one number a row.")
         return Feature(pa.list_(pa.float32()), required=True, length=2)
 
@@ -102,17 +90,21 @@ class Cyclic(Fixed):
         """Computes sines and cosines."""
         (array,) = arrays
         with np.errstate(all="ignore"):
-            pairs = np.stack(self._point(to_float64(array), NUMPY), axis=1).astype(np.float32)
+            pairs = np.stack(self._point(values.to_float64(array), formula.NUMPY), axis=1).astype(
+                np.float32
+            )
         if array.null_count:
             pairs[~is_valid(array)] = 0
-        return as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
+        return values.as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
 
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Computes sine and cosine of one number."""
-        wide = widened(features[0])
+        wide = values.widened(features[0])
 
         def point(x: Any) -> npt.NDArray[np.float32]:
-            return np.array((0, 0) if x is None else self._point(wide(x), PYTHON), np.float32)
+            return np.array(
+                (0, 0) if x is None else self._point(wide(x), formula.PYTHON), np.float32
+            )
 
         return point
 
@@ -121,13 +113,13 @@ class Cyclic(Fixed):
         import tensorflow as tf
 
         (x,) = features
-        parts = self._point(tensor_to_float64(x.flat_values), tensorflow_library())
+        parts = self._point(formula.tensor_to_float64(x.flat_values), formula.tensorflow_library())
         columns = [
             to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1) for part in parts
         ]
         return from_matrix(tf.concat(columns, axis=1))
 
-    def _point(self, x: Any, library: Library) -> tuple[Any, Any]:
+    def _point(self, x: Any, library: formula.Library) -> tuple[Any, Any]:
         return sine_and_cosine(
             library.remainder(x - self.offset, self.period) / self.period, library
         )

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings import values
 from beam_pipelines.encodings.analyzers import Numbers, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted, RowFunction
 from beam_pipelines.encodings.feature import Feature
@@ -27,14 +28,6 @@ from beam_pipelines.encodings.tokens import (
     sums_of,
     tensor_tokens,
     token_function,
-)
-from beam_pipelines.encodings.values import (
-    MOST_PLACES,
-    check_parameters,
-    narrow,
-    need_text,
-    need_whole,
-    short_form,
 )
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
@@ -138,12 +131,14 @@ class TargetMean(Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> TargetMean:
         """Takes ``target``, which is also the short form, ``smoothing`` and ``folds``."""
-        parameters = short_form(parameters, "target")
-        check_parameters(parameters, _EXPECTED)
+        parameters = values.short_form(parameters, "target")
+        values.check_parameters(parameters, _EXPECTED)
         return cls(
-            need_text(parameters, "target", _EXPECTED["target"]),
+            values.need_text(parameters, "target", _EXPECTED["target"]),
             need_amount(parameters.get("smoothing", cls.smoothing), _EXPECTED["smoothing"]),
-            need_whole(parameters.get("folds", cls.folds), 2, _EXPECTED["folds"], MOST_PLACES),
+            values.need_whole(
+                parameters.get("folds", cls.folds), 2, _EXPECTED["folds"], values.MOST_PLACES
+            ),
         )
 
     @property
@@ -230,7 +225,7 @@ class FittedTargetMean(Fitted):
 
     def row_function(self, *features: Feature) -> RowFunction | None:
         """Looks one key up."""
-        token, prior = token_function(features[0]), narrow(self.prior)
+        token, prior = token_function(features[0]), values.narrow(self.prior)
         means = self.means.to_numpy().astype(np.float32).tolist()
         mean_of = dict(zip(self.keys.to_pylist(), means, strict=True))
         return lambda key: prior if key is None else mean_of.get(token(key), prior)

@@ -11,20 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import concat_batches
+from beam_pipelines.encodings import tokens
 from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
-from beam_pipelines.encodings.tokens import (
-    NO_TOKENS,
-    Ids,
-    TokenCounts,
-    as_tokens,
-    flat_values,
-    row_numbers,
-    sums_of,
-)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -35,31 +27,35 @@ _ALL_ROWS = b""
 
 
 @dataclasses.dataclass(frozen=True)
-class DocumentCounts(TokenCounts):
+class DocumentCounts(tokens.TokenCounts):
     """Counts tokens and the rows that have them, by weight.
 
     Column ``documents`` has the counts of rows.
     """
 
     def count(
-        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
+        self,
+        array: pa.Array,
+        target: pa.Array | None,
+        weights: Weights | None,
+        folds: tokens.Ids | None,
     ) -> pa.RecordBatch:
         """Counts a batch's tokens, and its rows under the empty key."""
-        values, rows = flat_values(array), row_numbers(array)
-        filled = pc.not_equal(as_tokens(values), _ALL_ROWS)
+        values, rows = tokens.flat_values(array), tokens.row_numbers(array)
+        filled = pc.not_equal(tokens.as_tokens(values), _ALL_ROWS)
         encoded = values.filter(filled).dictionary_encode()
         rows = rows[filled.to_numpy(zero_copy_only=False)]
         keys, codes = encoded.dictionary, encoded.indices.to_numpy()
         # One cell for each pair of row and token.
         documents = np.unique(rows * max(len(keys), 1) + codes)
         owners, having = np.divmod(documents, max(len(keys), 1))
-        all_rows = sums_of(np.zeros(len(array), np.int64), np.arange(len(array)), 1, weights)
-        count = sums_of(codes, rows, len(keys), weights)
+        all_rows = tokens.sums_of(np.zeros(len(array), np.int64), np.arange(len(array)), 1, weights)
+        count = tokens.sums_of(codes, rows, len(keys), weights)
         return pa.RecordBatch.from_arrays(
             [
-                pa.concat_arrays([as_tokens(keys), pa.array([_ALL_ROWS], pa.binary())]),
+                pa.concat_arrays([tokens.as_tokens(keys), pa.array([_ALL_ROWS], pa.binary())]),
                 pa.array(np.append(count, np.zeros_like(all_rows))),
-                pa.array(np.append(sums_of(having, owners, len(keys), weights), all_rows)),
+                pa.array(np.append(tokens.sums_of(having, owners, len(keys), weights), all_rows)),
             ],
             ["key", "count", "documents"],
         )
@@ -111,7 +107,7 @@ class TfIdf(Encoding):
         rows = pc.sum(analysis["documents"].filter(is_all)).as_py()
         chosen = self.analyzer.ordered(analysis.filter(pc.invert(is_all)))
         if not len(chosen):
-            raise ValueError(NO_TOKENS)
+            raise ValueError(tokens.NO_TOKENS)
         documents = chosen["documents"].to_numpy().astype(np.float64)
         return FittedTfIdf(chosen["key"], pa.array(np.log((1 + rows) / (1 + documents)) + 1))
 

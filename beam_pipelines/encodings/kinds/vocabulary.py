@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid
+from beam_pipelines.encodings import values
 from beam_pipelines.encodings.encoding import Encoding, Fitted, RowFunction
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
@@ -24,13 +25,6 @@ from beam_pipelines.encodings.tokens import (
     places_of,
     tensor_tokens,
     token_function,
-)
-from beam_pipelines.encodings.values import (
-    MOST_IDS,
-    check_parameters,
-    map_values,
-    need_whole,
-    short_form,
 )
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
@@ -70,15 +64,17 @@ class Vocabulary(Encoding):
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Vocabulary:
         """Takes ``top_k``, also the short form, ``min_count``, ``reserved``, ``num_oov``."""
-        parameters = short_form(parameters, "top_k")
-        check_parameters(parameters, _EXPECTED)
+        parameters = values.short_form(parameters, "top_k")
+        values.check_parameters(parameters, _EXPECTED)
         return cls(
-            need_whole(parameters["top_k"], 1, _EXPECTED["top_k"])
+            values.need_whole(parameters["top_k"], 1, _EXPECTED["top_k"])
             if "top_k" in parameters
             else None,
             need_amount(parameters.get("min_count", 0), _EXPECTED["min_count"]),
             _reserved(parameters.get("reserved", ())),
-            need_whole(parameters.get("num_oov", 0), 0, _EXPECTED["num_oov"], MOST_IDS // 2),
+            values.need_whole(
+                parameters.get("num_oov", 0), 0, _EXPECTED["num_oov"], values.MOST_IDS // 2
+            ),
         )
 
     @property
@@ -121,7 +117,7 @@ class FittedVocabulary(Fitted):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Looks values up."""
-        return map_values(arrays[0], self._look_up)
+        return values.map_values(arrays[0], self._look_up)
 
     def _look_up(self, values: pa.Array) -> pa.Array:
         ids = find_tokens(self.tokens, values)

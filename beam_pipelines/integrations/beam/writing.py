@@ -40,19 +40,13 @@ from beam_pipelines.recipe.reader import bare_name
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files
+from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
 from beam_pipelines.transforms.shuffle import shuffle_chunk
 from beam_pipelines.transforms.size_sample import sample_chunk
-from beam_pipelines.transforms.spill import (
-    LoadChunks,
-    SpillChunks,
-    SpilledChunk,
-    load_chunk,
-    spill_chunk,
-)
 from beam_pipelines.transforms.split import SplitPlan
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 from beam_pipelines.transforms.write import ShardInfo
@@ -114,7 +108,7 @@ class WriteShards(beam.PTransform):
             splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
         )
         folders = make_folders(RunOptions(self._folder))
-        kept = chunks | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
+        kept = chunks | "SpillChunks" >> spill.SpillChunks(folders.scratch_of("kept"))
         result = chunks | "FirstPass" >> _SummarizeChunks(plan, folders.scratch_of())
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, self._folder)
@@ -180,7 +174,7 @@ class _SummarizeChunks(beam.PTransform):
             | "Sample" >> beam.Map(_sample)
             | "SpillSamples"
             >> beam.Map(
-                lambda sample, folder: (sample[0], spill_chunk(sample[1], folder)),
+                lambda sample, folder: (sample[0], spill.spill_chunk(sample[1], folder)),
                 files.join(self.folder, "samples"),
             )
             | "Choose"
@@ -189,9 +183,10 @@ class _SummarizeChunks(beam.PTransform):
         )
         encoded = (
             samples
-            | "LoadSamples" >> LoadChunks()
+            | "LoadSamples" >> spill.LoadChunks()
             | "EncodeSamples" >> EncodeChunks(plan.encode, fitted="")
-            | "SpillEncoded" >> beam.Map(spill_chunk, files.join(self.folder, "encoded_samples"))
+            | "SpillEncoded"
+            >> beam.Map(spill.spill_chunk, files.join(self.folder, "encoded_samples"))
         )
         return (
             chunks.pipeline
@@ -234,8 +229,8 @@ def _make_result(
     computed: Mapping[str, statistics.TableStatistics],
     plan: Plan,
     counts: Sequence[tuple[Address, Rows]],
-    samples: Sequence[SpilledChunk],
-    encoded: Sequence[SpilledChunk],
+    samples: Sequence[spill.SpilledChunk],
+    encoded: Sequence[spill.SpilledChunk],
 ) -> FirstPassResult:
     """Computes the first pass' result as a conversion does.
 
@@ -247,7 +242,7 @@ def _make_result(
         for number, (_, rows) in enumerate(ordered)
     ]
     numbered = _with_ranges(plan, len(chunk_counts))
-    pictures, rows = ([load_chunk(kept) for kept in some] for some in (samples, encoded))
+    pictures, rows = ([spill.load_chunk(kept) for kept in some] for some in (samples, encoded))
     result = make_result(
         numbered, computed, chunk_counts, pictures, rows, {}, FittedFolders("", "")
     )

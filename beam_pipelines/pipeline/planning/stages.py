@@ -26,15 +26,8 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage.input_roots import only_below
+from beam_pipelines.transforms import group_plan
 from beam_pipelines.transforms.base_filter import divide_filter
-from beam_pipelines.transforms.group_plan import (
-    GroupPlan,
-    check_contract,
-    list_columns,
-    plan_feature_lists,
-    plan_groups,
-    with_feature_lists,
-)
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
 from beam_pipelines.transforms.protect import with_fingerprints
@@ -74,7 +67,7 @@ class PlanDraft:
     columns: pa.Schema = dataclasses.field(init=False)
     key: SplitKey | None = None
     select: SelectPlan = dataclasses.field(init=False)
-    groups: GroupPlan | None = None
+    groups: group_plan.GroupPlan | None = None
     split: SplitPlan = dataclasses.field(init=False)
     encode: EncodePlan = dataclasses.field(init=False)
     lists: tuple[str, ...] | None = None
@@ -199,7 +192,7 @@ def _select(draft: PlanDraft) -> None:
 
 
 def _groups(draft: PlanDraft) -> None:
-    draft.groups = plan_groups(draft.recipe, draft.base, draft.columns)
+    draft.groups = group_plan.plan_groups(draft.recipe, draft.base, draft.columns)
     draft.columns = draft.columns if draft.groups is None else draft.groups.schema
 
 
@@ -216,13 +209,13 @@ def _encode(draft: PlanDraft) -> None:
 
 
 def _feature_lists(draft: PlanDraft) -> None:
-    draft.recipe = with_feature_lists(draft.recipe, draft.base, draft.encode)
-    draft.encode = plan_feature_lists(draft.recipe, draft.groups, draft.encode)
-    draft.lists = list_columns(draft.groups, draft.encode)
+    draft.recipe = group_plan.with_feature_lists(draft.recipe, draft.base, draft.encode)
+    draft.encode = group_plan.plan_feature_lists(draft.recipe, draft.groups, draft.encode)
+    draft.lists = group_plan.list_columns(draft.groups, draft.encode)
 
 
 def _lists_of_contract(draft: PlanDraft) -> None:
-    check_contract(draft.contract, draft.columns, draft.lists or ())
+    group_plan.check_contract(draft.contract, draft.columns, draft.lists or ())
 
 
 def _files(draft: PlanDraft) -> None:

@@ -25,17 +25,9 @@ from beam_pipelines.sources.csv.preamble import cut_preamble
 from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.recognise import HEAD_BYTES, sparse_format
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
-from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text import blocks, quotes
 from beam_pipelines.sources.text.format import TextFormat
 from beam_pipelines.sources.text.other_content import check_is_no_json, check_is_text
-from beam_pipelines.sources.text.quotes import (
-    NEWLINE,
-    OUTSIDE,
-    Dialect,
-    Positions,
-    record_spans,
-    toggling_quotes,
-)
 from beam_pipelines.storage import files
 
 
@@ -103,7 +95,7 @@ class Csv(TextFormat):
         """Whether a header names the columns; see ``Format``."""
         return source.options_of(CsvOptions).header is not False
 
-    def dialect(self, source: Source) -> Dialect:
+    def dialect(self, source: Source) -> quotes.Dialect:
         """Returns delimiter and quote of a source."""
         return dialect_of(source, self.delimiter)
 
@@ -125,14 +117,14 @@ class Csv(TextFormat):
 
     def records(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body
-    ) -> tuple[blocks.Body, Positions, Positions]:
+    ) -> tuple[blocks.Body, quotes.Positions, quotes.Positions]:
         """Returns the body after the header, and its records; see ``TextFormat``."""
         dialect = self.dialect(plan.source)
         body = cut_preamble(body, plan.source)
         if self.has_own_names(plan.source) and body.begins_file:
             body, _ = cut_header(body, dialect, file.path, plan.source)
-        toggles = toggling_quotes(body.data, OUTSIDE, NEWLINE, dialect)
-        return body, *record_spans(body.data, toggles)
+        toggles = quotes.toggling_quotes(body.data, quotes.OUTSIDE, quotes.NEWLINE, dialect)
+        return body, *quotes.record_spans(body.data, toggles)
 
     def read_together(
         self, plan: SourcePlan, some: Sequence[FileInfo]
@@ -192,7 +184,7 @@ class Csv(TextFormat):
         )
 
 
-def _may_quote(data: bytes, dialect: Dialect) -> bool:
+def _may_quote(data: bytes, dialect: quotes.Dialect) -> bool:
     return dialect.quote is not None and bytes([dialect.quote]) in data
 
 

@@ -12,18 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.formatting import MINUS
-from beam_pipelines.recipe.cell_formats import (
-    APOSTROPHES,
-    BLANKS,
-    WHITE_SPACE,
-    CellFormat,
-    DateFormat,
-    NumberFormat,
-)
+from beam_pipelines.recipe import cell_formats
 from beam_pipelines.sources.csv.cells import MONTHS, WEEKDAYS
 from beam_pipelines.sources.exact_cast import exact_cast
 
-_BLANK = f"[{BLANKS}\t]"
+_BLANK = f"[{cell_formats.BLANKS}\t]"
 # More digits than float64 keeps: such a number of a float column would be rounded.
 _MOST_DIGITS = 15
 # Letter of a part -> its digits. Days and months may lack a leading zero, seconds have a fraction.
@@ -51,7 +44,7 @@ NEGATIVE: dict[Literal["()", "-"], str] = {
 _DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-def to_plain(texts: pa.Array, format_: CellFormat) -> pa.Array:
+def to_plain(texts: pa.Array, format_: cell_formats.CellFormat) -> pa.Array:
     """Returns cells as plain texts.
 
     Args:
@@ -61,10 +54,10 @@ def to_plain(texts: pa.Array, format_: CellFormat) -> pa.Array:
     Returns:
       String array of n cells; null where a cell is null, or is not in the format.
     """
-    texts = pc.utf8_trim(texts, characters=WHITE_SPACE)
-    if isinstance(format_, NumberFormat):
+    texts = pc.utf8_trim(texts, characters=cell_formats.WHITE_SPACE)
+    if isinstance(format_, cell_formats.NumberFormat):
         return _plain_numbers(texts, format_)
-    if isinstance(format_, DateFormat):
+    if isinstance(format_, cell_formats.DateFormat):
         return _plain_dates(texts, format_)
     folded = pc.utf8_lower(texts)
     words = pc.index_in(folded, value_set=pa.array([format_.true, format_.false]))
@@ -92,7 +85,7 @@ def typed(plain: pa.Array, type_: pa.DataType) -> pa.Array:
     return exact_cast(plain_integers(plain) if pa.types.is_integer(type_) else plain, type_)
 
 
-def number_pattern(format_: NumberFormat) -> str:
+def number_pattern(format_: cell_formats.NumberFormat) -> str:
     """Returns the regular expression of a number, for RE2 and Python.
 
     Its groups are the sign before the unit, the sign behind it, the whole number, the fraction.
@@ -114,13 +107,13 @@ def number_pattern(format_: NumberFormat) -> str:
 
 def _any_of(thousands: str) -> str:
     """Returns the pattern of a separator of thousands and its relatives."""
-    for relatives in (BLANKS, APOSTROPHES):
+    for relatives in (cell_formats.BLANKS, cell_formats.APOSTROPHES):
         if thousands and thousands in relatives:
             return f"[{relatives}]"
     return re.escape(thousands)
 
 
-def _plain_numbers(texts: pa.Array, format_: NumberFormat) -> pa.Array:
+def _plain_numbers(texts: pa.Array, format_: cell_formats.NumberFormat) -> pa.Array:
     texts = pc.replace_substring(texts, MINUS, "-")
     if format_.negative:
         pattern = NEGATIVE[format_.negative]
@@ -146,13 +139,13 @@ def _plain_numbers(texts: pa.Array, format_: NumberFormat) -> pa.Array:
     return pc.if_else(pc.and_(is_number, is_exact), plain, pa.scalar(None, pa.string()))
 
 
-def date_pattern(format_: DateFormat) -> str:
+def date_pattern(format_: cell_formats.DateFormat) -> str:
     """Returns the regular expression of a date, a group each part."""
     parts = (f"(?P<{part}>{_DIGITS[part]}){re.escape(text)}" for part, text in format_.parts)
     return f"^{''.join(parts)}$"
 
 
-def _plain_dates(texts: pa.Array, format_: DateFormat) -> pa.Array:
+def _plain_dates(texts: pa.Array, format_: cell_formats.DateFormat) -> pa.Array:
     found = pc.extract_regex(texts, pattern=date_pattern(format_))
     part = {letter: pc.struct_field(found, letter) for letter, _ in format_.parts}
     plain, is_good = pc.if_else(found.is_valid(), "", None), found.is_valid()

@@ -13,14 +13,7 @@ from beam_pipelines.sources.csv.cells import kind, split_text, whole_records
 from beam_pipelines.sources.csv.options import CsvOptions
 from beam_pipelines.sources.csv.parser import split_cells
 from beam_pipelines.sources.format import MUST_AGREE, problem
-from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.quotes import (
-    NEWLINE,
-    OUTSIDE,
-    Dialect,
-    record_spans,
-    toggling_quotes,
-)
+from beam_pipelines.sources.text import blocks, quotes
 
 # Rows that are compared with the one below the header, and kinds of values.
 _LOOKED_AT, _LEAST_ROWS = 20, 4
@@ -50,7 +43,7 @@ def nameless(cells: Sequence[str]) -> list[int]:
 
 
 def cut_header(
-    body: blocks.Body, dialect: Dialect, path: str, source: Source
+    body: blocks.Body, dialect: quotes.Dialect, path: str, source: Source
 ) -> tuple[blocks.Body, tuple[str, ...]]:
     """Cuts the header off a body; returns the rest and the names.
 
@@ -88,7 +81,7 @@ def cut_header(
 
 
 def check_one_header(
-    head: bytes, names: tuple[str, ...], dialect: Dialect, path: str, source: Source
+    head: bytes, names: tuple[str, ...], dialect: quotes.Dialect, path: str, source: Source
 ) -> None:
     """Checks that no line of units or descriptions is below the header.
 
@@ -120,13 +113,13 @@ def check_one_header(
     raise RecipeProblems([problem(source, "header", message)])
 
 
-def first_record(data: bytes, dialect: Dialect) -> tuple[int, int]:
+def first_record(data: bytes, dialect: quotes.Dialect) -> tuple[int, int]:
     """Returns where the first record begins and ends; scans no further."""
     length = 4096
     while True:
         head = data[:length]
-        toggles = toggling_quotes(head, OUTSIDE, NEWLINE, dialect)
-        starts, ends = record_spans(head, toggles)
+        toggles = quotes.toggling_quotes(head, quotes.OUTSIDE, quotes.NEWLINE, dialect)
+        starts, ends = quotes.record_spans(head, toggles)
         if len(starts) and (ends[0] < len(head) or length >= len(data)):
             return int(starts[0]), int(ends[0])
         if length >= len(data):

@@ -5,15 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from beam_pipelines.recipe import values
 from beam_pipelines.recipe.keys import recipe_key, section
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.values import (
-    Value,
-    read_choice,
-    read_integer,
-    read_size,
-    read_texts,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,23 +15,23 @@ class ImageOptions:
     """Changes to the files of an ``images`` source; by default none."""
 
     resize: tuple[int, ...] = recipe_key(
-        read_size, (), "unchanged", "(height, width) in pixels of all images, not cropped."
+        values.read_size, (), "unchanged", "(height, width) in pixels of all images, not cropped."
     )
     format: Literal["png", "jpeg"] | None = recipe_key(
-        read_choice(("png", "jpeg")),
+        values.read_choice(("png", "jpeg")),
         None,
         "JPEG stays JPEG, others become PNG",
         "Format of images that are encoded anew.",
     )
     mode: Literal["rgb", "grey"] | None = recipe_key(
-        read_choice(("rgb", "grey")),
+        values.read_choice(("rgb", "grey")),
         None,
         "unchanged",
         "Channels, without alpha. The default keeps them, but JPEG has no alpha.",
     )
-    quality: int = recipe_key(read_integer(1, 100), 90, "90", "Quality of JPEG.")
+    quality: int = recipe_key(values.read_integer(1, 100), 90, "90", "Quality of JPEG.")
     classes: tuple[str, ...] = recipe_key(
-        read_texts, (), "the folders found", "Names of the class folders, by id."
+        values.read_texts, (), "the folders found", "Names of the class folders, by id."
     )
 
     @property
@@ -46,7 +40,7 @@ class ImageOptions:
         return bool(self.resize or self.format or self.mode)
 
 
-def _check(value: Value, image: ImageOptions) -> None:
+def _check(value: values.Value, image: ImageOptions) -> None:
     """Notes a quality of PNG, and classes of the same name."""
     if image.format == "png" and "quality" in value.keys:
         value.wrong(

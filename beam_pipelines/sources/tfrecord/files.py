@@ -31,14 +31,8 @@ from beam_pipelines.sources.compression import ChecksummedFile, CountedFile, nam
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.storage import files, input_files
+from beam_pipelines.tfrecord import part_index
 from beam_pipelines.tfrecord.framing import is_header, is_zlib, read_record_blocks
-from beam_pipelines.tfrecord.part_index import (
-    IndexedShard,
-    PartIndex,
-    parse_index,
-    read_index,
-    shards_by_index,
-)
 from beam_pipelines.tfrecord.parts import inflate_part
 from beam_pipelines.tfrecord.record_block import HEADER_BYTES, RecordBlock
 
@@ -194,7 +188,7 @@ class FileParts:
       shard: number of the file in it.
     """
 
-    index: PartIndex
+    index: part_index.PartIndex
     shard: int
 
     @property
@@ -229,7 +223,7 @@ def parts_of(path: str, compression: Compression) -> FileParts | None:
     name, split = files.relative(path, folder), rest.partition("/")[0]
     manifest = files.join(folder, MANIFEST)
     indexes = _indexes(manifest, _state(manifest), split) if folder else {}
-    shards: tuple[IndexedShard, ...] | None
+    shards: tuple[part_index.IndexedShard, ...] | None
     for inner, shards in indexes.items():
         if any(shard.name == name for shard in shards):
             where = files.within(folder, inner)
@@ -288,26 +282,26 @@ def _index(
     path: str,
     state: tuple[float, int] | None,
     compression: Compression,
-    shards: tuple[IndexedShard, ...] | None,
-) -> PartIndex | None:
+    shards: tuple[part_index.IndexedShard, ...] | None,
+) -> part_index.PartIndex | None:
     if not _is_there(path, state):
         return None
     if files.is_local(path):
-        return read_index(path, compression, shards)
-    return parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, shards)
+        return part_index.read_index(path, compression, shards)
+    return part_index.parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, shards)
 
 
 @functools.lru_cache(_KEPT)
 def _indexes(
     path: str, state: tuple[float, int] | None, split: str
-) -> dict[str, tuple[IndexedShard, ...]]:
+) -> dict[str, tuple[part_index.IndexedShard, ...]]:
     """Returns the shards of each index of a split."""
     if not _is_there(path, state):
         return {}
     splits = parse_manifest(files.read_bytes(path), path, DatasetManifest)[0].splits
     if split not in splits:
         raise DataError(f"{path}: lacks split '{split}'. Convert again with --overwrite.")
-    return shards_by_index(split, map(vars, splits[split].shards))
+    return part_index.shards_by_index(split, map(vars, splits[split].shards))
 
 
 class PartsFile(io.RawIOBase):

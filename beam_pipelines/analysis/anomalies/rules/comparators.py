@@ -6,13 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.anomalies.rules.distances import (
-    jensen_shannon_of_histograms,
-    jensen_shannon_of_texts,
-    l_infinity,
-    normalized_absolute_difference,
-    rank_counts,
-)
+from beam_pipelines.analysis.anomalies.rules import distances
 from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, number_text
 
 Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
@@ -99,18 +93,18 @@ def _measure(
 
     Returns ``None`` if the distance cannot be measured.
     """
-    left, right = rank_counts(treatment), rank_counts(control)
+    left, right = distances.rank_counts(treatment), distances.rank_counts(control)
     if kind == "infinity_norm":
-        return l_infinity(left, right)
+        return distances.l_infinity(left, right)
     if kind == "normalized_abs_difference":
-        return normalized_absolute_difference(left, right)
+        return distances.normalized_absolute_difference(left, right)
     if left and right:
-        return jensen_shannon_of_texts(left, right), ""
+        return distances.jensen_shannon_of_texts(left, right), ""
     wanted = _Histogram.QUANTILES if _wants_quantiles(limit) else _Histogram.STANDARD
     histograms = [_histogram(feature, wanted) for feature in (treatment, control)]
     if histograms[0] is None or histograms[1] is None:
         return None
-    divergence = jensen_shannon_of_histograms(histograms[0], histograms[1])
+    divergence = distances.jensen_shannon_of_histograms(histograms[0], histograms[1])
     return None if divergence is None else (divergence, "")
 
 

@@ -11,19 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+from beam_pipelines.analysis.anomalies.rules import texts
 from beam_pipelines.analysis.anomalies.rules.reason import (
     Finding,
     Info,
     Reason,
     clear_domain,
     number_text,
-)
-from beam_pipelines.analysis.anomalies.rules.texts import (
-    Mask,
-    are_floats,
-    are_integers,
-    floats,
-    integers,
 )
 from beam_pipelines.analysis.statistics.view import FeatureView, Texts
 from beam_pipelines.core.schema_features import Domains
@@ -73,16 +67,18 @@ def truth_values(domain: schema_pb2.BoolDomain) -> list[str]:
     )
 
 
-def in_domain(values: pa.Array, allowed: list[str]) -> Mask:
+def in_domain(values: pa.Array, allowed: list[str]) -> texts.Mask:
     """Returns bool[n]: whether each text is allowed."""
-    known: Mask = pc.is_in(values, pa.array(allowed, values.type)).to_numpy(zero_copy_only=False)
+    known: texts.Mask = pc.is_in(values, pa.array(allowed, values.type)).to_numpy(
+        zero_copy_only=False
+    )
     return known
 
 
 def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
     least, most = view.minimum, view.maximum
     if view.strings is not None:
-        bad = _first_text(view.strings, ~are_integers(view.strings.values))
+        bad = _first_text(view.strings, ~texts.are_integers(view.strings.values))
         if bad is not None:
             description = f'String values that were not ints were found, such as "{bad}".'
             reason = Reason(
@@ -90,7 +86,7 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
             )
             yield Finding(reason, clear_domain)
             return
-        numbers = integers(view.strings.values)
+        numbers = texts.integers(view.strings.values)
         least, most = min(numbers, default=None), max(numbers, default=None)
     domain = feature.int_domain
     if least is not None and domain.HasField("min") and least < domain.min:
@@ -124,7 +120,7 @@ def _float_findings(
         )
     nans = view.nans
     if view.strings is not None:
-        bad = _first_text(view.strings, ~are_floats(view.strings.values))
+        bad = _first_text(view.strings, ~texts.are_floats(view.strings.values))
         if bad is not None:
             description = f'String values that were not floats were found, such as "{bad}".'
             reason = Reason(
@@ -136,7 +132,7 @@ def _float_findings(
             )
             yield Finding(reason, clear_domain)
             return
-        numbers = floats(view.strings.values)
+        numbers = texts.floats(view.strings.values)
         nans = int(view.strings.counts[np.isnan(numbers)].sum())
         numbers = numbers[~np.isnan(numbers)]
         least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
@@ -298,7 +294,7 @@ def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[s
         domain.value.extend(value for value in values if value not in known)
 
 
-def _first_text(texts: Texts, bad: Mask) -> str | None:
+def _first_text(texts: Texts, bad: texts.Mask) -> str | None:
     """Returns the most frequent bad text; ``None`` if there is none."""
     return texts.where(bad).ordered()[0][0] if bad.any() else None
 

@@ -9,14 +9,8 @@ from collections.abc import Iterator
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.analysis.anomalies.rules import presence
 from beam_pipelines.analysis.anomalies.rules.domains import domain_findings
-from beam_pipelines.analysis.anomalies.rules.presence import (
-    not_present,
-    presence_findings,
-    unique_findings,
-    valency_findings,
-    wrong_type,
-)
 from beam_pipelines.analysis.anomalies.rules.reason import Finding
 from beam_pipelines.analysis.statistics.view import FeatureView
 from beam_pipelines.core.schema_features import Domains
@@ -71,13 +65,13 @@ def feature_findings(
     """
     if not view.present:
         if required:
-            yield not_present()
+            yield presence.not_present()
         return
-    yield from valency_findings(feature, view)
-    yield from presence_findings(feature, view)
-    wrong = list(wrong_type(feature, view))
+    yield from presence.valency_findings(feature, view)
+    yield from presence.presence_findings(feature, view)
+    wrong = list(presence.wrong_type(feature, view))
     yield from wrong
     if not wrong and view.is_counted:
         yield from domain_findings(feature, view, domains)
         if view.counted is None:  # a sample has fewer distinct values
-            yield from unique_findings(feature, view)
+            yield from presence.unique_findings(feature, view)
