@@ -350,9 +350,10 @@ def read_character(value: Value) -> str | None:
     text = value.tree.text if isinstance(value.tree, Scalar) else ""
     if len(text) == 1:
         return text
-    value.expected(
-        "one character" + (', as "\\t" in double quotes' if text.startswith("\\") else "")
-    )
+    cure = ', as "\\t" in double quotes' if text.startswith("\\") else ""
+    if len(set(text) - {'"', "'"}) == 1:
+        cure = ". 'format: lines' reads whole lines, which string_split in 'derive' divides"
+    value.expected(f"one character{cure}")
     return None
 
 

@@ -76,7 +76,7 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def time_type(texts: pa.Array) -> pa.DataType | None:
-    """Returns the type of texts that are all ISO 8601 dates or times.
+    """Returns the type of texts of ISO 8601 dates or times.
 
     All times have an offset, or none has; ``None`` for other texts, and where all are null.
     """

@@ -522,6 +522,7 @@ def test_all_problems_at_once() -> None:
         (with_source("{path: []}"), "3: sources.a.path", "at least one"),
         (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
         (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
+        (with_source("{path: b, delimiter: '||'}"), "3: sources.a.delimiter", "'format: lines'"),
         (
             with_source("{path: b, types: {x: integer}}"),
             "3: sources.a.types.x",
