@@ -181,7 +181,8 @@ def _recipe_note(rows: Sequence[Row], plan: Plan | None) -> str:
         return ""
     return (
         "If the schema is of a dataset, its recipe may add columns and leave some out. Then "
-        f"validate the recipe: '--set sources.SOURCE.path={files.shown(paths[0])}' has it read "
+        # A recipe's paths start at its own folder.
+        f"validate the recipe: '--set sources.SOURCE.path={files.absolute(paths[0])}' has it read "
         "these data.\n"
     )
 

@@ -224,12 +224,14 @@ def test_data_without_their_recipe(folder: Path, capsys: pytest.CaptureFixture[s
     assert "against s.pbtxt" in shown
     assert "d.csv, line 2 and at least 9 more" in shown
     assert "not in s.pbtxt" in shown
-    assert "validate the recipe: '--set sources.SOURCE.path=d.csv' has it read" in shown
-    Path("r.yaml").write_text(
+    path = folder / "d.csv"
+    assert f"validate the recipe: '--set sources.SOURCE.path={path}' has it read" in shown
+    Path("recipes").mkdir()
+    Path("recipes/r.yaml").write_text(
         "name: r\nsources: {d: old.csv}\nderive: {dist: d, far: d + 1}\ndrop: d\n"
     )
-    remedy = ("--set", "sources.d.path=d.csv")
-    assert cli("validate", "r.yaml", *remedy, "--schema", "s.pbtxt") == 1
+    remedy = ("--set", f"sources.d.path={path}")
+    assert cli("validate", "recipes/r.yaml", *remedy, "--schema", "s.pbtxt") == 1
     shown = capsys.readouterr().err
     assert "1 anomaly" in shown
     assert "validate the recipe" not in shown
