@@ -84,7 +84,7 @@ def resize(
 
 
 def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
-    """Hashes the values of one array, as ``hashing.hash_column`` does.
+    """Hashes the values of one array, as ``core/hashing.py`` defines it.
 
     Args:
       array: n values of a column type; lists of any kind hash as lists, dictionaries as their
@@ -102,7 +102,7 @@ def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
 
 
 def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> npt.NDArray[np.uint64]:
-    """Hashes rows of columns, as ``hashing.hash_rows`` does.
+    """Hashes rows of columns, as ``core/hashing.py`` defines it.
 
     Args:
       arrays: one or more arrays of n values each, of column types; the order of the columns
@@ -182,8 +182,6 @@ def quote_transition(
 ) -> tuple[int, int, int]:
     """Returns the quote automaton's state after a text, for each start state.
 
-    It does the same as ``sources/text/quotes.transition``.
-
     Args:
       data: the text.
       previous: the byte before it.
@@ -194,7 +192,7 @@ def quote_transition(
 
 
 def find_repeats(records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Finds records that repeat a hash, as ``core/equal_hashes.py`` does.
+    """Finds records that repeat the hash of an earlier one.
 
     Args:
       records: n of a dtype of 16 to 1,024 bytes; the first 16 are the hash.

@@ -1,4 +1,4 @@
-// FarmHash's 64-bit fingerprint of texts, as encodings/farmhash.py computes it. It never changes.
+// FarmHash's 64-bit fingerprint of texts, as reference_hashes.py computes it. It never changes.
 #pragma once
 
 #include <cstddef>

@@ -715,7 +715,7 @@ PyMethodDef methods[] = {
     {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},
     {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
     {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},
-    {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.repeats."},
+    {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.columns."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},

@@ -23,8 +23,6 @@ def serialize(
 ) -> pa.LargeBinaryArray:
     """Serializes rows as tf.Examples, or with ``lists`` as tf.SequenceExamples.
 
-    The bytes are those of ``tfrecord/example.py`` and ``framing.frame``.
-
     Args:
       batch: columns of type int64, float (32 bits), string, binary, lists of them (of any kind, of
         fixed size as well), and dictionaries of them. A null is a feature that is absent, an empty
@@ -64,7 +62,7 @@ def serialize(
 
 
 def frame(records: pa.Array) -> pa.LargeBinaryArray:
-    """Frames each value as a TFRecord record, as ``framing.frame`` does.
+    """Frames each value as a TFRecord record.
 
     Args:
       records: n values of a string or binary type, large or not; no nulls.

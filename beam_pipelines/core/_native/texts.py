@@ -12,7 +12,7 @@ __all__ = ["band_hashes", "fingerprint", "fingerprints", "similarities", "sum_we
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
-    """Returns FarmHash's 64-bit fingerprints, as ``farmhash.fingerprints`` does.
+    """Returns FarmHash's 64-bit fingerprints (``reference_hashes.py``).
 
     Args:
       texts: n values of a string or binary type, large or not; null counts as the empty text.
@@ -60,7 +60,7 @@ def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray
 
 
 def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64]:
-    """Hashes bands of MinHash signatures, as ``shingles.py`` of plugins does.
+    """Hashes bands of MinHash signatures, as ``shingles.py`` of plugins says.
 
     Args:
       texts: n texts, or dictionaries of them.
@@ -80,7 +80,7 @@ def band_hashes(texts: pa.Array, bands: int, rows: int) -> npt.NDArray[np.uint64
 
 
 def similarities(left: pa.Array, right: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns the similarity of pairs of texts, as ``shingles.py`` of plugins does.
+    """Returns the similarity of pairs of texts, as ``shingles.py`` of plugins says.
 
     Args:
       left, right: n texts each.
