@@ -43,7 +43,7 @@ class ExampleDecoder:
         Raises:
           ValueError: a record is damaged or contradicts the schema; tfx-bsl's message.
         """
-        if self._types is not None and _native.KERNELS_AVAILABLE:
+        if self._types is not None:
             array, framed = _array_of(records)
             batch = _native.parse_examples(array, self._types, framed)
             if batch is not None:
@@ -142,14 +142,11 @@ def decode_sequences(
       WireError: a record is damaged, a feature holds values of another kind, or a record has a
         feature that a closed layout lacks.
     """
-    if _native.KERNELS_AVAILABLE:
-        array, framed = _array_of(records)
-        batch = _native.parse_examples(
-            array, layout.context, framed, layout.lists, layout.is_closed
-        )
-        if batch is not None:
-            number = len(layout.context)
-            return list(batch.columns[:number]), list(batch.columns[number:])
+    array, framed = _array_of(records)
+    batch = _native.parse_examples(array, layout.context, framed, layout.lists, layout.is_closed)
+    if batch is not None:
+        number = len(layout.context)
+        return list(batch.columns[:number]), list(batch.columns[number:])
     return parse_sequences(records, layout)
 
 
