@@ -8,7 +8,6 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 class DamagedRecordError(ValueError):
@@ -77,6 +76,8 @@ def list_parts(column: pa.Array) -> tuple[pa.Array, list[int]]:
     Returns:
       The values, without those behind nulls; and n + 1 numbers, from 0.
     """
+    import pyarrow.compute as pc  # takes longer than a reader's first batch
+
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return plain(column.flatten()), np.cumsum([0, *lengths]).tolist()
 

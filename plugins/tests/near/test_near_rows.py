@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.meet_hashes import hash_name
-from beam_pipelines_plugins.near import near_rows, shingles
+from beam_pipelines_plugins.near import near_rows
 from beam_pipelines_plugins.near.meet_near import near_chunks, send_rows
 from beam_pipelines_plugins.near.near_rows import REQUESTS, NearRule
 
@@ -87,7 +88,7 @@ def chunks_of(texts: list[list[str | None]]) -> list[Chunk]:
 
 
 def similarity(one: str | None, other: str | None) -> float:
-    (found,) = shingles.similarities(pa.array([one], pa.string()), pa.array([other], pa.string()))
+    (found,) = _native.similarities(pa.array([one], pa.string()), pa.array([other], pa.string()))
     return float(found)
 
 
