@@ -103,10 +103,13 @@ def check_one_header(
         return
     skipped = (source.options_of(CsvOptions).skip_lines or 0) + 2
     found = " and ".join(repr(shorten(rows[0][place], 40)) for place in places[:2])
+    below = next(
+        row[places[0]] for row, own in zip(rows[1:], others, strict=True) if own[places[0]]
+    )
     message = (
         f"{path}, line {skipped}: found {found} above "
         f"{'numbers' if kinds[places[0]] == {'number'} else 'dates'} such as "
-        f"{rows[1][places[0]]!r}, expected one line of names. Set 'header: false', 'skip_lines: "
+        f"{below!r}, expected one line of names. Set 'header: false', 'skip_lines: "
         f"{skipped}' and 'columns: {yaml_list(names)}' if it belongs to the header, or 'types: "
         f"{{{yaml_text(names[places[0]])}: text}}' if it is a row."
     )
