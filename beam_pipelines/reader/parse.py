@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import _native
+from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.reader import arrays, columns
 from beam_pipelines.reader.features import Feature
@@ -18,7 +19,6 @@ from beam_pipelines.reader.images import decode_images
 from beam_pipelines.reader.order import Int64s
 from beam_pipelines.reader.parts import Block
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, parse_sequences
-from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
 Values = npt.NDArray[Any]
 # Name of the records in batches of serialized records, as ``Dataset.head`` has it.

@@ -22,10 +22,10 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
-from beam_pipelines.core._native.shared import masked_crc
+from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES, masked_crc
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded
-from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES, RecordBlock
+from beam_pipelines.tfrecord.record_block import RecordBlock
 
 READ_BYTES = 4 << 20
 _LENGTH_BYTES = 8

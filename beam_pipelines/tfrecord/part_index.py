@@ -24,10 +24,10 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from beam_pipelines.core import arrow_sizes, regular_files
+from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.compression import PARQUET_COMPRESSION, PartCompression
 from beam_pipelines.core.dataset_layout import index_path
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES
 
 VERSION = 1
 # Bytes of framed records in an extent, and in a run of one. A request takes the CPU time of

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.core._native.shared import FOOTER_BYTES, HEADER_BYTES
 from beam_pipelines.core.binary_arrays import offsets_of
-
-HEADER_BYTES, FOOTER_BYTES = 12, 4
 
 
 class RecordBlock(Sequence[bytes]):

@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 _LENGTH = struct.Struct("<Q")
-_HEADER_BYTES, _FOOTER_BYTES = 12, 4
 # Tags of length-delimited fields: 1 and 2, and those of Feature's oneof.
 _FIELD_1, _FIELD_2 = b"\x0a", b"\x12"
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
@@ -112,7 +111,7 @@ def _features(column: pa.Array) -> Iterator[bytes | None]:
     elif pa.types.is_float32(kind):
         data = values.fill_null(0).to_numpy(zero_copy_only=False).tobytes()
         tag, pieces = _FLOAT_LIST, [data[at : at + 4] for at in range(0, len(data), 4)]
-    elif _is_text(kind):
+    elif shared.is_text(kind):
         texts = values.cast(pa.large_binary()).to_pylist()
         tag, pieces = _BYTES_LIST, [_field(_FIELD_1, one or b"") for one in texts]
     else:
@@ -131,10 +130,6 @@ def _joined(
         yield b"".join(pieces[edges[row] : edges[row + 1]]) if is_valid else None
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-
-
 def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
     """Returns rows of a batch: ``columns.take``."""
     batch.validate()
@@ -146,7 +141,7 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
 
 def frame(records: pa.Array) -> pa.LargeBinaryArray:
     """Frames each value as a TFRecord record: ``records.frame``."""
-    if not _is_text(records.type):
+    if not shared.is_text(records.type):
         raise TypeError(f"records: found {records.type}, expected a binary or string array")
     records.validate()
     if records.null_count:
@@ -163,16 +158,18 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
     """Finds the whole records at the start of TFRecord data: ``records.unframe``."""
     data = data.to_pybytes() if isinstance(data, pa.Buffer) else bytes(data)
     starts, start = [0], 0
-    while start + _HEADER_BYTES <= len(data):
+    while start + shared.HEADER_BYTES <= len(data):
         length = data[start : start + _LENGTH.size]
-        if data[start + _LENGTH.size : start + _HEADER_BYTES] != shared.masked_crc(length):
+        if data[start + _LENGTH.size : start + shared.HEADER_BYTES] != shared.masked_crc(length):
             raise shared.DamagedRecordError(len(starts) - 1, start, "length")
-        end = start + _HEADER_BYTES + _LENGTH.unpack(length)[0]
-        if end + _FOOTER_BYTES > len(data):
+        end = start + shared.HEADER_BYTES + _LENGTH.unpack(length)[0]
+        if end + shared.FOOTER_BYTES > len(data):
             break
-        if data[end : end + _FOOTER_BYTES] != shared.masked_crc(data[start + _HEADER_BYTES : end]):
+        if data[end : end + shared.FOOTER_BYTES] != shared.masked_crc(
+            data[start + shared.HEADER_BYTES : end]
+        ):
             raise shared.DamagedRecordError(len(starts) - 1, start, "data")
-        start = end + _FOOTER_BYTES
+        start = end + shared.FOOTER_BYTES
         starts.append(start)
     return np.array(starts, np.int64)
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core._native.shared import is_list, list_parts, plain
+from beam_pipelines.core._native.shared import is_list, is_text, list_parts, plain
 from beam_pipelines.core.hashing import GOLDEN, NULL, canonical_bits, mix, mix_int
 
 __all__ = [
@@ -67,17 +67,13 @@ def _hashes(array: pa.Array, seed: int) -> list[int]:
             _hash_words(items[start:end], end - start, seed)
             for start, end in itertools.pairwise(edges)
         ]
-    elif _is_text(kind):
+    elif is_text(kind):
         texts = [text or b"" for text in array.cast(pa.large_binary()).to_pylist()]
         hashes = [_hash_words(_words(text), len(text), seed) for text in texts]
     else:
         hashes = [mix_int(bits + GOLDEN + seed) for bits in canonical_bits(array).tolist()]
     pairs = zip(hashes, array.is_valid().to_pylist(), strict=True)
     return [one if is_valid else mix_int(NULL + seed) for one, is_valid in pairs]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _words(text: bytes) -> list[int]:
@@ -92,7 +88,7 @@ def _hash_words(words: Sequence[int], length: int, seed: int) -> int:
 
 def fingerprints(texts: pa.Array) -> _Hashes:
     """Returns FarmHash's 64-bit fingerprints: ``texts.fingerprints``."""
-    if not _is_text(texts.type):
+    if not is_text(texts.type):
         raise TypeError(f"texts: found {texts.type}, expected a binary or string array")
     values = texts.cast(pa.large_binary()).to_pylist()
     return np.array([fingerprint(text or b"") for text in values], np.uint64)
@@ -102,48 +98,47 @@ def fingerprint(text: bytes) -> int:
     """Returns the fingerprint of one text."""
     if not isinstance(text, bytes):
         raise TypeError(f"found {type(text).__name__}, expected bytes")
+    if not text:
+        return _K2
     own = next((own for most, own in _BY_SIZE.items() if len(text) <= most), _hash_long)
-    return own(text, len(text), _K2 + 2 * len(text))
+    return own(text, _K2 + 2 * len(text))
 
 
-def _hash_none(text: bytes, size: int, factor: int) -> int:  # noqa: ARG001
-    return _K2
-
-
-def _hash_to_3(text: bytes, size: int, factor: int) -> int:  # noqa: ARG001
-    low, high = text[0] + (text[size >> 1] << 8), size + (text[-1] << 2)
+def _hash_to_3(text: bytes, _: int) -> int:
+    low, high = text[0] + (text[len(text) >> 1] << 8), len(text) + (text[-1] << 2)
     return _shift_mix(low * _K2 & _MASK ^ high * _K0) * _K2 & _MASK
 
 
-def _hash_to_7(text: bytes, size: int, factor: int) -> int:
-    return _hash_pair(size + (_fetch(text, 0, 4) << 3), _fetch(text, size - 4, 4), factor)
+def _hash_to_7(text: bytes, factor: int) -> int:
+    return _hash_pair(len(text) + (_fetch(text, 0, 4) << 3), _fetch(text, -4, 4), factor)
 
 
-def _hash_to_16(text: bytes, size: int, factor: int) -> int:
-    a, b = _fetch(text, 0) + _K2, _fetch(text, size - 8)
+def _hash_to_16(text: bytes, factor: int) -> int:
+    a, b = _fetch(text, 0) + _K2, _fetch(text, -8)
     return _hash_pair(_rotate(b, 37) * factor + a, (_rotate(a, 25) + b) * factor, factor)
 
 
-def _hash_to_32(text: bytes, size: int, factor: int) -> int:
+def _hash_to_32(text: bytes, factor: int) -> int:
     a, b = _fetch(text, 0) * _K1, _fetch(text, 8)
-    c, d = _fetch(text, size - 8) * factor, _fetch(text, size - 16) * _K2
+    c, d = _fetch(text, -8) * factor, _fetch(text, -16) * _K2
     first = _rotate(a + b, 43) + _rotate(c, 30) + d
     return _hash_pair(first, a + _rotate(b + _K2, 18) + c, factor)
 
 
-def _hash_to_64(text: bytes, size: int, factor: int) -> int:
+def _hash_to_64(text: bytes, factor: int) -> int:
     a, b = _fetch(text, 0) * _K2, _fetch(text, 8)
-    c, d = _fetch(text, size - 8) * factor, _fetch(text, size - 16) * _K2
+    c, d = _fetch(text, -8) * factor, _fetch(text, -16) * _K2
     y = _rotate(a + b, 43) + _rotate(c, 30) + d
     z = _hash_pair(y, a + _rotate(b + _K2, 18) + c, factor)
     e, f = _fetch(text, 16) * factor, _fetch(text, 24)
-    g, h = (y + _fetch(text, size - 32)) * factor, (z + _fetch(text, size - 24)) * factor
+    g, h = (y + _fetch(text, -32)) * factor, (z + _fetch(text, -24)) * factor
     first = _rotate(e + f, 43) + _rotate(g, 30) + h
     return _hash_pair(first, e + _rotate(f + a, 18) + g, factor)
 
 
 def _fetch(text: bytes, place: int, size: int = 8) -> int:
-    return int.from_bytes(text[place : place + size], "little")
+    """Returns a word; a place below 0 counts from the end."""
+    return int.from_bytes(text[place : place + size or None], "little")
 
 
 def _rotate(value: int, bits: int) -> int:
@@ -161,12 +156,12 @@ def _hash_pair(first: int, second: int, factor: int) -> int:
     return _shift_mix((second ^ mixed) * factor) * factor & _MASK
 
 
-def _hash_long(text: bytes, size: int, factor: int) -> int:
+def _hash_long(text: bytes, _: int) -> int:
     """Hashes more than 64 bytes.
 
     A state of seven words takes in block after block.
     """
-    y = 81 * _K1 + 113
+    y, size = 81 * _K1 + 113, len(text)
     state: tuple[int, ...] = (
         81 * _K2 + _fetch(text, 0),
         y,
@@ -218,7 +213,6 @@ def _hash_32(text: bytes, place: int, a: int, b: int) -> tuple[int, int]:
 
 
 _BY_SIZE = {
-    0: _hash_none,
     3: _hash_to_3,
     7: _hash_to_7,
     16: _hash_to_16,
@@ -229,7 +223,7 @@ _BY_SIZE = {
 
 def sum_weights(texts: pa.Array, weights: _Hashes) -> _Hashes:
     """Adds up the weights of the bytes of each text: ``texts.sum_weights``."""
-    if not _is_text(texts.type):
+    if not is_text(texts.type):
         raise TypeError(f"texts: found {texts.type}, expected a binary or string array")
     values = texts.cast(pa.large_binary()).to_pylist()
     found = [weights[np.frombuffer(text or b"", np.uint8)].sum() for text in values]

@@ -1,4 +1,4 @@
-"""What the kernels and their reference have in common: values and errors."""
+"""Values, errors and checks of the kernels and of their reference."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+
+# Bytes of a TFRecord frame before and behind the data.
+HEADER_BYTES, FOOTER_BYTES = 12, 4
 
 
 class DamagedRecordError(ValueError):
@@ -68,6 +71,11 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of texts or bytes, large ones as well."""
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def list_parts(column: pa.Array) -> tuple[pa.Array, list[int]]:

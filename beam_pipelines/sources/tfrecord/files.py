@@ -16,6 +16,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.core._native.shared import HEADER_BYTES
 from beam_pipelines.core.compression import Compression, compression_of
 from beam_pipelines.core.dataset_layout import (
     EXAMPLES,
@@ -34,7 +35,7 @@ from beam_pipelines.storage import files, input_files
 from beam_pipelines.tfrecord import part_index
 from beam_pipelines.tfrecord.framing import is_header, is_zlib, read_record_blocks
 from beam_pipelines.tfrecord.parts import inflate_part
-from beam_pipelines.tfrecord.record_block import HEADER_BYTES, RecordBlock
+from beam_pipelines.tfrecord.record_block import RecordBlock
 
 _SPLITS = "/" + split_folder(EXAMPLES, "")
 _KEPT = 16
