@@ -166,12 +166,6 @@ def _opened(path: str) -> Iterator[_Opened]:
             raise DataError(_damaged(path, error)) from error
 
 
-def _errors_of_schemas() -> tuple[type[Exception], ...]:
-    from fastavro.schema import SchemaParseException, UnknownType
-
-    return SchemaParseException, UnknownType
-
-
 def _damaged(path: str, error: Exception) -> str:
     return (
         f"{path}: found damaged Avro data, expected a whole file: {error or repr(error)}. Get the "
