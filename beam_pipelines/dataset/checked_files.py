@@ -47,14 +47,14 @@ def check_files(folder: str, manifest: Manifest, *parts: str) -> None:
     """
     for _, error in changed_files(folder, manifest, *parts):
         raise error
+    top = os.path.join(os.path.realpath(folder), "")
     for part in parts if files.is_local(folder) else ():
         for file in files.list_files(files.within(folder, f"{part}/**")):
             path, real = file.path, os.path.realpath(file.path)
             inner = files.relative(path, folder)
-            is_inside = real.startswith(os.path.join(os.path.realpath(folder), ""))
-            if not is_inside and inner not in manifest.get("files", ()):
+            if not real.startswith(top) and inner not in manifest.get("files", ()):
                 raise DataError(
-                    f"{path}: found a link to {real}, of which the manifest has no checksum, "
+                    f"{path}: found a link to {real} without a checksum in the manifest, "
                     "expected a file of the dataset. Remove the link, or put the file in its place."
                 )
 

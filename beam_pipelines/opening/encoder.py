@@ -39,12 +39,12 @@ from beam_pipelines.reader.features import Feature
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import from_normalised
 
+if TYPE_CHECKING:
+    from beam_pipelines.sql.derive_rows import Deriver
+
 # Up to this number of dictionaries are encoded one by one, by the functions for single rows. With
 # more rows arrays are faster; measured with 40 columns.
 _SINGLE_ROWS = 64
-
-if TYPE_CHECKING:
-    from beam_pipelines.sql.derive_rows import Deriver
 
 Encoded = dict[str, Any]
 

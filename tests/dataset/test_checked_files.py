@@ -211,7 +211,7 @@ def test_links_out_of_a_dataset(copy: Path) -> None:
     secret = copy.parent / "secret"
     secret.write_text("a password")
     (path.parent / "more").symlink_to(secret)
-    with pytest.raises(DataError, match=r"found a link to .*, of which the manifest has no"):
+    with pytest.raises(DataError, match=r"found a link to .* without a checksum in the manifest"):
         check_files(str(copy), manifest, *parts)
     with pytest.raises(DataError, match="found a link to "):
         plan_transform(str(copy), ["new.csv"], {}, "test")

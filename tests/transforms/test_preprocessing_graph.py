@@ -274,7 +274,7 @@ def test_damaged_models(tmp_path: Path) -> None:
 
 
 def test_saved_functions_of_tensorflow(tmp_path: Path) -> None:
-    """What TensorFlow saves is refused, if loading or calling it would act."""
+    """A saved object is refused if loading or calling it would act."""
     writes, reads = tf.Module(), tf.Module()
     signature = [tf.TensorSpec([None], tf.string)]
 
