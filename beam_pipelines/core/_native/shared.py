@@ -1,4 +1,4 @@
-"""Values, errors and checks of the kernels and of their reference."""
+"""Values, errors and checks of the kernels and their reference."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of texts or bytes, large ones as well."""
+    """Whether a type is one of texts or bytes, large or not."""
     return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
