@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from beam_pipelines.core.shard_formats import TFRECORD, is_whole_name, suffix_of
 
 if TYPE_CHECKING:
-    from beam_pipelines.recipe.model import Recipe, Sequences
     from beam_pipelines.recipe.output import Output
     from beam_pipelines.recipe.values import Value
 
 
-def check_sequence(value: Value, _: Sequences) -> None:
+def check_sequence(value: Value, _: object) -> None:
     """Notes keys of groups without ``group_by``."""
     if isinstance(value.tree, dict) and not value.keys & {"features", "group_by"}:
         value.wrong("found neither 'features' nor 'group_by', expected at least one of them.")
@@ -84,30 +83,3 @@ def _check_whole_name(value: Value, output: Output) -> None:
             f"{given.partition(':')[0]}.",
             "shard_name",
         )
-
-
-def check_recipe(value: Value, recipe: Recipe) -> None:
-    """Notes ``drop`` with ``keep``, and wrong unions."""
-    _check_unions(value, recipe)
-    if recipe.drop and recipe.keep:
-        value.wrong(
-            "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
-            "keep",
-        )
-
-
-def _check_unions(value: Value, recipe: Recipe) -> None:
-    plain = [name for name, source in recipe.sources.items() if source.union is None]
-    for name, source in recipe.sources.items():
-        if source.union is None:
-            continue
-        for member in source.union.union:
-            if member not in plain:
-                value.wrong(
-                    f"found '{member}', expected sources with a path: {', '.join(plain)}.",
-                    "sources",
-                    name,
-                    "union",
-                )
-        if len(source.union.union) == 1:
-            value.wrong("found one source, expected several.", "sources", name, "union")

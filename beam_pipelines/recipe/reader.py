@@ -14,7 +14,6 @@ from typing import Any
 
 from beam_pipelines.core import plugins
 from beam_pipelines.core.errors import DataError, Problem, RecipeError
-from beam_pipelines.recipe.checks import check_recipe
 from beam_pipelines.recipe.keys import Formats, keys_of, read_keys
 from beam_pipelines.recipe.lines import Lines, Path, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
@@ -216,8 +215,35 @@ def _recipe(value: Value, directory: str, formats: Formats, encodings: Mapping[s
                 f"{', '.join(sources)}."
             )
     recipe = Recipe(**{"name": "", "sources": {}, **found}, directory=directory)
-    check_recipe(value, recipe)
+    _check(value, recipe)
     return recipe
+
+
+def _check(value: Value, recipe: Recipe) -> None:
+    """Notes ``drop`` with ``keep``, and wrong unions."""
+    _check_unions(value, recipe)
+    if recipe.drop and recipe.keep:
+        value.wrong(
+            "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
+            "keep",
+        )
+
+
+def _check_unions(value: Value, recipe: Recipe) -> None:
+    plain = [name for name, source in recipe.sources.items() if source.union is None]
+    for name, source in recipe.sources.items():
+        if source.union is None:
+            continue
+        for member in source.union.union:
+            if member not in plain:
+                value.wrong(
+                    f"found '{member}', expected sources with a path: {', '.join(plain)}.",
+                    "sources",
+                    name,
+                    "union",
+                )
+        if len(source.union.union) == 1:
+            value.wrong("found one source, expected several.", "sources", name, "union")
 
 
 def _checks(given: Mapping[str, Value]) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class _Lister:
         is_folder = files.is_local(pattern) and os.path.isdir(pattern)
         looked_for = files.join(pattern, "**") if is_folder else pattern
         listed = input_files.list_files(looked_for, suffixes=suffixes if is_folder else ())
-        if not listed and not files.is_local(pattern) and not files.has_wildcard(pattern):
+        if not listed and not files.is_local(pattern) and not path_patterns.has_wildcard(pattern):
             in_folder = files.join(pattern, "**")
             listed = input_files.list_files(in_folder, suffixes=suffixes)
             if listed or self._takes_folders:

@@ -7,7 +7,6 @@ import errno
 import glob
 import os
 import posixpath
-import re
 import shutil
 import tempfile
 import threading
@@ -27,10 +26,11 @@ from beam_pipelines.storage import (
     http_files,  # noqa: F401 - a filesystem of Beam, which finds it as a subclass
     input_roots,
     object_stores,
+    path_patterns,
     zip_members,
 )
+from beam_pipelines.storage.nearest_file import nearest_file
 
-_BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 _READ_BYTES = 4 << 20
 # A recipe, a schema or a module is read whole. The largest real schemas have a few megabytes.
 MAX_DOCUMENT_BYTES = 64 * MIB
@@ -118,7 +118,7 @@ def check_folder(pattern: str) -> None:
     Raises:
       OutsideRootError: it may not.
     """
-    fixed = before_wildcard(pattern)
+    fixed = path_patterns.before_wildcard(pattern)
     input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
 
 
@@ -172,16 +172,6 @@ def names_in(folder: str) -> list[str]:
     )
 
 
-def has_wildcard(path: str) -> bool:
-    """Whether a path has wildcards."""
-    return before_wildcard(path) != path
-
-
-def before_wildcard(pattern: str) -> str:
-    """Returns a pattern up to its first wildcard."""
-    return _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
-
-
 def _matched(pattern: str) -> tuple[str, str]:
     """Returns a prefix, and a pattern for Beam that begins with it.
 
@@ -192,8 +182,8 @@ def _matched(pattern: str) -> tuple[str, str]:
     folder, name = os.path.split(pattern)
     if os.path.isdir(folder):
         pattern = os.path.join(glob.escape(folder), name)
-    literal = _BEFORE_WILDCARD.match(pattern)
-    here = "" if literal and os.path.dirname(literal[0]) else os.path.join(os.curdir, "")
+    literal = path_patterns.before_wildcard(pattern)
+    here = "" if os.path.dirname(literal) else os.path.join(os.curdir, "")
     return here, here + pattern
 
 
@@ -216,8 +206,6 @@ def open_read(path: str) -> BinaryIO:
         if is_local(path) and not isinstance(error, (OSError, ValueError)):
             raise
         if isinstance(error, FileNotFoundError):
-            from beam_pipelines.storage.nearest_file import nearest_file  # which imports this one
-
             raise DataError(f"{path}: there is no such file.{nearest_file(path)}") from error
         why = getattr(error, "strerror", None) or reason(error)
         raise DataError(f"{path}: cannot be opened: {why}") from error

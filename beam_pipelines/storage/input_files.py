@@ -70,7 +70,7 @@ def list_files(
         input_roots.check(pattern)
         status = _status_of(pattern)
         found = [_regular(pattern, status)] if status else []
-    elif files.has_wildcard(pattern):
+    elif path_patterns.has_wildcard(pattern):
         top, rest = _top_and_rest(pattern)
         found = sorted(_Walk(top, PathPattern(rest, with_hidden), suffixes).files())
     files.check_names(found)
@@ -94,7 +94,7 @@ def _top_and_rest(pattern: str) -> tuple[str, str]:
     """Returns the folder to walk, and the pattern of paths in it."""
     folder, name = os.path.split(pattern)
     if not os.path.isdir(folder):  # an existing folder may have brackets in its name
-        fixed = files.before_wildcard(pattern)
+        fixed = path_patterns.before_wildcard(pattern)
         folder = fixed[: fixed.rfind("/") + 1]
         name = pattern[len(folder) :]
     return folder, f"{name}*" if name.endswith("/") else name

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+from apache_beam.io.filesystems import FileSystems
+
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.storage import files, input_roots, path_patterns
+from beam_pipelines.storage import input_roots, path_patterns
 
 
 def nearest_file(path: str) -> str:
@@ -14,7 +16,11 @@ def nearest_file(path: str) -> str:
     Only local folders are listed.
     """
     folder, name = os.path.split(path.rstrip("/"))
-    if files.has_wildcard(path) or not files.is_local(path) or not input_roots.allows(folder):
+    if (
+        path_patterns.has_wildcard(path)
+        or FileSystems.get_scheme(path)
+        or not input_roots.allows(folder)
+    ):
         return ""
     try:
         names = os.listdir(folder or os.curdir)

@@ -10,13 +10,23 @@ from typing import TypeAlias
 from apache_beam.io.filesystem import FileSystem
 
 from beam_pipelines.core.dataset_layout import RECIPE_SCHEMA
-from beam_pipelines.storage import files
 
 # What decides which paths in a folder match: see ``PathPattern.stage_of``.
 Stage: TypeAlias = tuple[int, tuple[int, ...]]
 
+_BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 # One sign of a pattern: a wildcard, or a letter that stands for itself.
 _SIGN = re.compile(r"\*\*|\[!?\]?[^\]]*\]|.", re.DOTALL)
+
+
+def has_wildcard(path: str) -> bool:
+    """Whether a path has wildcards."""
+    return before_wildcard(path) != path
+
+
+def before_wildcard(pattern: str) -> str:
+    """Returns a pattern up to its first wildcard."""
+    return _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
 
 
 class PathPattern:
@@ -69,7 +79,7 @@ def is_hidden(name: str) -> bool:
 
 def is_shown(path: str, pattern: str) -> bool:
     """Whether a path that matches has no hidden name for a wildcard."""
-    start = files.before_wildcard(pattern).rfind("/") + 1
+    start = before_wildcard(pattern).rfind("/") + 1
     names, parts = path[start:].split("/"), pattern[start:].split("/")
     return all(
         not is_hidden(name) or _is_asked("/".join(names[: place + 1]), parts)

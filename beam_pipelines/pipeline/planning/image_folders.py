@@ -24,7 +24,7 @@ from beam_pipelines.sources.images.folder import (
     common_folder,
 )
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.storage import files, input_files, path_patterns
 from beam_pipelines.transforms import read
 
 _TABLES = ("csv", "tsv", "json_lines", "parquet", "arrow")
@@ -152,7 +152,7 @@ def _of_classes(path: str, images: Sequence[str]) -> dict[str, Tree]:
 
 def _splits(root: str, images: Sequence[str]) -> dict[str, str]:
     """Returns split -> folder, if the folders are those of splits."""
-    if files.has_wildcard(root):  # which a pattern would not take as it is
+    if path_patterns.has_wildcard(root):  # which a pattern would not take as it is
         return {}
     folders = sorted({files.relative(file, root).partition("/")[0] for file in images})
     splits = {_SPLITS.get(folder.lower(), folder): folder for folder in folders}

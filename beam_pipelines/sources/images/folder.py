@@ -38,7 +38,7 @@ from beam_pipelines.sources.images.options import ImageOptions, ImagesOptions, i
 from beam_pipelines.sources.images.picture_error import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.storage import files, input_files
+from beam_pipelines.storage import files, input_files, path_patterns
 
 if TYPE_CHECKING:
     from beam_pipelines.sources.images.pictures import Look
@@ -247,7 +247,7 @@ def _is_folder(path: str) -> bool:
     """Whether a recipe's path is a folder of images, not a pattern."""
     if files.is_local(path):
         return os.path.isdir(path)
-    return not files.has_wildcard(path) and not path.lower().endswith(SUFFIXES)
+    return not path_patterns.has_wildcard(path) and not path.lower().endswith(SUFFIXES)
 
 
 def _root(path: str) -> str:

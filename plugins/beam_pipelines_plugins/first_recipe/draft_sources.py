@@ -19,7 +19,7 @@ from beam_pipelines.sources import FORMATS, format_of, format_of_path
 from beam_pipelines.sources.listing import is_document
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.unions import plan_union
-from beam_pipelines.storage import files
+from beam_pipelines.storage import files, path_patterns
 from beam_pipelines_plugins.first_recipe import Candidate, Side
 
 _MOST_FILES = 2_000
@@ -195,7 +195,9 @@ def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
     folder = os.path.dirname(paths[0])
     is_one_folder = all(os.path.dirname(path) == folder for path in paths)
     pattern = re.compile(f"{re.escape(prefix)}[^/]*{re.escape(suffix)}")
-    is_plain = is_one_folder and len(prefix) > len(folder) + 1 and not files.has_wildcard(prefix)
+    is_plain = (
+        is_one_folder and len(prefix) > len(folder) + 1 and not path_patterns.has_wildcard(prefix)
+    )
     if len(paths) > 1 and is_plain and not any(map(pattern.fullmatch, {*others} - {*paths})):
         return (f"{prefix}*{suffix}",)
     return tuple(paths)

@@ -27,7 +27,7 @@ from beam_pipelines.sources import FORMATS, SHARD_NUMBER, format_of_path
 from beam_pipelines.sources.listing import has_table_log
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.storage import files
+from beam_pipelines.storage import files, path_patterns
 from beam_pipelines.storage.spool import STDIN
 from beam_pipelines.transforms.join.remedies import Key, try_types
 from beam_pipelines_plugins.first_recipe.draft import (
@@ -351,7 +351,7 @@ def _pattern_of_set(path: str) -> str:
 def _is_whole(paths: Sequence[str]) -> bool:
     """Whether paths of one set are all of it."""
     numbers = [SHARD_NUMBER.findall(path) for path in paths]
-    if len(paths) == 1 or len(numbers[0]) != 1 or files.has_wildcard(paths[0]):
+    if len(paths) == 1 or len(numbers[0]) != 1 or path_patterns.has_wildcard(paths[0]):
         return False
     is_count = len(paths) == int(numbers[0][0][1])
     return is_count and {int(found[0][0]) for found in numbers} == set(range(len(paths)))
