@@ -81,6 +81,18 @@ class Chunk(NamedTuple):
     start: int = 0
     pieces: tuple[Any, ...] = ()
 
+    def about(self) -> dict[str, Any]:
+        """Returns all but range and rows, as JSON data."""
+        known = self._asdict()
+        return {name: known[name] for name in known if name not in ("range_number", "batch")}
+
+    @classmethod
+    def of(cls, range_number: int, batch: pa.RecordBatch, about: Mapping[str, Any]) -> Chunk:
+        """Returns the chunk of ``about`` with rows."""
+        rejected = tuple(Rejected(*row) for row in about["rejected"])
+        own = {**about, "rejected": rejected, "pieces": tuple(about["pieces"])}
+        return cls(range_number, batch=batch, **own)
+
 
 class ChunkCounts(NamedTuple):
     """The counts of a chunk, without its rows.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ class Tail(NamedTuple):
       rows: of the batch.
       rows_per_stripe: the last stripe may have fewer.
       is_arrow: whether stripes are Arrow IPC streams.
-      source: the file that the rows come from.
+      about: the description.
     """
 
     schema: pa.Schema
@@ -54,7 +54,7 @@ class Tail(NamedTuple):
     rows: int
     rows_per_stripe: int
     is_arrow: bool
-    source: str
+    about: Any
 
     def span(self, first: int, rows: int) -> Span:
         """Returns where one or more rows are, from row ``first`` on."""
@@ -85,12 +85,12 @@ class Span(NamedTuple):
     is_arrow: bool
 
 
-def pack(batch: pa.RecordBatch, source: str, compress: bool = False) -> Packed:
+def pack(batch: pa.RecordBatch, description: Any, compress: bool = False) -> Packed:
     """Returns the file of a batch.
 
     Args:
       batch: columns of any types.
-      source: the file that the rows come from.
+      description: JSON data, kept with the rows.
       compress: makes one stripe, compressed with lz4, for a reader of all rows.
     """
     rows = batch.num_rows
@@ -113,7 +113,7 @@ def pack(batch: pa.RecordBatch, source: str, compress: bool = False) -> Packed:
         "rows": rows,
         "rows_per_stripe": size,
         "is_arrow": packed is None,
-        "source": source,
+        "about": description,
     }
     return Packed(
         [

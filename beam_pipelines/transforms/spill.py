@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -24,22 +24,19 @@ class SpilledChunk(NamedTuple):
     """A chunk whose rows are stored in a file.
 
     Attributes:
-      range_number, part, start, path, split: as in ``Chunk``.
+      range_number, part, start, split: as in ``Chunk``.
       rows: of its batch.
-      file: with the rows.
+      file: with the rows, and the rest of the chunk.
       tail: where the file's tail begins.
-      counts: as in ``Chunk``.
     """
 
     range_number: int
     part: int
     start: int
-    path: str
     split: str
     rows: int
     file: str
     tail: int
-    counts: Mapping[str, int] = {}
 
 
 def spilled_path(folder: str, address: tuple[int, int], start: int, split: str) -> str:
@@ -51,21 +48,12 @@ def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
     """Writes a chunk's rows to its file, which a retry replaces."""
     path = spilled_path(folder, chunk[:2], chunk.start, chunk.split)
     # A local file stays in the page cache, where lz4 would cost more than it saves.
-    packed = stripes.pack(chunk.batch, chunk.path, compress=not files.is_local(path))
+    packed = stripes.pack(chunk.batch, chunk.about(), compress=not files.is_local(path))
     with files.replace(path) as file:
         for buffer in packed.buffers:
             file.write(buffer)
-    return SpilledChunk(
-        chunk.range_number,
-        chunk.part,
-        chunk.start,
-        chunk.path,
-        chunk.split,
-        chunk.batch.num_rows,
-        path,
-        packed.tail,
-        chunk.counts,
-    )
+    rows = chunk.batch.num_rows
+    return SpilledChunk(*chunk[:2], chunk.start, chunk.split, rows, path, packed.tail)
 
 
 def load_chunk(spilled: SpilledChunk) -> Chunk:
@@ -77,19 +65,13 @@ def load_chunk(spilled: SpilledChunk) -> Chunk:
     data = files.read_bytes(spilled.file)
     try:
         tail = checked_tail(data[spilled.tail :], spilled.file, spilled.rows)
-        span = tail.span(0, tail.rows)
-        batch = stripes.unpack(tail.schema, [(data[span.begin : span.end], span)])
+        batch = pa.RecordBatch.from_pylist([], tail.schema)
+        if tail.rows:
+            span = tail.span(0, tail.rows)
+            batch = stripes.unpack(tail.schema, [(data[span.begin : span.end], span)])
     except (ValueError, pa.ArrowException) as error:
         raise DataError(changed(spilled.file, str(error))) from error
-    return Chunk(
-        spilled.range_number,
-        spilled.part,
-        batch,
-        spilled.counts,
-        path=spilled.path,
-        split=spilled.split,
-        start=spilled.start,
-    )
+    return Chunk.of(spilled.range_number, batch, tail.about)
 
 
 def checked_tail(data: bytes, path: str, rows: int) -> stripes.Tail:
@@ -128,7 +110,7 @@ def changed(path: str, found: str) -> str:
 class SpillChunks(beam.PTransform):
     """Spills chunks to files.
 
-    Input: ``Chunk`` elements with a split, each address and split once. Output: a ``SpilledChunk``
+    Input: ``Chunk`` elements, each address and split once. Output: a ``SpilledChunk``
     for each, for any worker to load.
 
     Splits of one address stay together. Runners distribute groups in turn: with groups of one

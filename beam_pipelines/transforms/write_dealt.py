@@ -96,7 +96,7 @@ def place_rows(
             begin, count = int(starts[place]), int(starts[place + 1] - starts[place])
             if count:
                 rows = ChunkRows(chunk.range_number, chunk.part, chunk.start + begin, count)
-                own.append(PlacedRows(path, tail.span(begin, count), tail.source, rows))
+                own.append(PlacedRows(path, tail.span(begin, count), tail.about["path"], rows))
     return schema, placed
 
 

@@ -36,7 +36,7 @@ def test_any_rows_come_back(content: tuple[bytes, int], first: int, rows: int) -
     """Spans have the rows that were asked for."""
     data, tail_begin = content
     tail = stripes.read_tail(data[tail_begin:])
-    assert (tail.rows, tail.source, tail.schema) == (ROWS, "a.csv", BATCH.schema)
+    assert (tail.rows, tail.about, tail.schema) == (ROWS, "a.csv", BATCH.schema)
     span = tail.span(first, rows)
     piece = (data[span.begin : span.end], span)
     found = stripes.unpack(tail.schema, [piece, piece])

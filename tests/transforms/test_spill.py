@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms.spill import load_and_delete, load_chunk, spill_chunk
 
@@ -23,7 +23,6 @@ ROWS = st.lists(
             | st.lists(st.none() | st.floats(width=32, allow_nan=False), max_size=3),
         }
     ),
-    min_size=1,
     max_size=20,
 )
 SCHEMA = pa.schema({"number": pa.int64(), "text": pa.string(), "list": pa.list_(pa.float32())})
@@ -32,7 +31,8 @@ SCHEMA = pa.schema({"number": pa.int64(), "text": pa.string(), "list": pa.list_(
 def chunk_of(rows: list[dict[str, object]]) -> Chunk:
     """Makes a chunk of some rows."""
     batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
-    return Chunk(3, 1, batch, {}, path="folder/file.csv", split="train")
+    rejected = (Rejected("s", "f", "line 3", "c", "why", "text"),)
+    return Chunk(3, 1, batch, {"read": 2}, rejected, 7, "folder/file.csv", "train", 0, ([1, "a"],))
 
 
 @given(ROWS, st.integers(0, 19))
@@ -42,7 +42,7 @@ def test_a_chunk_comes_back_as_it_was(
 ) -> None:
     """Nulls, empty lists and slices of longer batches included."""
     chunk = chunk_of(rows)
-    chunk = chunk._replace(batch=chunk.batch.slice(min(start, len(rows) - 1)))
+    chunk = chunk._replace(batch=chunk.batch.slice(min(start, len(rows))))
     kept = spill_chunk(chunk, str(tmp_path_factory.mktemp("kept")))
     loaded = load_chunk(kept)
     assert loaded.batch.equals(chunk.batch)
