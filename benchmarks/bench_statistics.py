@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import criteo_like
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, to_proto
-from beam_pipelines.transforms.merge_tree import Node
+from beam_pipelines.transforms.meet import Node
 from beam_pipelines.transforms.statistics import Tree
 from bench_convert import HERE, measure, median_run
 

@@ -5,10 +5,20 @@ Format: https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
+
+_METADATA_KEY = b"beam_pipelines"
+
+
+class Packed(NamedTuple):
+    """A batch in a payload, with JSON data."""
+
+    batch: pa.RecordBatch
+    about: Mapping[str, Any]
 
 
 def batches_to_bytes(
@@ -33,3 +43,24 @@ def bytes_to_batches(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:
     options = pa.ipc.IpcReadOptions(use_threads=False)
     with pa.ipc.open_stream(data, options=options) as reader:
         return list(reader)
+
+
+def pack(batches: Sequence[Packed], compression: Literal["lz4"] | None = "lz4") -> bytes:
+    """Writes batches of one schema, with their data, as an IPC stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, batches[0].batch.schema, options=options) as writer:
+        for batch, about in batches:
+            writer.write_batch(batch, {_METADATA_KEY: json.dumps(about)})
+    return bytes(sink.getvalue())
+
+
+def unpack(payload: bytes) -> Iterator[Packed]:
+    """Yields the batches of a ``pack`` payload."""
+    with pa.ipc.open_stream(payload) as reader:
+        while True:
+            try:
+                batch, metadata = reader.read_next_batch_with_custom_metadata()
+            except StopIteration:
+                return
+            yield Packed(batch, json.loads(metadata[_METADATA_KEY]))

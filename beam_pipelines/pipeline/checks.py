@@ -14,7 +14,7 @@ from beam_pipelines.core.formatting import show_count
 from beam_pipelines.pipeline.offending_rows import RangeReader, write_rows
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
-from beam_pipelines.transforms.meet import Met, OfSplits, merge_met
+from beam_pipelines.transforms.equal_rows import Met, OfSplits, merge_met
 
 # Check -> what it found.
 Findings = Mapping[str, tuple[Finding, ...]]

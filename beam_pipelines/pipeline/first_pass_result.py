@@ -54,7 +54,7 @@ from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
-from beam_pipelines.transforms.meet import Met, OfSplits
+from beam_pipelines.transforms.equal_rows import Met, OfSplits
 from beam_pipelines.transforms.row_counts import (
     JoinCounts,
     RowCounts,

@@ -17,17 +17,16 @@ from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
 from beam_pipelines.transforms.assign_splits import AssignSplits
 from beam_pipelines.transforms.base_filter import joinable
-from beam_pipelines.transforms.drop_repeats import DropRepeats
-from beam_pipelines.transforms.group import GroupRows
-from beam_pipelines.transforms.join.join import JoinChunks
-from beam_pipelines.transforms.join.plan import count_partitions
-from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
-from beam_pipelines.transforms.meet import (
-    MeetRows,
+from beam_pipelines.transforms.equal_rows import (
+    DropRepeats,
+    find_rows,
     hash_names,
     pieces_of_splits,
     without_columns,
 )
+from beam_pipelines.transforms.group import GroupRows
+from beam_pipelines.transforms.join.join import JoinChunks, check_unique_key
+from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import Checks, SelectOrReject
 from beam_pipelines.transforms.select import SelectChunks, SelectPlan
@@ -62,9 +61,8 @@ class ReadSplits(beam.PTransform):
         )
         keys = {}
         if plan.base.source.key:
-            keys["keys"] = chunks | "CheckKey" >> CheckUniqueKey(
-                plan.base, self.folders.exchange_of("base-key")
-            )
+            folder = self.folders.exchange_of("base-key")
+            keys["keys"] = chunks | "CheckKey" >> check_unique_key(plan.base, folder)
         if plan.base_filter is not None:
             chunks = self._filter(chunks, plan.base_filter, reject, drops)
         if plan.joins.steps:
@@ -142,21 +140,14 @@ class ReadSplits(beam.PTransform):
                     folders.exchange_of(meet.name),
                     folders.exchange_of(f"{meet.name} kept"),
                 )
-                drop = DropRepeats(
-                    meet,
-                    plan.base,
-                    partitions,
-                    exchanges,
-                    folders.scratch_of(f"without {meet.name}"),
-                    folders.removes_spilled,
-                )
+                drop = DropRepeats(meet, plan.base, partitions, exchanges)
                 left = chunks | f"Drop {meet.name}" >> drop
                 chunks = left["chunks"]
                 found.append(left["found"])
         if drops:
             chunks = chunks | "WithoutRow" >> beam.Map(without_columns, (ROW,))
         if staying := tuple(meet for meet in equal if meet.drop is None):
-            rows = MeetRows(staying, partitions, folders.exchange_of("met"))
+            rows = find_rows(staying, partitions, folders.exchange_of("met"))
             found.append(chunks | "MeetRows" >> rows)
         if carried := hash_names(meet for meet in meets if meet.drop is None):
             chunks = chunks | "WithoutHashes" >> beam.Map(without_columns, carried)
@@ -174,7 +165,7 @@ class ReadSplits(beam.PTransform):
             found.append(chunks | "PiecesOfSplits" >> pieces)
         equal = tuple(meet for meet in meets if meet.way is None)
         if equal:
-            rows = MeetRows(
+            rows = find_rows(
                 equal, count_partitions(plan.base), folders.exchange_of("split"), plan.split
             )
             found.append(chunks | "MeetSplits" >> rows)

@@ -11,6 +11,7 @@ import dataclasses
 import fractions
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -24,8 +25,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import cuts
 from beam_pipelines.transforms.classes import code_classes, merge_names, name_classes
-from beam_pipelines.transforms.exchange import Exchange, Message
-from beam_pipelines.transforms.held_chunks import HoldChunks
+from beam_pipelines.transforms.exchange import Message
+from beam_pipelines.transforms.meet import MeetByKey
+from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
 from beam_pipelines.transforms.split import SplitPlan
 
 _STRATIFY = "split.stratify"
@@ -82,7 +84,7 @@ class AssignSplits(beam.PTransform):
       path: of the file.
       scratch: folders of this step only, for keys and chunks.
       folder: for the exchange, used by this step only; ``None`` sends keys through the engine.
-      deletes: as in ``HoldChunks``.
+      deletes: as in ``LoadChunks``.
     """
 
     plan: SplitPlan
@@ -100,11 +102,10 @@ class AssignSplits(beam.PTransform):
             | "MergeNames" >> beam.CombineGlobally(lambda named: merge_names(named, _STRATIFY))
         )
         once = chunks.pipeline | "Once" >> beam.Create([None], reshuffle=False)
-        sorted_keys = (
-            chunks
-            | "SendKeys" >> beam.Map(_send_row_keys, plan, self.partitions)
-            | "Meet" >> Exchange(self.folder)
-            | "SortKeys" >> beam.Map(cuts.sort_keys, self.scratch[0], _STRATIFY)
+        sorted_keys = chunks | "SortKeys" >> MeetByKey(
+            partial(_send_row_keys, plan=plan, partitions=self.partitions),
+            partial(cuts.sort_keys, folder=self.scratch[0], key=_STRATIFY),
+            self.folder,
         )
         saved = once | "Divide" >> beam.Map(
             _save_cuts,
@@ -113,8 +114,12 @@ class AssignSplits(beam.PTransform):
             plan,
             self.path,
         )
-        held = chunks | "Wait" >> HoldChunks(saved, self.scratch[1], self.deletes)
-        assigned = held | "Assign" >> beam.ParDo(_Assign(plan, self.path))
+        assigned = (
+            chunks
+            | "SpillChunks" >> SpillChunks(self.scratch[1])
+            | "LoadChunks" >> LoadChunks((saved,), self.deletes)
+            | "Assign" >> beam.ParDo(_Assign(plan, self.path))
+        )
         return {"chunks": assigned, "shares": saved}
 
 

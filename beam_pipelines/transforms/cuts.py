@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,8 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.file_locks import Lock
 from beam_pipelines.storage import files
 from beam_pipelines.transforms.classes import MOST_CLASSES
-from beam_pipelines.transforms.exchange import Message, Received, by_number
+from beam_pipelines.transforms.exchange import Message, Received
+from beam_pipelines.transforms.meet import by_number
 
 # A row's key as it crosses, and as it is stored in the order of classes and keys.
 _SENT = np.dtype([("class", "<u8"), ("hash", "<u8"), ("row", "<u4")])
@@ -150,8 +151,8 @@ def send_keys(
     return Message(address, {part: own.tobytes() for part, own in cut})
 
 
-def sort_keys(received: Received, folder: str, key: str) -> SortedKeys:
-    """Sorts the keys of a partition and stores them.
+def sort_keys(received: Received, folder: str, key: str) -> Iterator[SortedKeys]:
+    """Sorts the keys of a partition, stores them, and yields where.
 
     Args:
       received: of one partition.
@@ -176,7 +177,7 @@ def sort_keys(received: Received, folder: str, key: str) -> SortedKeys:
     path = files.join(folder, str(received.partition))
     files.write_bytes(path, np.take(keys, order).tobytes())
     counted = zip(classes.tolist(), rows.tolist(), strict=True)
-    return SortedKeys(received.partition, path, tuple(counted))
+    yield SortedKeys(received.partition, path, tuple(counted))
 
 
 def count_classes(partitions: Iterable[SortedKeys]) -> dict[int, int]:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
@@ -62,30 +60,15 @@ class Received(NamedTuple):
     contents: tuple[bytes | Address, ...]
     orders: tuple[tuple[int, ...], ...]
 
-    def payloads(self) -> Iterator[bytes]:
-        """Yields the payloads in order, one in memory at a time."""
-        for content in self.contents:
-            yield load_payload(content)
+    def payloads(self, kind: int | None = None) -> Iterator[bytes]:
+        """Yields the payloads in order, one in memory at a time.
 
-
-def by_number(
-    records: npt.NDArray[Any], numbers: npt.NDArray[np.int64], count: int
-) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Yields the records of each number that has some, in order.
-
-    Args:
-      records: of a structured dtype, one for each number.
-      numbers: from 0, such as partitions.
-      count: of the numbers that there may be.
-    """
-    # NumPy sorts 16-bit numbers in linear time.
-    small = numbers.astype(np.uint16) if count <= 1 << 16 else numbers
-    order = np.argsort(small, kind="stable")
-    ends = np.cumsum(np.bincount(numbers, minlength=count))
-    # Indexing copies records field by field, np.take whole ones.
-    for number, own in enumerate(np.split(np.take(records, order), ends[:-1])):
-        if len(own):
-            yield number, own
+        Args:
+          kind: first number in the order of the messages; ``None``: of all.
+        """
+        for content, order in zip(self.contents, self.orders, strict=True):
+            if kind in (None, order[0]):
+                yield load_payload(content)
 
 
 def store_message(folder: str, message: Message) -> dict[Any, Address]:

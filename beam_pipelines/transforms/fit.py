@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import apache_beam as beam
@@ -40,7 +41,7 @@ from beam_pipelines.encodings.stored import FittedSteps
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import exchange
 from beam_pipelines.transforms.encodings_store import load_encodings, load_fitted, save_encodings
-from beam_pipelines.transforms.merge_tree import MergeTree, Node, merge_in_order
+from beam_pipelines.transforms.meet import MeetByKey, MergeTree, Node, merge_in_order
 
 # Another seed than that of joins, indexes and splits.
 _PARTITION_SEED = 0x74616C6C79
@@ -291,8 +292,7 @@ class FitEncodings(beam.PTransform):
         )
         selected = (
             analyses.sums
-            | "Meet" >> exchange.Exchange(self.exchange)
-            | "Select" >> beam.Map(select_partition, self.plan)
+            | "Select" >> MeetByKey(None, partial(select_partition, plan=self.plan), self.exchange)
             | "Send" >> exchange.SendMessages(folders.selected)
         )
         return (
@@ -393,13 +393,13 @@ def pack_sums(
     )
 
 
-def select_partition(received: exchange.Received, plan: EncodePlan) -> exchange.Message:
-    """Adds up one partition's sums and keeps the rows that analyzers select."""
+def select_partition(received: exchange.Received, plan: EncodePlan) -> Iterator[exchange.Message]:
+    """Adds up one partition's sums and yields the rows that analyzers select."""
     selected = []
     for (number, index), batches in _by_step(received.payloads()).items():
         analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
         selected.append(((number, index), analyzer.select(add_sums(batches))))
-    return exchange.Message((received.partition,), {0: _to_bytes(selected)})
+    yield exchange.Message((received.partition,), {0: _to_bytes(selected)})
 
 
 def _merge_received(received: exchange.Received) -> bytes:

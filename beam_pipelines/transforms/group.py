@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
@@ -21,13 +22,14 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.core.python_values import python_rows, python_value
 from beam_pipelines.sql.database import not_null_line
-from beam_pipelines.transforms.exchange import Exchange, Message, Received
+from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.group_plan import GroupPlan
-from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.join.index import table_batch
+from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 
 # Arrow data of a chunk; a reader's chunks are about as large.
 CHUNK_BYTES = 16 << 20
@@ -36,7 +38,7 @@ _SHOWN_CHARACTERS = 200
 Rows = npt.NDArray[np.int64]
 
 
-def send_rows(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
+def send_rows_of(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
     """Sends the rows of a chunk to the partitions of their keys.
 
     They keep their order.
@@ -50,14 +52,8 @@ def send_rows(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
     for key, names in (("group_by", plan.by), ("order_by", plan.order_by)):
         for name in names:
             _check_no_null(chunk, name, key)
-    parts = hash_join.cut_by_key(chunk.batch, plan.by, plan.partitions)
-    return Message(
-        (1, chunk.range_number, chunk.part),
-        {
-            first + partition: hash_join.pack([hash_join.Packed(batch, {})])
-            for partition, batch in parts.items()
-        },
-    )
+    parts = cut_by_key(chunk.batch, plan.by, plan.partitions)
+    return send_rows((1, *chunk[:2]), {first + part: batch for part, batch in parts.items()})
 
 
 def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
@@ -75,8 +71,8 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
 
 def send_to_all(schema: pa.Schema, first: int, partitions: int) -> Message:
     """Sends no rows to every partition, so that each receives a message."""
-    empty = hash_join.pack([hash_join.Packed(pa.RecordBatch.from_pylist([], schema=schema), {})])
-    return Message((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
+    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    return send_rows((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
 
 
 def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
@@ -84,11 +80,11 @@ def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator
 
     A partition yields its groups; an input range yields its row counts, without rows.
     """
-    packed = (item for payload in received.payloads() for item in hash_join.unpack(payload))
+    packed = (item for payload in received.payloads() for item in unpack(payload))
     if received.partition < first:
         empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
         for _, about in packed:
-            yield hash_join.chunk_about(received.partition, empty, about)
+            yield Chunk.of(received.partition, empty, about)
         return
     rows = table_batch(pa.Table.from_batches([item.batch for item in packed]))
     groups = group_batch(rows, plan)
@@ -216,15 +212,13 @@ class GroupRows(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         plan, first = self.plan, self.num_ranges
-        rows = chunks | "SendRows" >> beam.Map(send_rows, plan, first)
-        source_counts = chunks | "SendCounts" >> beam.Map(hash_join.send_counts)
         opened = (
             chunks.pipeline
             | "Once" >> beam.Create([None])
             | "SendToAll" >> beam.Map(lambda _: send_to_all(self.schema, first, plan.partitions))
         )
-        return (
-            (rows, source_counts, opened)
-            | "MeetInPartitions" >> Exchange(self.folder)
-            | "GroupPartition" >> beam.FlatMap(group_partition, plan, first)
+        return (chunks, chunks, opened) | "MeetInPartitions" >> MeetByKey(
+            (partial(send_rows_of, plan=plan, first=first), send_counts, None),
+            partial(group_partition, plan=plan, first=first),
+            self.folder,
         )

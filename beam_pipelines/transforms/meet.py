@@ -1,203 +1,194 @@
-"""Brings rows with equal hashes together, in partitions."""
+"""The one way for rows to meet: by key, in partitions.
+
+What a partition gets is in the order of the rows' addresses. So what it decides depends neither on
+the engine nor on the number of workers.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from beam_pipelines.checks.check import Check
-from beam_pipelines.checks.meet import Meet, Pairs
-from beam_pipelines.core.chunks import PLACE, Chunk
-from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
-from beam_pipelines.transforms.exchange import Exchange, Message, Received, by_number
-from beam_pipelines.transforms.meet_hashes import HASH, hash_name
-from beam_pipelines.transforms.split import SplitPlan, assign_split
+from beam_pipelines.core import _native
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.ipc import Packed, pack
+from beam_pipelines.storage import files
+from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent
 
-# A hash, its row in the chunk and the number of its split, as they cross.
-_SENT = np.dtype([("high", "<u8"), ("low", "<u8"), ("row", "<u4"), ("split", "u1")])
+# Another seed than that of indexes and splits.
+_PARTITION_SEED = 0x6A6F696E  # "join"
+FAN_IN = 16
 
-
-def send_hashes(
-    chunk: Chunk,
-    names: Sequence[str],
-    partitions: int,
-    splits: npt.NDArray[np.uint8] | None = None,
-) -> Message:
-    """Sends the hashes of a chunk to their partitions.
-
-    Those of meet k go to the partitions from ``k * partitions`` on.
-
-    Args:
-      chunk: with columns of hashes, and maybe ``PLACE``.
-      names: of the meets.
-      partitions: of each meet.
-      splits: of the rows, or ``None``.
-    """
-    payloads: dict[int, bytes] = {}
-    has_places = PLACE in chunk.batch.schema.names
-    places = chunk.batch.column(PLACE).to_numpy() if has_places else None
-    for number, name in enumerate(names):
-        column = chunk.batch.column(hash_name(name))
-        buffer: Any = column.buffers()[1]
-        pairs = np.frombuffer(buffer, "<u8").reshape(-1, 2)[column.offset :][: len(column)]
-        rows = np.arange(len(column))
-        if column.null_count:
-            rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-            pairs = pairs[rows]
-        sent = np.empty(len(rows), _SENT)
-        sent["high"], sent["low"] = pairs[:, 0], pairs[:, 1]
-        sent["row"] = rows if places is None else places[rows]
-        sent["split"] = 0 if splits is None else splits[rows]
-        parts = (sent["high"] % np.uint64(partitions)).astype(np.int64)
-        for part, own in by_number(sent, parts, partitions):
-            payloads[number * partitions + part] = own.tobytes()
-    return Message((chunk.range_number, chunk.part), payloads)
-
-
-class Met(NamedTuple):
-    """The rows of one meet in one partition.
-
-    Attributes:
-      meet: its name.
-      rows: (number of the split of the earlier row, and of the row) -> rows.
-    """
-
-    meet: str
-    rows: Mapping[tuple[int, int], Repeats]
-
-
-class OfSplits(NamedTuple):
-    """The piece of a check, of one chunk with splits."""
-
-    check: str
-    piece: Any
-
-
-class Decided(NamedTuple):
-    """The hashes of one partition, and what was decided.
-
-    Attributes:
-      sent: all hashes of the partition, in order of their rows.
-      starts: first hash of each message, and the end.
-      orders: addresses of the messages' chunks, int64[messages, 2].
-      pairs: of hashes by their place in ``sent``, as ``Decide`` returns them.
-    """
-
-    sent: npt.NDArray[Any]
-    starts: npt.NDArray[np.int64]
-    orders: npt.NDArray[np.int64]
-    pairs: Pairs
-
-    def addresses(
-        self, places: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Returns range, part and row of hashes."""
-        messages = np.searchsorted(self.starts, places, side="right") - 1
-        orders = self.orders[messages]
-        return orders[:, 0], orders[:, 1], self.sent["row"][places].astype(np.int64)
-
-    def by_splits(self) -> dict[tuple[int, int], Repeats]:
-        """Returns the rows and the first pairs, by their splits."""
-        splits = self.sent["split"][self.pairs].astype(np.int64)
-        codes = splits[0] << 8 | splits[1]
-        found = {}
-        for code in np.unique(codes).tolist():
-            own = self.pairs[:, codes == code]
-            firsts, rows = (
-                [Place(*map(int, place)) for place in zip(*self.addresses(each), strict=True)]
-                for each in own[:, :MOST_PLACES]
-            )
-            found[code >> 8, code & 255] = Repeats(
-                own.shape[1], tuple(zip(firsts, rows, strict=True))
-            )
-        return found
-
-
-def decide(received: Received, meet: Meet) -> Decided:
-    """Decides on the rows of a partition."""
-    contents = [np.frombuffer(payload, _SENT) for payload in received.payloads()]
-    starts = np.cumsum([0, *map(len, contents)])
-    sent = np.concatenate(contents)
-    orders = np.array(received.orders, np.int64).reshape(-1, 2)
-    return Decided(sent, starts, orders, meet.decide(sent))
-
-
-def meet_rows(received: Received, meets: Sequence[Meet], partitions: int) -> Met:
-    """Finds the rows of a partition that their meet decides on."""
-    meet = meets[received.partition // partitions]
-    return Met(meet.name, decide(received, meet).by_splits())
-
-
-def merge_met(found: Iterable[Met]) -> dict[str, dict[tuple[int, int], Repeats]]:
-    """Returns the rows of each meet, of all partitions."""
-    merged: dict[str, dict[tuple[int, int], Repeats]] = {}
-    for name, rows in found:
-        own = merged.setdefault(name, {})
-        for splits, more in rows.items():
-            some = own.get(splits, Repeats())
-            pairs = sorted((*some.pairs, *more.pairs), key=lambda pair: pair[1])
-            own[splits] = Repeats(some.rows + more.rows, tuple(pairs[:MOST_PLACES]))
-    return merged
-
-
-def without_columns(chunk: Chunk, names: Collection[str]) -> Chunk:
-    """Returns a chunk without some columns.
-
-    If no hashes are left, ``PLACE`` is left out as well.
-    """
-    left = [name for name in chunk.batch.schema.names if name not in names]
-    if not any(name.startswith(HASH) for name in left):
-        left = [name for name in left if name != PLACE]
-    return chunk._replace(batch=chunk.batch.select(left))
-
-
-def hash_names(meets: Iterable[Meet]) -> tuple[str, ...]:
-    """Returns the columns of the hashes of meets."""
-    return tuple(hash_name(meet.name) for meet in meets)
-
-
-def _send_split(
-    chunk: Chunk, names: Sequence[str], partitions: int, split: SplitPlan | None
-) -> Message:
-    splits = None if split is None else assign_split(split, chunk)
-    return send_hashes(chunk, names, partitions, splits)
-
-
-def pieces_of_splits(chunk: Chunk, checks: Sequence[Check], split: SplitPlan) -> Iterator[OfSplits]:
-    """Yields what a chunk adds to each check that looks at splits."""
-    splits = assign_split(split, chunk)
-    for check in checks:
-        yield OfSplits(check.name, check.piece_of_splits(chunk, splits))
+Send = Callable[[Any], Message] | None
 
 
 @dataclasses.dataclass
-class MeetRows(beam.PTransform):
-    """Brings rows with equal hashes together.
+class MeetByKey(beam.PTransform):
+    """Sends elements to partitions, and decides on each partition.
 
-    Input: ``Chunk`` elements with columns of hashes. Output: ``Met`` elements.
+    Input: elements, in one PCollection or several. Output: what ``decide`` yields, in any order;
+    with ``tags`` as ``with_outputs`` gives it, whose main output is ``main``.
 
     Attributes:
-      meets: all of them in one exchange.
-      partitions: of each meet's hashes.
-      folder: for the exchange, used by this step only; ``None`` sends hashes through the engine.
-      split: assigns rows, if the meets look at splits.
+      send: makes the message of an element, for each PCollection; ``None``: it is one.
+      decide: gets what one partition receives.
+      folder: as in ``SendMessages``, used by this step only.
+      tags: of further outputs.
     """
 
-    meets: tuple[Meet, ...]
-    partitions: int
+    send: Send | tuple[Send, ...]
+    decide: Callable[[Received], Iterable[Any]]
     folder: str | None
-    split: SplitPlan | None = None
+    tags: tuple[str, ...] = ()
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Met]:
-        names = [meet.name for meet in self.meets]
-        return (
-            chunks
-            | "SendHashes" >> beam.Map(_send_split, names, self.partitions, self.split)
-            | "Meet" >> Exchange(self.folder)
-            | "Decide" >> beam.Map(meet_rows, self.meets, self.partitions)
+    def expand(self, elements: beam.PCollection[Any] | tuple[beam.PCollection[Any], ...]) -> Any:
+        branches = (elements,) if isinstance(elements, beam.PCollection) else elements
+        sends = self.send if isinstance(self.send, tuple) else (self.send,)
+        messages = tuple(
+            branch if send is None else branch | f"ToMessages{number}" >> beam.Map(send)
+            for number, (branch, send) in enumerate(zip(branches, sends, strict=True))
         )
+        decide: Any = beam.FlatMap(self.decide)
+        if self.tags:
+            decide = decide.with_outputs(*self.tags, main="main")
+        return messages | "Exchange" >> Exchange(self.folder) | "Decide" >> decide
+
+
+def by_number(
+    records: npt.NDArray[Any], numbers: npt.NDArray[np.int64], count: int
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yields the records of each number that has some, in order.
+
+    Args:
+      records: of a structured dtype, one for each number.
+      numbers: from 0, such as partitions.
+      count: of the numbers that there may be.
+    """
+    # NumPy sorts 16-bit numbers in linear time.
+    small = numbers.astype(np.uint16) if count <= 1 << 16 else numbers
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=count))
+    # Indexing copies records field by field, np.take whole ones.
+    for number, own in enumerate(np.split(np.take(records, order), ends[:-1])):
+        if len(own):
+            yield number, own
+
+
+def cut_by_key(
+    batch: pa.RecordBatch, on: Sequence[str], partitions: int
+) -> dict[int, pa.RecordBatch]:
+    """Cuts a batch into partitions by the hash of its key columns.
+
+    Rows keep their order; nulls hash as one value.
+    """
+    hashes = _native.hash_rows([batch.column(name) for name in on], _PARTITION_SEED)
+    numbers = (hashes % np.uint64(partitions)).astype(np.int64)
+    order = np.argsort(numbers, kind="stable")
+    sizes = np.bincount(numbers, minlength=partitions)
+    grouped = take_rows(batch, order)
+    starts = np.cumsum(sizes) - sizes
+    return {
+        partition: grouped.slice(int(starts[partition]), int(size))
+        for partition, size in enumerate(sizes)
+        if size
+    }
+
+
+def send_rows(
+    order: tuple[int, ...],
+    parts: Mapping[int, pa.RecordBatch],
+    about: Mapping[str, Any] | None = None,
+) -> Message:
+    """Sends rows to their partitions, as ``core.ipc.pack`` packs them.
+
+    Args:
+      order: of the message.
+      parts: partition -> its rows.
+      about: JSON data for each partition.
+    """
+    return Message(order, {part: pack([Packed(rows, about or {})]) for part, rows in parts.items()})
+
+
+def send_chunk(chunk: Chunk, kind: int, compresses: bool = True) -> Message:
+    """Sends a chunk to its range.
+
+    Args:
+      chunk: with all columns that come back.
+      kind: first number of the message's order.
+      compresses: whether by lz4. A file stays in the page cache, where that costs more than it
+        saves.
+    """
+    payload = pack([Packed(chunk.batch, chunk.about())], "lz4" if compresses else None)
+    return Message((kind, chunk.range_number, chunk.part), {chunk.range_number: payload})
+
+
+def send_counts(chunk: Chunk, kind: int = 0) -> Message:
+    """Sends a chunk without its rows to its range."""
+    nothing = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    return send_chunk(chunk._replace(batch=nothing), kind)
+
+
+class Node(NamedTuple):
+    """A value with the address of its first chunk, which orders it."""
+
+    order: tuple[int, ...]
+    value: Any
+
+
+@dataclasses.dataclass
+class MergeTree(beam.PTransform):
+    """Merges 16 neighbours at a time, level by level.
+
+    So the result depends neither on the order of arrival nor on the number of workers.
+
+    Input: ``Message`` elements with partitions ``(group, leaf number)`` and values as bytes;
+    several may have one leaf. Output: as ``SendMessages`` gives it, with at most 16 numbers for
+    each group; ``receive_all`` returns the values in order.
+
+    Attributes:
+      leaves: number of leaves; leaf numbers are below it.
+      merge: merges the values of a ``Received``, in order.
+      folder: as in ``SendMessages``.
+    """
+
+    leaves: int
+    merge: Callable[[Received], bytes]
+    folder: str | None
+
+    def expand(
+        self, messages: beam.PCollection[Message]
+    ) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        width, level = self.leaves, 0
+        while width > FAN_IN:
+            folder = None if self.folder is None else files.join(self.folder, f"level{level}")
+            merge = partial(_merge_node, merge=self.merge)
+            messages = messages | f"Merge{level}" >> MeetByKey(_to_parents, merge, folder)
+            width, level = -(-width // FAN_IN), level + 1
+        return messages | "Send" >> SendMessages(self.folder)
+
+
+def _merge_node(received: Received, merge: Callable[[Received], bytes]) -> Iterator[Message]:
+    yield Message(received.orders[0], {received.partition: merge(received)})
+
+
+def _to_parents(message: Message) -> Message:
+    return message._replace(
+        payloads={
+            (group, number // FAN_IN): payload
+            for (group, number), payload in message.payloads.items()
+        }
+    )
+
+
+def merge_in_order(nodes: Iterable[Node], merge: Callable[[Sequence[Any]], Any]) -> Node:
+    """Returns one node of at least one, merged in order."""
+    ordered = sorted(nodes, key=lambda node: node.order)
+    return Node(ordered[0].order, merge([node.value for node in ordered]))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.checks.check import Check, SelectedColumns
-from beam_pipelines.checks.meet import Meet
+from beam_pipelines.checks.meet import Meet, meet_hashes
 from beam_pipelines.checks.plan import plan_checks
 from beam_pipelines.core.chunks import ROW, SPLIT_KEY, Chunk, add_counts
 from beam_pipelines.core.errors import Problem, RecipeProblems, missing_column
@@ -31,7 +31,6 @@ from beam_pipelines.sources.images.columns import first_damage, image_columns
 from beam_pipelines.sql.database import ExpressionError, LargeColumnError
 from beam_pipelines.sql.derive import plan_derived, with_column
 from beam_pipelines.sql.expressions import Expression, evaluate, parse_expression
-from beam_pipelines.transforms.meet_hashes import meet_hashes
 from beam_pipelines.transforms.protect import protect_batch, protected_schema
 from beam_pipelines.transforms.rename import Names, rename_batch
 from beam_pipelines.transforms.select_errors import (

@@ -19,7 +19,7 @@ from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.transforms import exchange
-from beam_pipelines.transforms.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
+from beam_pipelines.transforms.meet import FAN_IN, MergeTree, Node, merge_in_order
 
 # Number of parts of the columns; statistics of several files are merged part by part.
 _SHARES = 4

@@ -40,7 +40,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
-from beam_pipelines.transforms.group import group_batch, send_rows
+from beam_pipelines.transforms.group import group_batch, send_rows_of
 from beam_pipelines.transforms.group_plan import GroupPlan
 
 pytestmark = pytest.mark.end_to_end
@@ -129,7 +129,7 @@ def test_null_in_a_key_is_refused(key: str) -> None:
         DataError,
         match=rf"visits.csv, column 'k': found null in 1 rows .*'user': 'b'.*'{key}' names it",
     ):
-        send_rows(
+        send_rows_of(
             Chunk(0, 0, batch, {}, path="visits.csv"),
             group_plan(batch.schema, by, order_by, [], None),
             1,

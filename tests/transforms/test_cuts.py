@@ -49,7 +49,7 @@ def test_cuts_against_sorted_rows(
                 tuple(bytes(message.payloads[partition]) for message in own),
                 tuple(message.order for message in own),
             )
-            stored.append(cuts.sort_keys(received, str(folder), "split"))
+            stored += cuts.sort_keys(received, str(folder), "split")
     counted = cuts.count_classes(stored)
     rows = []
     for count in counted.values():
@@ -83,4 +83,4 @@ def test_too_many_classes(tmp_path: Path) -> None:
     many = np.arange(5_000, dtype=np.uint64)
     payload = bytes(cuts.send_keys((0, 0), many, many, 1).payloads[0])
     with pytest.raises(DataError, match="more than 4,096 classes"):
-        cuts.sort_keys(Received(0, (payload,), ((0, 0),)), str(tmp_path), "split.stratify")
+        list(cuts.sort_keys(Received(0, (payload,), ((0, 0),)), str(tmp_path), "split.stratify"))

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.checks.meet import Meet, repeats
+from beam_pipelines.checks.meet import Meet, hash_name, hash_values, repeats
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.places import Place, Repeats
-from beam_pipelines.transforms import meet
+from beam_pipelines.transforms import equal_rows
+from beam_pipelines.transforms.equal_rows import meet_rows, merge_met, send_hashes
 from beam_pipelines.transforms.exchange import Received
-from beam_pipelines.transforms.meet import meet_rows, merge_met, send_hashes
-from beam_pipelines.transforms.meet_hashes import hash_name, hash_values
 
 
 def found_of(chunks: list[Chunk], count: int, partitions: int) -> tuple[Repeats, ...]:
@@ -29,7 +28,7 @@ def found_of(chunks: list[Chunk], count: int, partitions: int) -> tuple[Repeats,
         if own:
             contents = tuple(bytes(message.payloads[partition]) for message in own)
             orders = tuple(message.order for message in own)
-            found.append(meet_rows(Received(partition, contents, orders), meets, partitions))
+            found.extend(meet_rows(Received(partition, contents, orders), meets, partitions))
     merged = merge_met(found)
     return tuple(merged.get(name, {}).get((0, 0), Repeats()) for name in names)
 
@@ -82,9 +81,10 @@ def test_numbers_are_equal_as_in_sql() -> None:
 def test_a_part_of_the_hash_does_not_decide(other: tuple[int, int]) -> None:
     """Rows are equal by all 128 bits, also the unsorted ones."""
     rows = [(1, 2), other, (1, 2), other, (2, 2)]
-    sent = np.array([(*row, number, 0) for number, row in enumerate(rows)], meet._SENT)
+    sent = np.array([(*row, number, 0) for number, row in enumerate(rows)], equal_rows._SENT)
     received = Received(0, (sent.tobytes(),), ((0, 0),))
-    found = meet_rows(received, [Meet("0", (), repeats)], 1).rows[0, 0]
+    [met] = meet_rows(received, [Meet("0", (), repeats)], 1)
+    found = met.rows[0, 0]
     assert [(first.row, row.row) for first, row in found.pairs] == [(0, 2), (1, 3)]
 
 

@@ -98,10 +98,11 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
             for partition, payload in pack_sums((0, part), sums, partitions).payloads.items():
                 payloads.setdefault(partition, []).append(payload)
         selected = [
-            select_partition(
-                Received(partition, tuple(contents), ((0,),) * len(contents)), planned
-            ).payloads[0]
+            message.payloads[0]
             for partition, contents in payloads.items()
+            for message in select_partition(
+                Received(partition, tuple(contents), ((0,),) * len(contents)), planned
+            )
         ]
         for key, value in parts[0].items():
             if isinstance(value, pa.RecordBatch):

@@ -6,12 +6,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.checks.meet import Meet, later_splits
+from beam_pipelines.checks.meet import Meet, hash_name, hash_values, later_splits
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.places import Place, Repeats
+from beam_pipelines.transforms.equal_rows import meet_rows, merge_met, send_hashes
 from beam_pipelines.transforms.exchange import Received
-from beam_pipelines.transforms.meet import meet_rows, merge_met, send_hashes
-from beam_pipelines.transforms.meet_hashes import hash_name, hash_values
 
 ROWS = st.lists(
     st.lists(st.tuples(st.none() | st.integers(0, 5), st.integers(0, 2)), max_size=8),
@@ -46,7 +45,7 @@ def test_leaks_against_a_loop(
             payloads = tuple(bytes(message.payloads[partition]) for message in own)
             orders = tuple(message.order for message in own)
             received = Received(partition, payloads, orders)
-            found.append(meet_rows(received, [Meet("m", (), later_splits)], partitions))
+            found.extend(meet_rows(received, [Meet("m", (), later_splits)], partitions))
     expected: dict[tuple[int, int], list[tuple[Place, Place]]] = {}
     for value, split, place in known:
         earliest, first = min((other, spot) for same, other, spot in known if same == value)

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
+from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.key_index import index_keys
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.exchange import Exchange
+from beam_pipelines.transforms.exchange import Message, Received
 from beam_pipelines.transforms.join import hash_join
 from beam_pipelines.transforms.join.index import (
     JoinIndex,
@@ -27,8 +32,8 @@ from beam_pipelines.transforms.join.index import (
     join_batch,
     table_batch,
 )
-from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep
-from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
+from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep, count_partitions
+from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 from beam_pipelines.transforms.rejected_rows import store_rejected
 
 
@@ -104,22 +109,20 @@ class JoinByHash(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         step = self.step
-        left = chunks | "SendLeft" >> beam.Map(hash_join.send_left, step.left_on, step.partitions)
-        right = (
-            chunks.pipeline
-            | "ReadRight" >> read.ReadChunks(step.source_plan, self.reject)
-            | "SendRight" >> beam.Map(hash_join.send_right, step.right_on, step.partitions)
+        right = chunks.pipeline | "ReadRight" >> read.ReadChunks(step.source_plan, self.reject)
+        sends = (
+            partial(hash_join.send_left, on=step.left_on, partitions=step.partitions),
+            partial(hash_join.send_right, on=step.right_on, partitions=step.partitions),
         )
-        joined = (
-            (left, right)
-            | "MeetInPartitions" >> Exchange(_subfolder(self.folder, f"join{step.number}-meet"))
-            | "JoinPartition" >> beam.FlatMap(hash_join.join_partition, step)  # Message
+        joined = (chunks, right) | "MeetInPartitions" >> MeetByKey(
+            sends,
+            partial(hash_join.join_partition, step=step),
+            _subfolder(self.folder, f"join{step.number}-meet"),
         )
-        source_counts = chunks | "SendCounts" >> beam.Map(hash_join.send_counts)
-        return (
-            (source_counts, joined)
-            | "ReturnToRanges" >> Exchange(_subfolder(self.folder, f"join{step.number}-return"))
-            | "RestoreRange" >> beam.FlatMap(hash_join.restore_range, step)  # Chunk
+        return (chunks, joined) | "ReturnToRanges" >> MeetByKey(
+            (send_counts, None),
+            partial(hash_join.restore_range, step=step),
+            _subfolder(self.folder, f"join{step.number}-return"),
         )
 
 
@@ -154,6 +157,36 @@ class JoinChunks(beam.PTransform):
                 join = JoinByHash(step, self.folder, self.reject)
             chunks = chunks | f"Join{step.number}" >> join
         return chunks
+
+
+def send_keys(chunk: Chunk, key: tuple[str, ...], partitions: int) -> Message:
+    """Sends only the key columns of a chunk to their partitions."""
+    return send_rows(chunk[:2], cut_by_key(chunk.batch.select(key), key, partitions))
+
+
+def check_partition(received: Received, source: Source) -> Iterator[int]:
+    """Yields the number of keys in one partition.
+
+    Raises:
+      DataError: a key occurs more than once; the message shows it.
+    """
+    batches = [packed.batch for payload in received.payloads() for packed in unpack(payload)]
+    batch = table_batch(pa.Table.from_batches(batches))
+    yield check_unique(index_keys(batch.columns), batch, source.key, source.name)
+
+
+def check_unique_key(plan: SourcePlan, folder: str | None) -> MeetByKey:
+    """Returns a transform that fails if a source's key is not unique.
+
+    Input: the source's ``Chunk`` elements. Output: the number of keys in each partition, for other
+    steps to wait for; rows with a null in a key column are not counted.
+
+    Args:
+      plan: of the source, with a declared ``key``.
+      folder: as in ``MeetByKey``.
+    """
+    send = partial(send_keys, key=plan.source.key, partitions=count_partitions(plan))
+    return MeetByKey(send, partial(check_partition, source=plan.source), folder)
 
 
 class CountedSources(NamedTuple):
@@ -201,7 +234,7 @@ class CountRightSources(beam.PTransform):
             )
             if plan.source.key:
                 folder = _subfolder(self.folder, f"key-{name}")
-                keys.append(chunks | f"CheckKey_{name}" >> CheckUniqueKey(plan, folder))
+                keys.append(chunks | f"CheckKey_{name}" >> check_unique_key(plan, folder))
         return CountedSources(
             chunk_counts | "Counts" >> beam.Flatten(pipeline=start.pipeline),
             keys | "Keys" >> beam.Flatten(pipeline=start.pipeline),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -11,12 +12,12 @@ import numpy as np
 
 from beam_pipelines.checks.meet import Drop, Meeting
 from beam_pipelines.core.chunks import PLACE, Chunk
+from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.places import MOST_PLACES, Place, Repeats
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.drop_repeats import RowDropper
-from beam_pipelines.transforms.exchange import Exchange, Message, Received, load_payload
-from beam_pipelines.transforms.join.hash_join import Packed, about_chunk, chunk_about, pack, unpack
-from beam_pipelines.transforms.meet import Met
+from beam_pipelines.transforms.equal_rows import Met, RowDropper
+from beam_pipelines.transforms.exchange import Message, Received, load_payload
+from beam_pipelines.transforms.meet import MeetByKey, send_chunk
 from beam_pipelines.transforms.split import SplitPlan, assign_split
 from beam_pipelines_plugins.near.near_rows import (
     PAIRS,
@@ -45,13 +46,12 @@ def _send_bands(chunk: Chunk, rule: NearRule, split: SplitPlan | None) -> Messag
     return send_bands(chunk, rule, None if split is None else assign_split(split, chunk))
 
 
-def send_rows(chunk: Chunk, columns: tuple[str, ...], compression: str | None) -> Message:
+def send_rows(chunk: Chunk, columns: tuple[str, ...], compresses: bool) -> Message:
     """Sends a chunk, or some of its columns, to its range."""
     if columns:
         names = [name for name in chunk.batch.schema.names if name in columns]
         chunk = Chunk(chunk.range_number, chunk.part, chunk.batch.select(names), {})
-    payload = pack([Packed(chunk.batch, about_chunk(chunk))], compression)
-    return Message((ROWS, chunk.range_number, chunk.part), {chunk.range_number: payload})
+    return send_chunk(chunk, ROWS, compresses)
 
 
 def near_chunks(received: Received, rule: NearRule) -> Iterator[tuple[Chunk, Near]]:
@@ -70,7 +70,7 @@ def near_chunks(received: Received, rule: NearRule) -> Iterator[tuple[Chunk, Nea
             candidates.add_values(payload, order)
         else:
             for batch, about in unpack(payload):
-                chunk = chunk_about(received.partition, batch, about)
+                chunk = Chunk.of(received.partition, batch, about)
                 yield chunk, candidates.near_rows(chunk, rule)
 
 
@@ -98,7 +98,7 @@ def _find(received: Received, rule: NearRule) -> Iterator[Met]:
         yield from repeats_of(rule.meet, chunk, near)
 
 
-class _Drop(beam.DoFn):
+class _Drop:
     """Yields the chunks of a range without near rows, in order."""
 
     def __init__(self, rule: NearRule, base: SourcePlan, drop: Drop) -> None:
@@ -106,7 +106,7 @@ class _Drop(beam.DoFn):
         self._reason = drop.reason
         self._dropper = RowDropper(drop.check, base, drop.column)
 
-    def process(self, received: Received) -> Iterator[Any]:
+    def __call__(self, received: Received) -> Iterator[Any]:
         for chunk, near in near_chunks(received, self._rule):
             reasons = [
                 f"{self._reason}: {self._dropper.column} is {similarity:.2f} similar to that of "
@@ -141,28 +141,20 @@ class MeetNear(beam.PTransform):
         bands, values, near = (
             self.meeting.exchange_of(f"{rule.meet} {part}") for part in ("bands", "values", "near")
         )
-        met = (
-            chunks
-            | "SendBands" >> beam.Map(_send_bands, rule, split)
-            | "Meet" >> Exchange(bands)
-            | "Find"
-            >> beam.FlatMap(_tag_requests, rule, split is not None).with_outputs(
-                _REQUESTS, main="pairs"
-            )
+        met = chunks | "Find" >> MeetByKey(
+            partial(_send_bands, rule=rule, split=split),
+            partial(_tag_requests, rule=rule, has_splits=split is not None),
+            bands,
+            (_REQUESTS,),
         )
-        sent = chunks | "SendValues" >> beam.Map(send_values, rule.column)
-        answers = (
-            (met[_REQUESTS], sent)
-            | "Ask" >> Exchange(values)
-            | "Answer" >> beam.FlatMap(answer_requests)
-        )
+        sends = (None, partial(send_values, column=rule.column))
+        answers = (met[_REQUESTS], chunks) | "Ask" >> MeetByKey(sends, answer_requests, values)
         columns = () if self.drop else (rule.column, PLACE)
-        # A file stays in the page cache, where lz4 would cost more than it saves.
-        compression = "lz4" if near is None else None
-        rows = chunks | "SendRows" >> beam.Map(send_rows, columns, compression)
-        received = (met.pairs, answers, rows) | "ToRanges" >> Exchange(near)
+        rows = partial(send_rows, columns=columns, compresses=near is None)
+        received = (met.main, answers, chunks)
         if self.drop is None:
-            return {"found": received | "FindNear" >> beam.FlatMap(_find, rule)}
-        drop = beam.ParDo(_Drop(rule, self.meeting.base, self.drop))
-        left = received | "Drop" >> drop.with_outputs(_FOUND, main="chunks")
-        return {"chunks": left.chunks, "found": left[_FOUND]}
+            find = MeetByKey((None, None, rows), partial(_find, rule=rule), near)
+            return {"found": received | "FindNear" >> find}
+        drop = _Drop(rule, self.meeting.base, self.drop)
+        left = received | "Drop" >> MeetByKey((None, None, rows), drop, near, (_FOUND,))
+        return {"chunks": left.main, "found": left[_FOUND]}

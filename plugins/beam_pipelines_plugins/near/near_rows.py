@@ -24,11 +24,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.checks.meet import hash_name
 from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
-from beam_pipelines.transforms.exchange import Message, Received, by_number, load_payload
-from beam_pipelines.transforms.meet_hashes import hash_name
+from beam_pipelines.transforms.exchange import Message, Received, load_payload
+from beam_pipelines.transforms.meet import by_number
 from beam_pipelines_plugins.near import near_hashes, shingles
 
 # Partitions for each one of hashes of whole rows: a row has a hash of each of some 20 bands.

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipelines.checks.meet import hash_name
 from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import PLACE, Chunk
 from beam_pipelines.transforms.exchange import Message, Received
-from beam_pipelines.transforms.meet_hashes import hash_name
 from beam_pipelines_plugins.near import near_rows
 from beam_pipelines_plugins.near.meet_near import near_chunks, send_rows
 from beam_pipelines_plugins.near.near_rows import REQUESTS, NearRule
@@ -57,7 +57,7 @@ def found_in(
         for received in exchanged([*requests, *values])
         for message in near_rows.answer_requests(received)
     ]
-    rows = [send_rows(chunk, (), None) for chunk in chunks]
+    rows = [send_rows(chunk, (), False) for chunk in chunks]
     found = {}
     for received in exchanged([*pairs, *answers, *rows]):
         for chunk, near in near_chunks(received, rule):

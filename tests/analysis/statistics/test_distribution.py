@@ -15,7 +15,7 @@ from beam_pipelines.analysis.statistics.distribution import Distribution
 from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.transforms.merge_tree import FAN_IN, Node
+from beam_pipelines.transforms.meet import FAN_IN, Node
 from beam_pipelines.transforms.statistics import Tree
 from tests.analysis.statistics.support import three_ways
 
