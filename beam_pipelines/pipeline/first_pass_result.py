@@ -52,7 +52,6 @@ from beam_pipelines.sinks.parquet.rows import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
-from beam_pipelines.transforms.assign_splits import load_shares
 from beam_pipelines.transforms.encodings_store import load_fitted
 from beam_pipelines.transforms.equal_rows import Met, OfSplits
 from beam_pipelines.transforms.row_counts import (
@@ -65,6 +64,7 @@ from beam_pipelines.transforms.row_counts import (
 from beam_pipelines.transforms.sample import check_named
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 from beam_pipelines.transforms.size_sample import estimate_row_bytes
+from beam_pipelines.transforms.stratify import load_shares
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,6 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
-from beam_pipelines.transforms.assign_splits import AssignSplits
 from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.equal_rows import (
     DropRepeats,
@@ -31,6 +30,7 @@ from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import Checks, SelectOrReject
 from beam_pipelines.transforms.select import SelectChunks, SelectPlan
 from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
+from beam_pipelines.transforms.stratify import AssignSplits
 
 # A larger range is a file that cannot be cut.
 _LARGE_RANGE_BYTES = 2 * RANGE_BYTES

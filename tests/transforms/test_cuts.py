@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.transforms import cuts
+from beam_pipelines.transforms import stratify
 from beam_pipelines.transforms.exchange import Received
 
 # Few hashes, so that rows tie: classes and hashes of rows, by chunk.
@@ -37,7 +37,7 @@ def test_cuts_against_sorted_rows(
         for rows in chunks
     ]
     messages = [
-        cuts.send_keys(address, *own, partitions)
+        stratify.send_keys(address, *own, partitions)
         for address, own in zip(addresses, arrays, strict=True)
     ]
     stored = []
@@ -49,18 +49,18 @@ def test_cuts_against_sorted_rows(
                 tuple(bytes(message.payloads[partition]) for message in own),
                 tuple(message.order for message in own),
             )
-            stored += cuts.sort_keys(received, str(folder), "split")
-    counted = cuts.count_classes(stored)
+            stored += stratify.sort_keys(received, str(folder))
+    counted = stratify.count_classes(stored)
     rows = []
     for count in counted.values():
         first = data.draw(st.integers(0, count))
         second = data.draw(st.integers(0, count - first))
         rows.append([first, second, count - first - second])
-    found = cuts.find_cuts(
+    found = stratify.find_cuts(
         stored, {number: str(number) for number in counted}, np.array(rows).reshape(-1, 3)
     )
     found.save(str(folder / "cuts"))
-    found = cuts.Cuts.load(str(folder / "cuts"))
+    found = stratify.Cuts.load(str(folder / "cuts"))
     expected = {}
     for own_class, own_rows in zip(counted, rows, strict=True):
         ordered = sorted(
@@ -81,6 +81,6 @@ def test_cuts_against_sorted_rows(
 def test_too_many_classes(tmp_path: Path) -> None:
     """A column with many values stops the run."""
     many = np.arange(5_000, dtype=np.uint64)
-    payload = bytes(cuts.send_keys((0, 0), many, many, 1).payloads[0])
+    payload = bytes(stratify.send_keys((0, 0), many, many, 1).payloads[0])
     with pytest.raises(DataError, match="more than 4,096 classes"):
-        list(cuts.sort_keys(Received(0, (payload,), ((0, 0),)), str(tmp_path), "split.stratify"))
+        list(stratify.sort_keys(Received(0, (payload,), ((0, 0),)), str(tmp_path)))
