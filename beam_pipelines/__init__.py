@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import verify as verify
     from beam_pipelines.pipeline.compare_data import DataComparison as DataComparison
     from beam_pipelines.pipeline.compare_data import compare_data as compare_data
-    from beam_pipelines.pipeline.make_graph import make_graph as make_graph
     from beam_pipelines.pipeline.planning.plan import Plan as Plan
     from beam_pipelines.pipeline.planning.plan_recipe import plan as plan
     from beam_pipelines.pipeline.planning.policy import PolicyOptions as PolicyOptions
+    from beam_pipelines.pipeline.serving_graph import make_graph as make_graph
     from beam_pipelines.reader.columns import Ragged as Ragged
     from beam_pipelines.reader.images import Image as Image
     from beam_pipelines.reader.mix import mix as mix
@@ -74,7 +74,7 @@ _PLACE_OF_NAME = {
     "info": ("dataset.info", "info"),
     "inspect": ("pipeline.api", "inspect"),
     "load": ("dataset.loader", "load"),
-    "make_graph": ("pipeline.make_graph", "make_graph"),
+    "make_graph": ("pipeline.serving_graph", "make_graph"),
     "mix": ("reader.mix", "mix"),
     "open": ("opening.dataset", "open"),
     "plan": ("pipeline.planning.plan_recipe", "plan"),

@@ -16,7 +16,7 @@ def graph(dataset: str, form: str) -> None:
 
     It is a SavedModel.
     """
-    from beam_pipelines.pipeline.make_graph import make_graph
+    from beam_pipelines.pipeline.serving_graph import make_graph
 
     path = make_graph(dataset)
     answer(form, {"graph": path}, [path])

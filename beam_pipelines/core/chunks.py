@@ -103,7 +103,7 @@ class ChunkCounts(NamedTuple):
       range_number, part: the chunk's address.
       counts: as in ``Chunk``.
       rows: split name -> rows of the chunk in that split.
-      rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are
+      rejected: file of the rejected rows (``transforms/row_counts.py``); ``""`` if there are
         none.
       crc32c, path, pieces: as in ``Chunk``.
     """

@@ -31,7 +31,7 @@ RAW_SCHEMA = "schema/schema.pbtxt"
 TRANSFORM_GRAPH = "transform_graph"
 # A SavedModel is complete with this file, so it is written last.
 SAVED_MODEL = "transform_graph/transform_fn/saved_model.pb"
-# Fitted encodings, as transforms/encodings_store.py writes them.
+# Fitted encodings, as transforms/encode.py writes them.
 ENCODINGS = "transform_graph/encodings"
 ENCODED_SCHEMA = "transform_graph/transformed_metadata/schema.pbtxt"
 # A second file: tensorflow-transform reads ENCODED_SCHEMA and does not support feature lists.

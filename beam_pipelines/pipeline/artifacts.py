@@ -54,10 +54,10 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import write_index
-from beam_pipelines.transforms.encodings_store import load_encodings
-from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
+from beam_pipelines.transforms.encode import load_encodings
+from beam_pipelines.transforms.row_counts import StoredRows, write_rejected
 from beam_pipelines.transforms.select import SelectPlan
-from beam_pipelines.transforms.shard_index import join_indexes
+from beam_pipelines.transforms.shards import join_indexes
 from beam_pipelines.transforms.write import ShardInfo
 
 

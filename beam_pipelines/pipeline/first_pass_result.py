@@ -38,12 +38,11 @@ from beam_pipelines.core.schema_features import flattened, without_features
 from beam_pipelines.core.tensor_representations import add_representations, drop_inferred
 from beam_pipelines.encodings.plan import EncodePlan, without_lists_of_lists
 from beam_pipelines.encodings.schema import encoded_schema
-from beam_pipelines.pipeline.baseline import with_baseline
 from beam_pipelines.pipeline.checks import Findings, judge_checks, stop_on_findings
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.planning.private import without_private
 from beam_pipelines.pipeline.sampled_rows import LabelColumn, describe_sample
-from beam_pipelines.pipeline.validate import check_run
+from beam_pipelines.pipeline.validate import check_run, with_baseline
 from beam_pipelines.serving.job import GraphJob
 from beam_pipelines.serving.process import build_in_subprocess
 from beam_pipelines.serving.schemas import ENCODED_SCHEMA, schema_files
@@ -52,7 +51,7 @@ from beam_pipelines.sinks.parquet.rows import columns_of
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.storage import files
 from beam_pipelines.tfrecord.records import missing_records
-from beam_pipelines.transforms.encodings_store import load_fitted
+from beam_pipelines.transforms.encode import load_fitted
 from beam_pipelines.transforms.equal_rows import Met, OfSplits
 from beam_pipelines.transforms.row_counts import (
     JoinCounts,
@@ -105,7 +104,7 @@ class FittedFolders(NamedTuple):
     """The folders of fitted encodings.
 
     Attributes:
-      fitted: fitted encodings (``encodings_store``); empty: nothing is fitted.
+      fitted: fitted encodings; empty: nothing is fitted.
       analyzed: tensorflow-transform's analysis of the ``preprocessing_fn``; empty: there is none.
     """
 

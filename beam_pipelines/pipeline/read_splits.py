@@ -15,7 +15,6 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import Kind, ProgressLog
 from beam_pipelines.sources.plan import RANGE_BYTES
-from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.equal_rows import (
     DropRepeats,
     find_rows,
@@ -28,7 +27,7 @@ from beam_pipelines.transforms.join.join import JoinChunks, check_unique_key
 from beam_pipelines.transforms.join.plan import count_partitions
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import Checks, SelectOrReject
-from beam_pipelines.transforms.select import SelectChunks, SelectPlan
+from beam_pipelines.transforms.select import SelectChunks, SelectPlan, joinable
 from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
 from beam_pipelines.transforms.stratify import AssignSplits
 

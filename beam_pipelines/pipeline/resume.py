@@ -22,7 +22,7 @@ from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.storage import file_changes, file_checksums, files
-from beam_pipelines.transforms.shard_index import read_own_index
+from beam_pipelines.transforms.shards import read_own_index
 from beam_pipelines.transforms.write import AlsoFile, ShardInfo
 
 # Names in the temporary folder: the notes, and also their shards with the indexes of these.

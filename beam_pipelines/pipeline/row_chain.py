@@ -19,7 +19,6 @@ from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.base_filter import joinable
 from beam_pipelines.transforms.group import group_batch
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import join_chunk, load_index
@@ -27,7 +26,7 @@ from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.transforms.read import number_rows
 from beam_pipelines.transforms.reject import Checks, select_good
 from beam_pipelines.transforms.row_positions import RowPositions
-from beam_pipelines.transforms.select import select_chunk
+from beam_pipelines.transforms.select import joinable, select_chunk
 from beam_pipelines.transforms.split import split_chunk
 from beam_pipelines.transforms.take import take_chunks
 

@@ -11,9 +11,8 @@ from beam_pipelines.pipeline.planning.plan import Plan
 from beam_pipelines.pipeline.read_splits import note_rows
 from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.transforms.deal import DealChunks
 from beam_pipelines.transforms.exchange import Exchange
-from beam_pipelines.transforms.shuffle import ScatterRows
+from beam_pipelines.transforms.shuffle import DealChunks, ScatterRows
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk
 from beam_pipelines.transforms.write import Note, ShardInfo, Target, WriteShardFiles
 from beam_pipelines.transforms.write_dealt import WriteDealtShards

@@ -1,15 +1,90 @@
-"""Encodes chunks: the PTransform of ``encodings/apply.py``."""
+"""Encodes chunks by fitted encodings, which a folder stores without pickles.
+
+There is one JSON file, and one Arrow file per array. ``encodings.json`` has the class names and
+values. The folder takes the encodings to the workers during a run and is
+``transform_graph/encodings`` in the dataset. Values survive to the last bit.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
+from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.ipc import batches_to_bytes
 from beam_pipelines.encodings.apply import ChunkRows, encode_batch
-from beam_pipelines.encodings.plan import EncodePlan
-from beam_pipelines.transforms.encodings_store import load_fitted
+from beam_pipelines.encodings.plan import EncodePlan, with_fitted
+from beam_pipelines.encodings.stored import (
+    FILE_NAME,
+    FORMAT_VERSION,
+    FittedSteps,
+    decode_encodings,
+)
+from beam_pipelines.storage import file_checksums, files
+
+
+def save_encodings(folder: str, steps: FittedSteps) -> str:
+    """Writes fitted encodings into a folder, with reproducible bytes; returns the folder."""
+    entries = []
+    for (chain, step), (kind, encoding) in sorted(steps.items(), key=lambda item: item[0]):
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(encoding):  # type: ignore[arg-type]
+            value = getattr(encoding, field.name)
+            if isinstance(value, pa.Array):
+                name = f"{chain}-{step}-{field.name}.arrow"
+                stream = batches_to_bytes([pa.RecordBatch.from_arrays([value], ["values"])])
+                files.write_bytes(files.join(folder, name), stream)
+                value = {"arrow": name}
+            values[field.name] = value
+        entries.append(
+            {
+                "chain": chain,
+                "step": step,
+                "kind": kind,
+                "class": type(encoding).__name__,
+                "values": values,
+            }
+        )
+    text = json.dumps(
+        {"format_version": FORMAT_VERSION, "encodings": entries}, indent=1, ensure_ascii=False
+    )
+    files.write_bytes(files.join(folder, FILE_NAME), (text + "\n").encode())
+    return folder
+
+
+def load_encodings(folder: str) -> FittedSteps:
+    """Reads the encodings of ``save_encodings``.
+
+    Raises:
+      DataError: they are missing, damaged, of another version, or of a kind that is not registered.
+    """
+    return decode_encodings(
+        lambda name: files.read_bytes(files.join(folder, name)), files.join(folder, FILE_NAME)
+    )
+
+
+def cached_encodings(folder: str) -> FittedSteps:
+    """Returns ``load_encodings``, cached so that threads share a vocabulary of millions."""
+    (modified_secs,) = file_checksums.modified_secs([files.join(folder, FILE_NAME)]).values()
+    return _cached_encodings(folder, modified_secs)
+
+
+@functools.lru_cache(maxsize=2)
+def _cached_encodings(folder: str, _modified_secs: float) -> FittedSteps:
+    return load_encodings(folder)
+
+
+def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
+    """Returns the plan with the fitted encodings of a folder.
+
+    Folder ``""`` leaves the plan unchanged.
+    """
+    return with_fitted(plan, cached_encodings(folder)) if folder else plan
 
 
 class LoadedEncodings:
@@ -17,7 +92,7 @@ class LoadedEncodings:
 
     Args:
       plan: of the encodings.
-      folder: of the fitted ones (``encodings_store``); empty: nothing is fitted.
+      folder: of the fitted ones; empty: nothing is fitted.
     """
 
     def __init__(self, plan: EncodePlan, folder: str) -> None:
@@ -39,7 +114,7 @@ class EncodeChunks(beam.PTransform):
 
     Attributes:
       plan: of the encodings.
-      fitted: folder of the fitted ones (``encodings_store``), complete when the first chunk
+      fitted: folder of the fitted ones, complete when the first chunk
         arrives; empty: nothing is fitted.
     """
 

@@ -20,22 +20,121 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.columns import take_rows
-from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.columns import has_lists_as_steps, take_rows, type_name
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest_column
 from beam_pipelines.core.ipc import unpack
 from beam_pipelines.core.key_index import index_keys
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.python_values import python_rows, python_value
+from beam_pipelines.recipe.model import Recipe, Sequences
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sql.database import not_null_line
 from beam_pipelines.transforms.exchange import Message, Received
-from beam_pipelines.transforms.group_plan import GroupPlan
 from beam_pipelines.transforms.join.index import table_batch
+from beam_pipelines.transforms.join.plan import plain_bytes
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
 
+# Plain bytes of the base source in one partition, which is grouped in memory.
+PARTITION_BYTES = 32 * MIB
 # Arrow data of a chunk; a reader's chunks are about as large.
 CHUNK_BYTES = 16 << 20
 _SHOWN_CHARACTERS = 200
-
 Rows = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupPlan(PickledOnce):
+    """A grouping that is ready to run.
+
+    Attributes:
+      source: the base source's name, for messages.
+      by: key columns.
+      order_by: columns that order the rows of a key.
+      context: columns with one value for all rows of a key, the key columns first.
+      lists: the other columns, which become lists.
+      max_length: rows of a sequence at most, or ``None``.
+      partitions: of the rows.
+      schema: the columns after the grouping, in the same order.
+    """
+
+    source: str
+    by: tuple[str, ...]
+    order_by: tuple[str, ...]
+    context: tuple[str, ...]
+    lists: tuple[str, ...]
+    max_length: int | None
+    partitions: int
+    schema: pa.Schema
+
+
+def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPlan | None:
+    """Plans the grouping; ``None`` if the recipe groups nothing.
+
+    Args:
+      schema: columns of the rows.
+
+    Raises:
+      RecipeProblems: columns are unknown, or of a type that cannot be grouped.
+    """
+    sequence = recipe.sequence
+    if sequence is None or not sequence.group_by:
+        return None
+    problems = list(_group_problems(recipe, sequence, schema))
+    if problems:
+        raise RecipeProblems(problems)
+    context = (
+        *sequence.group_by,
+        *(name for name in sequence.context if name not in sequence.group_by),
+    )
+    whole = set(context)
+    lists = tuple(name for name in schema.names if name not in whole)
+    fields = [
+        field if field.name in whole else pa.field(field.name, pa.list_(field.type))
+        for field in schema
+    ]
+    partitions = max(1, math.ceil(plain_bytes(base) / PARTITION_BYTES))
+    return GroupPlan(
+        base.source.name,
+        sequence.group_by,
+        sequence.order_by,
+        context,
+        lists,
+        sequence.max_length,
+        partitions,
+        pa.schema(fields),
+    )
+
+
+def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> Iterator[Problem]:
+    known = set(schema.names)
+    for key in ("group_by", "order_by", "context"):
+        for name in getattr(sequence, key):
+            if name not in known:
+                yield Problem(
+                    ("sequence", key),
+                    f"unknown column '{name}'.{nearest_column(name, schema.names)}",
+                )
+    for key in ("group_by", "order_by"):
+        for name in getattr(sequence, key):
+            if name in known and pa.types.is_list(schema.field(name).type):
+                yield Problem(
+                    ("sequence", key),
+                    f"column '{name}' is {type_name(schema.field(name).type)}, expected one value "
+                    "in a row.",
+                )
+    for field in schema:
+        if has_lists_as_steps(field.type) and field.name not in sequence.context:
+            yield Problem(
+                ("sequence", "group_by"),
+                f"column '{field.name}' is {type_name(field.type)}, expected a value or a list in "
+                "a row, which becomes a step. Leave it out with 'drop'.",
+            )
+    if recipe.split.files:
+        yield Problem(
+            ("sequence", "group_by"),
+            "found a split by files, but a group may have rows of several files.",
+        )
 
 
 def send_rows_of(chunk: Chunk, plan: GroupPlan, first: int) -> Message:

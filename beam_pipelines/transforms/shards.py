@@ -1,6 +1,8 @@
-"""Plans a dataset's shards and which rows they get.
+"""Plans a dataset's shards, and indexes them.
 
-The plan is made after the first pass, before the write.
+The plan is made after the first pass, before the write. The worker that writes a shard writes the
+index of its parts into a file of its own, which the commit joins to those of the other shards. So
+no element that crosses an engine grows with a shard.
 """
 
 from __future__ import annotations
@@ -11,26 +13,41 @@ import datetime
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core.chunks import ChunkCounts
-from beam_pipelines.core.compression import Compression
-from beam_pipelines.core.dataset_layout import split_folder
+from beam_pipelines.core.compression import Compression, PartCompression
+from beam_pipelines.core.dataset_layout import INDEX, INDEX_SUFFIX, split_folder
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.core.shard_formats import TFRECORD, folder_of, suffix_of, without_suffix
 from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files
+from beam_pipelines.tfrecord import part_index
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
 # that a writer's memory depends on neither the shard's size nor how well it compresses.
 PARTITION_BYTES = 16 << 20
 
 _NUMBER = re.compile(r"-(\d+)-of-\d+\.(tfrecord|parquet)")
+_OFFSETS = pa.schema(
+    [
+        ("split", pa.int32()),
+        ("range_number", pa.int64()),
+        ("part", pa.int64()),
+        ("rows", pa.int64()),
+    ]
+)
+_ABOUT = b"shards"
+# Requests to an object store at once.
+_THREADS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,17 +141,6 @@ def plan_shards(
         splits[name] = SplitShards(name, rows, shards, partitions, first_shard, offsets)
         first_shard += shards
     return ShardPlan(splits)
-
-
-_OFFSETS = pa.schema(
-    [
-        ("split", pa.int32()),
-        ("range_number", pa.int64()),
-        ("part", pa.int64()),
-        ("rows", pa.int64()),
-    ]
-)
-_ABOUT = b"shards"
 
 
 def save_shard_plan(plan: ShardPlan, path: str) -> str:
@@ -281,3 +287,74 @@ def shard_number(path: str) -> int:
     """Returns a shard's number within its split; 0 for an only shard."""
     found = _NUMBER.search(path)
     return 0 if found is None else int(found[1])
+
+
+def own_index_path(shard: str) -> str:
+    """Returns the path of one shard's index in the temporary folder.
+
+    It is ``index/Split-train/flights-00000-of-00008.tfrecord.gz.arrow``, say.
+    """
+    return f"{INDEX}/{shard.partition('/')[2]}{INDEX_SUFFIX}"
+
+
+def write_own_index(
+    shard: part_index.IndexedShard,
+    compression: PartCompression,
+    parts: part_index.PartColumns,
+    folder: str,
+) -> None:
+    """Writes the index of one shard.
+
+    Args:
+      shard, compression: of the file.
+      parts: of the shard, with the number 0.
+      folder: of the shards and their indexes.
+    """
+    with files.replace(files.within(folder, own_index_path(shard.name))) as file:
+        part_index.write_index(file, part_index.make_index(compression, [shard], parts))
+
+
+def read_own_index(
+    shard: part_index.IndexedShard, compression: PartCompression, folder: str
+) -> part_index.PartIndex:
+    """Returns the index of one shard.
+
+    Raises:
+      DataError: it is missing, damaged, or of other bytes than the shard's.
+    """
+    path = files.within(folder, own_index_path(shard.name))
+    return part_index.parse_index(pa.py_buffer(files.read_bytes(path)), path, compression, [shard])
+
+
+def join_indexes(
+    shards: Sequence[part_index.IndexedShard], compression: PartCompression, folder: str
+) -> part_index.PartIndex:
+    """Returns the index of a split's shards.
+
+    Args:
+      shards: in the manifest's order.
+      compression: of all.
+      folder: where the shards' own indexes are.
+
+    Raises:
+      DataError: one is missing, damaged, or of other bytes than its shard's.
+    """
+    read = partial(read_own_index, compression=compression, folder=folder)
+    counts: list[int] = []
+    # A shard's own index numbers it 0.
+    fields = list(part_index.PartColumns._fields[1:])
+    joined: dict[str, tuple[bytearray, np.dtype[Any]]] = {
+        name: (bytearray(), np.dtype(np.int64)) for name in fields
+    }
+    with ThreadPoolExecutor(_THREADS) as executor:
+        # A few at a time: the indexes of all shards take as much memory as the joined one.
+        for start in range(0, len(shards), _THREADS):
+            for index in executor.map(read, shards[start : start + _THREADS]):
+                counts.append(len(index))
+                for name in fields:
+                    column = getattr(index.columns, name)
+                    joined[name][0].extend(column.tobytes())
+                    joined[name] = joined[name][0], column.dtype
+    numbers = np.repeat(np.arange(len(shards), dtype=np.int32), counts)
+    columns: list[Any] = [np.frombuffer(*joined[name]) for name in fields]
+    return part_index.make_index(compression, shards, part_index.PartColumns(numbers, *columns))

@@ -30,7 +30,7 @@ from beam_pipelines.recipe.output import Output
 from beam_pipelines.recipe.splits import Split
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.sql.database import not_null_line
-from beam_pipelines.transforms.rejected_rows import store_rejected
+from beam_pipelines.transforms.row_counts import store_rejected
 from beam_pipelines.transforms.sample import (
     Sampled,
     SamplePlan,

@@ -22,8 +22,7 @@ from beam_pipelines.sinks import Settings, formats_of, sink_of
 from beam_pipelines.storage import file_checksums, files
 from beam_pipelines.tfrecord.part_index import IndexedShard
 from beam_pipelines.transforms.exchange import Received, new_attempt
-from beam_pipelines.transforms.shard_index import write_own_index
-from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path
+from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path, write_own_index
 from beam_pipelines.transforms.shuffle import unpack_blocks, written_order
 
 # Called with a number of rows, to show progress.

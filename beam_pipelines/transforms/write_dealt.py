@@ -23,9 +23,9 @@ from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.recipe.output import Output
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import write
-from beam_pipelines.transforms.deal import DealtShard, deal, places_of
 from beam_pipelines.transforms.encode import LoadedEncodings
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan
+from beam_pipelines.transforms.shuffle import DealtShard, deal, places_of
 from beam_pipelines.transforms.spill import changed, checked_tail, spilled_path
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Feature, Fitted
-from beam_pipelines.transforms.encodings_store import load_encodings, save_encodings
+from beam_pipelines.transforms.encode import load_encodings, save_encodings
 from tests.support.encoding_chains import Step, apply_chain, declared, fit_chain, graph_of, parsed
 
 pytestmark = pytest.mark.end_to_end

@@ -32,7 +32,7 @@ from beam_pipelines.encodings import (
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.tokens import find_tokens
-from beam_pipelines.transforms import encodings_store
+from beam_pipelines.transforms import encode
 from tests.support.encoding_chains import Step, analyze, declared, fit_chain
 
 TEXT, BYTES, INT = pa.string(), pa.binary(), pa.int64()
@@ -709,9 +709,7 @@ def test_a_fitted_encoding_is_kept_as_it_was(
     encoding: Any = (
         declared(step) if training is None else fitted(step, training, target=pa.array([0.1, 0.7]))
     )
-    loaded = encodings_store.load_encodings(
-        encodings_store.save_encodings(str(tmp_path), {(0, 0): (kind, encoding)})
-    )
+    loaded = encode.load_encodings(encode.save_encodings(str(tmp_path), {(0, 0): (kind, encoding)}))
     assert loaded == {(0, 0): (kind, encoding)}
 
 

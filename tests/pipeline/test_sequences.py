@@ -40,8 +40,7 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.pipeline.planning.stages import make_plan
 from beam_pipelines.sources import plan as plan_module
-from beam_pipelines.transforms.group import group_batch, send_rows_of
-from beam_pipelines.transforms.group_plan import GroupPlan
+from beam_pipelines.transforms.group import GroupPlan, group_batch, send_rows_of
 
 pytestmark = pytest.mark.end_to_end
 
@@ -221,7 +220,7 @@ def grouped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("grouped") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan_module.cut_ranges, "__defaults__", (9_000,))
-        patch.setattr("beam_pipelines.transforms.group_plan.PARTITION_BYTES", 30_000)
+        patch.setattr("beam_pipelines.transforms.group.PARTITION_BYTES", 30_000)
         converted(data, output, VISITS)
     return output
 
@@ -273,7 +272,7 @@ def test_grouping_is_deterministic(
 ) -> None:
     """Workers and exchanges do not change the bytes."""
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (9_000,))
-    monkeypatch.setattr("beam_pipelines.transforms.group_plan.PARTITION_BYTES", 30_000)
+    monkeypatch.setattr("beam_pipelines.transforms.group.PARTITION_BYTES", 30_000)
     converted(data, tmp_path / "out", VISITS, *options, exchange=exchange)
     assert digests(tmp_path / "out") == digests(grouped)
 

@@ -1,4 +1,4 @@
-"""transforms/deal.py deals every row to one place, evenly."""
+"""transforms/shuffle.py deals every row to one place, evenly."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.output import Output
-from beam_pipelines.transforms import deal, shuffle, write_dealt
-from beam_pipelines.transforms.deal import DealtChunk, DealtShard
+from beam_pipelines.transforms import shuffle, write_dealt
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards
+from beam_pipelines.transforms.shuffle import DealtChunk, DealtShard
 from beam_pipelines.transforms.spill import SpilledChunk, spill_chunk
 
 SCHEMA = pa.schema({"row": pa.binary()})
@@ -75,7 +75,7 @@ def partitions_by_files(
     dealt = tuple(
         DealtChunk(chunk.range_number, chunk.part, chunk.start, chunk.rows, chunk.tail)
         for chunk in spilled
-        if shard in deal.shards_of(plan, output, chunk)
+        if shard in shuffle.shards_of(plan, output, chunk)
     )
     schema, placed = write_dealt.place_rows(DealtShard(shard, dealt), plan, output, folder)
     return [write_dealt.load_rows(schema, own) if own else None for own in placed]
@@ -132,8 +132,8 @@ def test_places_are_those_of_single_cards(
     shards = plan_of(sizes, num_shards, partitions).splits["train"]
     output, count = Output(shuffle=by_seed), num_shards * partitions
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deal, "MOST_PLACES", most)
-        pack = deal.pack_rows(shards.rows, count, len(shards.offsets))
+        patch.setattr(shuffle, "MOST_PLACES", most)
+        pack = shuffle.pack_rows(shards.rows, count, len(shards.offsets))
         for number, rows in enumerate(sizes):
             first = shards.offsets[number, 0]
             places = [
@@ -142,7 +142,7 @@ def test_places_are_those_of_single_cards(
                 else ((position + 1) * count - 1) // max(shards.rows, 1)
                 for position in range(first, first + rows)
             ]
-            starts = deal.deal(shards, output, first, rows)
+            starts = shuffle.deal(shards, output, first, rows)
             assert np.diff(starts).tolist() == [places.count(place) for place in range(count)]
             assert starts[0] == 0
 
@@ -152,12 +152,12 @@ def test_many_shards_get_rows_of_few_chunks(monkeypatch: pytest.MonkeyPatch) -> 
 
     With more places than a limit, rows are dealt in packs.
     """
-    monkeypatch.setattr(deal, "MOST_PLACES", 16)
+    monkeypatch.setattr(shuffle, "MOST_PLACES", 16)
     shards = deal_rows([640] * 100, 20, 2, Output())
     assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
     assert [len(shard) for shard in shards] == pytest.approx([3200] * 20, rel=0.03)
     split = plan_of([640] * 100, 20, 2).splits["train"]
-    assert 16 <= np.count_nonzero(np.diff(deal.deal(split, Output(), 7 * 640, 640))) <= 17
+    assert 16 <= np.count_nonzero(np.diff(shuffle.deal(split, Output(), 7 * 640, 640))) <= 17
 
 
 @pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])

@@ -1,4 +1,4 @@
-"""transforms/encodings_store.py stores fitted encodings exactly, as JSON and Arrow."""
+"""transforms/encode.py stores fitted encodings exactly, as JSON and Arrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.kinds.z_score import FittedZScore
-from beam_pipelines.transforms.encodings_store import (
+from beam_pipelines.transforms.encode import (
     FILE_NAME,
     cached_encodings,
     load_encodings,

@@ -25,7 +25,7 @@ from beam_pipelines.pipeline.planning.recipes import parse_recipe
 from beam_pipelines.recipe.model import Fit
 from beam_pipelines.storage import files
 from beam_pipelines.transforms import fit
-from beam_pipelines.transforms.encodings_store import load_encodings, load_fitted
+from beam_pipelines.transforms.encode import load_encodings, load_fitted
 from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.fit import (
     FitEncodings,

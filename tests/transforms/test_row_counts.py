@@ -12,8 +12,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline.commit import check_written
 from beam_pipelines.recipe.model import Join, OnError, Recipe, Source
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.transforms.rejected_rows import store_rejected
-from beam_pipelines.transforms.row_counts import count_base
+from beam_pipelines.transforms.row_counts import count_base, store_rejected
 from beam_pipelines.transforms.write import ShardInfo
 
 FILE = FileInfo("rows.csv", 100)

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 
 from beam_pipelines.tfrecord.part_index import IndexedShard, PartColumns
-from beam_pipelines.transforms.shard_index import join_indexes, write_own_index
+from beam_pipelines.transforms.shards import join_indexes, write_own_index
 
 
 def write(folder: str, counts: list[int]) -> list[IndexedShard]:

@@ -22,7 +22,7 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage import files
-from beam_pipelines.transforms.group_plan import GroupPlan
+from beam_pipelines.transforms.group import GroupPlan
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.preprocessing.function import Preprocessing
 from beam_pipelines.transforms.reject import Checks

@@ -16,6 +16,7 @@ from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationP
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core.errors import Problem, RecipeProblems
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.pipeline.planning import feature_lists
 from beam_pipelines.pipeline.planning.plan import Plan, Validation, source_labels
 from beam_pipelines.pipeline.planning.policy import read_contract, read_policy
 from beam_pipelines.pipeline.planning.private import private_problems, values_hidden
@@ -26,13 +27,12 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.exact_cast import rounded_columns
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.storage.input_roots import only_below
-from beam_pipelines.transforms import group_plan
-from beam_pipelines.transforms.base_filter import divide_filter
+from beam_pipelines.transforms import group
 from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
 from beam_pipelines.transforms.preprocessing.function import Preprocessing, plan_preprocessing
 from beam_pipelines.transforms.protect import with_fingerprints
 from beam_pipelines.transforms.rename import rename_schema
-from beam_pipelines.transforms.select import SelectPlan, plan_select
+from beam_pipelines.transforms.select import SelectPlan, divide_filter, plan_select
 from beam_pipelines.transforms.shards import shard_name
 from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.transforms.split_key import (
@@ -67,7 +67,7 @@ class PlanDraft:
     columns: pa.Schema = dataclasses.field(init=False)
     key: SplitKey | None = None
     select: SelectPlan = dataclasses.field(init=False)
-    groups: group_plan.GroupPlan | None = None
+    groups: group.GroupPlan | None = None
     split: SplitPlan = dataclasses.field(init=False)
     encode: EncodePlan = dataclasses.field(init=False)
     lists: tuple[str, ...] | None = None
@@ -192,7 +192,7 @@ def _select(draft: PlanDraft) -> None:
 
 
 def _groups(draft: PlanDraft) -> None:
-    draft.groups = group_plan.plan_groups(draft.recipe, draft.base, draft.columns)
+    draft.groups = group.plan_groups(draft.recipe, draft.base, draft.columns)
     draft.columns = draft.columns if draft.groups is None else draft.groups.schema
 
 
@@ -209,13 +209,13 @@ def _encode(draft: PlanDraft) -> None:
 
 
 def _feature_lists(draft: PlanDraft) -> None:
-    draft.recipe = group_plan.with_feature_lists(draft.recipe, draft.base, draft.encode)
-    draft.encode = group_plan.plan_feature_lists(draft.recipe, draft.groups, draft.encode)
-    draft.lists = group_plan.list_columns(draft.groups, draft.encode)
+    draft.recipe = feature_lists.with_feature_lists(draft.recipe, draft.base, draft.encode)
+    draft.encode = feature_lists.plan_feature_lists(draft.recipe, draft.groups, draft.encode)
+    draft.lists = feature_lists.list_columns(draft.groups, draft.encode)
 
 
 def _lists_of_contract(draft: PlanDraft) -> None:
-    group_plan.check_contract(draft.contract, draft.columns, draft.lists or ())
+    feature_lists.check_contract(draft.contract, draft.columns, draft.lists or ())
 
 
 def _files(draft: PlanDraft) -> None:

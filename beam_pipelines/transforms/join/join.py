@@ -34,7 +34,7 @@ from beam_pipelines.transforms.join.index import (
 )
 from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep, count_partitions
 from beam_pipelines.transforms.meet import MeetByKey, cut_by_key, send_counts, send_rows
-from beam_pipelines.transforms.rejected_rows import store_rejected
+from beam_pipelines.transforms.row_counts import store_rejected
 
 
 def load_index(step: JoinStep, reject: bool) -> JoinIndex:
