@@ -18,7 +18,8 @@ def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
     Nulls have length 0.
     """
-    lengths = np.diff(offsets_of(array)).astype(np.int64, copy=False)
+    offsets = offsets_of(array)
+    lengths: npt.NDArray[np.int64] = offsets[1:] - offsets[:-1]
     if array.null_count:
         lengths[~is_valid(array)] = 0
     return lengths
@@ -67,6 +68,8 @@ def varint(value: int) -> bytes:
 
 def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Returns True where a value is not null."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
     valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
     return valid
 

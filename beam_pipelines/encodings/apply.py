@@ -46,48 +46,61 @@ class ChunkRows(NamedTuple):
     rows: int
 
 
-def encode_batch(
-    plan: EncodePlan,
-    batch: pa.RecordBatch,
-    where: str,
-    fitted_on: Sequence[ChunkRows] | None = None,
-) -> pa.RecordBatch:
-    """Encodes the columns of a batch as features.
+class BatchEncoder:
+    """Encodes the columns of batches as features.
 
     Columns without an encoding keep their values: nulls stay null, empty lists empty. A feature
     list without an encoding may hold nulls.
 
     Args:
       plan: of encodings that are all fitted.
-      batch: the selected columns.
-      where: file of the batch; first part of an error's message.
-      fitted_on: where the rows come from if the encodings were fitted on them; they are then
-        encoded out of fold.
-
-    Returns:
-      A batch of ``plan.written``, in that order: int64, float32, string or binary, or lists of
-        them.
-
-    Raises:
-      RowError: an encoding, or float32, cannot hold a value.
     """
-    features = {
-        name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'", name)
-        for name, convert in conversions(plan).items()
-    }
-    made = {chain.name for chain in plan.chains}
-    for chain in plan.chains:
-        arrays = tuple(features[name] for name in chain.inputs)
-        features[chain.name] = run_chain(chain, arrays, where, fitted_on)
-    written = [
-        apply_to(
-            narrowed,
-            (features[name],),
-            f"{where}, {'feature' if name in made else 'column'} '{name}'",
-        )
-        for name in plan.written
-    ]
-    return pa.RecordBatch.from_arrays(written, list(plan.written))
+
+    def __init__(self, plan: EncodePlan) -> None:
+        """Finds each column's conversion."""
+        self._plan, self._conversions = plan, conversions(plan)
+        self._made = {chain.name for chain in plan.chains}
+
+    def __call__(
+        self, batch: pa.RecordBatch, where: str, fitted_on: Sequence[ChunkRows] | None = None
+    ) -> pa.RecordBatch:
+        """Encodes a batch.
+
+        Args:
+          batch: the selected columns.
+          where: file of the batch; first part of an error's message.
+          fitted_on: where the rows come from if the encodings were fitted on them; they are then
+            encoded out of fold.
+
+        Returns:
+          A batch of ``plan.written``, in that order: int64, float32, string or binary, or lists
+            of them.
+
+        Raises:
+          RowError: an encoding, or float32, cannot hold a value.
+        """
+        features = {
+            name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'", name)
+            for name, convert in self._conversions.items()
+        }
+        for chain in self._plan.chains:
+            arrays = tuple(features[name] for name in chain.inputs)
+            features[chain.name] = run_chain(chain, arrays, where, fitted_on)
+        for name in self._plan.written:
+            what = "feature" if name in self._made else "column"
+            features[name] = apply_to(narrowed, (features[name],), f"{where}, {what} '{name}'")
+        written = list(self._plan.written)
+        return pa.RecordBatch.from_arrays([features[name] for name in written], written)
+
+
+def encode_batch(
+    plan: EncodePlan,
+    batch: pa.RecordBatch,
+    where: str,
+    fitted_on: Sequence[ChunkRows] | None = None,
+) -> pa.RecordBatch:
+    """Encodes one batch; see ``BatchEncoder``."""
+    return BatchEncoder(plan)(batch, where, fitted_on)
 
 
 def conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:

@@ -17,8 +17,8 @@ looks like an empty one. So an encoding must treat null and empty lists alike.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,6 @@ from beam_pipelines.encodings.values import check_parameters
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-
-# One value of each input -> one value: int, float, str, bytes, a numpy array of a vector, ``None``
-# for null.
-RowFunction: TypeAlias = Callable[..., Any]
 
 
 class Encoding(abc.ABC):
@@ -142,22 +137,6 @@ class Fitted(abc.ABC):
         Raises:
           pa.ArrowInvalid: a value has no encoding; says why, without the value.
         """
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Returns ``apply`` as a function of the values of one row.
-
-        It is for a server that encodes single rows: an Arrow array of one value costs a hundred
-        times as much as the value. It must give what ``apply`` gives. Where ``apply`` raises an
-        error, it raises any exception: the caller then uses ``apply``, whose message it shows.
-
-        Args:
-          features: the inputs; lists only for an encoding with ``inputs``, which gets them as numpy
-            arrays.
-
-        Returns:
-          ``None`` if there is no such function: then ``apply`` encodes arrays of one value.
-        """
-        return None
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
         """Encodes rows that it was fitted on, each without its fold.

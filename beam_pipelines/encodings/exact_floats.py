@@ -13,7 +13,6 @@ import pyarrow as pa
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.equal_floats import nearest_floats
 from beam_pipelines.encodings.formula import checked
-from beam_pipelines.encodings.values import narrow
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -36,18 +35,6 @@ def exact_floats(array: pa.Array, type_: pa.DataType, name: str = "") -> pa.Arra
     if not is_equal.all():
         raise pa.ArrowInvalid(rounded(type_name(type_), name))
     return floats
-
-
-def exact_float(number: int, type_: pa.DataType) -> float:
-    """Returns one integer as ``exact_floats`` does.
-
-    Raises:
-      ValueError: no float equals it.
-    """
-    value = narrow(number) if pa.types.is_float32(type_) else float(number)
-    if value != number:
-        raise ValueError(rounded(type_name(type_), ""))
-    return value
 
 
 def exact_floats_tensor(values: tf.Tensor, dtype: tf.DType, name: str = "") -> tf.Tensor:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import abc
-import bisect
 import dataclasses
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.columns import value_type
-from beam_pipelines.encodings.encoding import Fitted, RowFunction
+from beam_pipelines.encodings.encoding import Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import check
 from beam_pipelines.encodings.values import (
@@ -21,7 +19,6 @@ from beam_pipelines.encodings.values import (
     map_numbers,
     need_numbers,
     smallest_normal,
-    widened,
 )
 
 if TYPE_CHECKING:
@@ -67,16 +64,6 @@ NUMPY = Library(
     floor=np.floor,
     sin=np.sin,
     cos=np.cos,
-)
-
-
-# For single numbers, float64. numpy's functions have the same bits for one number as for many, and
-# raise nothing.
-PYTHON = dataclasses.replace(
-    NUMPY,
-    where=lambda condition, then, other: then if condition else other,
-    place=bisect.bisect_right,
-    take=operator.getitem,
 )
 
 
@@ -153,19 +140,6 @@ class Formula(ToFloat, Fitted):
         """Computes the numbers of scalars, or the items of lists."""
         own = self._of(pa.types.is_float32(value_type(arrays[0].type)))
         return map_numbers(arrays[0], lambda x: own.formula(x, NUMPY), self.dtype)
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Computes one number."""
-        wide = widened(features[0])
-        formula = self._of(pa.types.is_float32(features[0].type)).formula
-
-        dtype = self.dtype
-
-        # ``elementwise`` and ``narrow``, without their calls: rows have dozens of numbers.
-        def compute(x: Any) -> float | None:
-            return None if x is None else dtype(formula(wide(x), PYTHON)).item()
-
-        return compute
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes the flat values."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ from beam_pipelines.encodings.values import need_number
 if TYPE_CHECKING:
     import tensorflow as tf
 
+_Kept = TypeVar("_Kept")
+
 Ids = npt.NDArray[np.int64]
 UNSEEN = -1
 NO_TOKENS = (
@@ -39,10 +41,13 @@ NO_TOKENS = (
 # Up to this size Arrow hashes the vocabulary for each batch: 0.3 ms at 10,000 tokens. At 50,000
 # tokens that costs as much as looking up the distinct ones of 50,000 values in an index.
 _HASHED_PER_BATCH = 1 << 15
+# Up to this number of values, those of a server's request, are looked up one by one.
+_FEW = 64
 
-# Indexes of larger vocabularies, by id of the array; removed with the array.
+# What vocabularies are looked up with, by id of the array; removed with the array.
+_places: dict[int, dict[bytes, int]] = {}
 _indexes: dict[int, KeyIndex] = {}
-_indexes_lock = Lock()
+_lock = Lock()
 
 
 def need_tokens(feature: Feature) -> Feature:
@@ -97,19 +102,7 @@ def as_tokens(values: pa.Array) -> pa.Array:
     """
     if pa.types.is_integer(values.type):
         values = pc.cast(values, pa.string())
-    return values.cast(pa.binary())
-
-
-def token_function(feature: Feature) -> Callable[[Any], bytes]:
-    """Returns ``as_tokens`` for single values of a feature that are not null."""
-    if pa.types.is_integer(feature.type):
-        return lambda value: str(value).encode()
-    return str.encode if pa.types.is_string(feature.type) else bytes
-
-
-def places_of(vocabulary: pa.Array) -> dict[bytes, int]:
-    """Returns the place of each token, to look single values up."""
-    return dict(zip(vocabulary.to_pylist(), range(len(vocabulary)), strict=True))
+    return values.view(pa.binary())
 
 
 def tensor_tokens(values: tf.Tensor) -> tf.Tensor:
@@ -207,7 +200,8 @@ def find_tokens(vocabulary: pa.Array, values: pa.Array) -> Ids:
     Returns:
       int64[n], the place of each value; ``UNSEEN`` of nulls and of values that are not in it.
     """
-    if len(vocabulary) <= _HASHED_PER_BATCH and not pa.types.is_integer(values.type):
+    is_integer = pa.types.is_integer(values.type)
+    if len(values) <= _FEW or (len(vocabulary) <= _HASHED_PER_BATCH and not is_integer):
         return _find(vocabulary, as_tokens(values))
     encoded = values.dictionary_encode()
     places = np.append(_find(vocabulary, as_tokens(encoded.dictionary)), UNSEEN)
@@ -217,23 +211,31 @@ def find_tokens(vocabulary: pa.Array, values: pa.Array) -> Ids:
 
 
 def _find(vocabulary: pa.Array, tokens: pa.Array) -> Ids:
-    if len(vocabulary) <= _HASHED_PER_BATCH:
-        places = pc.index_in(tokens, value_set=vocabulary)
-        ids: Ids = places.fill_null(UNSEEN).to_numpy().astype(np.int64)
-        return ids
-    index = _index(vocabulary)
-    keys = find_keys(index, [tokens])
-    found: Ids = np.where(keys < 0, UNSEEN, index.rows[keys])
-    return found
+    if len(vocabulary) > _HASHED_PER_BATCH:
+        # A view, not the array itself, which the index would keep alive.
+        index = _kept(_indexes, vocabulary, lambda tokens: index_keys([tokens.slice(0)]))
+        keys = find_keys(index, [tokens])
+        found: Ids = np.where(keys < 0, UNSEEN, index.rows[keys])
+        return found
+    if len(tokens) <= _FEW:
+        place_of = _kept(_places, vocabulary, _places_of)
+        return np.array([place_of.get(token, UNSEEN) for token in tokens.to_pylist()], np.int64)
+    places = pc.index_in(tokens, value_set=vocabulary)
+    ids: Ids = places.fill_null(UNSEEN).to_numpy().astype(np.int64)
+    return ids
 
 
-def _index(vocabulary: pa.Array) -> KeyIndex:
-    with _indexes_lock:
-        if id(vocabulary) not in _indexes:
-            # A view, not the array itself, which the index would keep alive.
-            _indexes[id(vocabulary)] = index_keys([vocabulary.slice(0)])
-            weakref.finalize(vocabulary, _indexes.pop, id(vocabulary), None).atexit = False
-        return _indexes[id(vocabulary)]
+def _places_of(vocabulary: pa.Array) -> dict[bytes, int]:
+    return dict(zip(vocabulary.to_pylist(), range(len(vocabulary)), strict=True))
+
+
+def _kept(kept: dict[int, _Kept], vocabulary: pa.Array, make: Callable[[pa.Array], _Kept]) -> _Kept:
+    """Returns what a vocabulary is looked up with; it is made once."""
+    with _lock:
+        if id(vocabulary) not in kept:
+            kept[id(vocabulary)] = make(vocabulary)
+            weakref.finalize(vocabulary, kept.pop, id(vocabulary), None).atexit = False
+        return kept[id(vocabulary)]
 
 
 def buckets_of(values: pa.Array, buckets: int) -> Ids:
@@ -241,9 +243,10 @@ def buckets_of(values: pa.Array, buckets: int) -> Ids:
 
     That is the fingerprint modulo ``buckets``. A null gives any number below ``buckets``.
     """
-    encoded = values.dictionary_encode()
-    hashes = _native.fingerprints(as_tokens(encoded.dictionary)) % np.uint64(buckets)
-    places = np.append(hashes.astype(np.int64), 0)
-    codes = encoded.indices.fill_null(len(places) - 1) if encoded.null_count else encoded.indices
-    found: Ids = places[codes.to_numpy()]
+    places: Any = slice(None)
+    if pa.types.is_integer(values.type):  # whose texts are slow to make
+        encoded = values.fill_null(0).dictionary_encode()
+        values, places = as_tokens(encoded.dictionary), encoded.indices.to_numpy()
+    hashes = _native.fingerprints(values) % np.uint64(buckets)
+    found: Ids = hashes.astype(np.int64)[places]
     return found

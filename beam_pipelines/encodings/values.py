@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,8 +15,10 @@ from beam_pipelines.core.columns import type_name, value_type
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.feature import Feature
 
-# The largest float32.
+# The largest float32, and the smallest normal numbers above 0.
 LARGEST = float(np.finfo(np.float32).max)
+_SMALLEST = {32: float(np.finfo(np.float32).tiny), 64: float(np.finfo(np.float64).tiny)}
+_WIDE = (pa.float64(), "float64", np.float64)
 BEYOND = "a number beyond the range of float32"
 # Ids are int64. Vectors and boundaries are in memory.
 MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
@@ -77,8 +78,11 @@ def as_lists(
     Raises:
       pa.ArrowInvalid: there are more than 2**31 - 1 values.
     """
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)])).cast(pa.int32())
-    return pa.ListArray.from_arrays(offsets, values, mask=nulls)
+    if len(values) >= 1 << 31:
+        raise pa.ArrowInvalid(f"{len(values):,} values of lists together, expected less than 2**31")
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, dtype=np.int32, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=nulls)
 
 
 def map_numbers(
@@ -113,7 +117,7 @@ def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
     filled = array.fill_null(0) if array.null_count else array
     numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(array.type):
-        np.copyto(numbers, 0.0, where=np.abs(numbers) < smallest_normal(array.type))
+        numbers[np.abs(numbers) < smallest_normal(array.type)] = 0.0
     return numbers
 
 
@@ -130,18 +134,6 @@ def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray
         return pa.array(result, mask=~is_valid(values) if values.null_count else None)
 
     return map_values(array, convert_array)
-
-
-def elementwise(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns the function for values that may be null.
-
-    Null stays null.
-    """
-
-    def convert(value: Any) -> Any:
-        return None if value is None else function(value)
-
-    return convert
 
 
 def narrow(number: float) -> float:
@@ -165,12 +157,14 @@ def narrowed(array: pa.Array) -> pa.Array:
 
 def check_range(values: pa.Array) -> None:
     """Raises ``pa.ArrowInvalid`` if a finite float64 is beyond the range of float32."""
-    ends = pc.min_max(values)
-    if not any(abs(end.as_py() or 0.0) > LARGEST for end in (ends["min"], ends["max"])):
+    numbers = values.to_numpy(zero_copy_only=False)  # null is NaN
+    is_large = np.abs(numbers) > LARGEST
+    if not is_large.any():
         return
-    small = pc.cast(values, pa.float32(), safe=False)
-    if pc.any(pc.and_(pc.is_inf(small), pc.is_finite(values))).as_py():
-        raise pa.ArrowInvalid(BEYOND)
+    large = numbers[is_large]
+    with np.errstate(over="ignore"):
+        if (np.isinf(large.astype(np.float32)) & np.isfinite(large)).any():
+            raise pa.ArrowInvalid(BEYOND)
 
 
 def flattened(array: pa.Array) -> pa.Array:
@@ -185,34 +179,9 @@ def _narrow_type(type_: pa.DataType) -> pa.DataType:
     return pa.list_(_narrow_type(type_.value_type)) if is_list else pa.float32()
 
 
-def narrowed_value(value: Any) -> Any:
-    """Returns ``narrowed`` of one row: a float, numpy's numbers, or ``None``.
-
-    Raises:
-      ValueError: a finite number is beyond the range of float32.
-    """
-    if isinstance(value, float):
-        number = narrow(value)
-        if number - number != 0 and math.isfinite(value):
-            raise ValueError(BEYOND)
-        return number
-    if isinstance(value, np.ndarray):
-        return narrowed(pa.array(value)).to_numpy()
-    return value
-
-
 def smallest_normal(dtype: Any) -> float:
     """Returns the smallest normal number above 0 of a type."""
-    is_wide = dtype in (pa.float64(), "float64", np.float64)
-    return float(np.finfo(np.float64 if is_wide else np.float32).tiny)
-
-
-def widened(feature: Feature) -> Callable[[Any], float]:
-    """Returns ``to_float64`` for single values of a feature of numbers."""
-    if pa.types.is_integer(feature.type):
-        return float
-    least = smallest_normal(feature.type)
-    return lambda number: 0.0 if -least < number < least else number
+    return _SMALLEST[64 if dtype in _WIDE else 32]
 
 
 def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:

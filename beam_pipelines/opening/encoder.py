@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,16 +22,13 @@ from beam_pipelines.core.columns import parse_type, type_name, with_shape
 from beam_pipelines.core.dataset_layout import ENCODINGS, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.core.file_locks import Lock
-from beam_pipelines.core.python_values import python_rows
-from beam_pipelines.encodings.apply import encode_batch, needed
+from beam_pipelines.encodings.apply import BatchEncoder, needed
 from beam_pipelines.encodings.feature import Feature as RawFeature
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.encodings.schema import raw_features
-from beam_pipelines.encodings.single_rows import EncodeRow, row_encoder
 from beam_pipelines.encodings.stored import FILE_NAME, decode_encodings
 from beam_pipelines.opening.raw_rows import to_batch
 from beam_pipelines.opening.request import Request, plan_request
-from beam_pipelines.reader.arrays import DTYPES
 from beam_pipelines.reader.columns import Ragged
 from beam_pipelines.reader.features import Feature
 from beam_pipelines.recipe.model import Recipe
@@ -41,10 +36,6 @@ from beam_pipelines.recipe.normal_form import from_normalised
 
 if TYPE_CHECKING:
     from beam_pipelines.sql.derive_rows import Deriver
-
-# Up to this number of dictionaries are encoded one by one, by the functions for single rows. With
-# more rows arrays are faster; measured with 40 columns.
-_SINGLE_ROWS = 64
 
 Encoded = dict[str, Any]
 
@@ -103,27 +94,18 @@ class Encoder:
         self._plan, self._raw, self._origins, self._request = fitted
         self.columns = {field.name: type_name(field.type) for field in self._request.columns}
         self.features = tuple(feature.name for feature in features)
-        self._lock = Lock()
+        self._lock, self._encode = Lock(), BatchEncoder(self._plan)
 
     def __call__(self, rows: Any) -> Encoded:
         """Encodes raw rows; see the class."""
         if self._request.derived:
             batch = self._derived(to_batch(rows, self._request.columns, self._origins))
-            batch = batch.select(self._plan.columns.names)
-            rows = python_rows(batch) if batch.num_rows <= _SINGLE_ROWS else batch
-        single = [rows] if isinstance(rows, dict) else rows
-        if isinstance(single, list) and 0 < len(single) <= _SINGLE_ROWS:
-            try:
-                with np.errstate(all="ignore"):
-                    found = _arrays([self._encode_row(row) for row in single], self._groups)
-                return {name: found[name] for name in self.features}
-            except Exception:  # noqa: BLE001, S110 - encoded as arrays, whose errors say where and why
-                pass
+            rows = batch.select(self._plan.columns.names)
         batch = to_batch(rows, self._plan.columns, self._origins)
         for name, feature in self._raw.items():
             if feature.required:
                 _check(batch.column(name), f"column '{name}'", feature.length or 1)
-        encoded = encode_batch(self._plan, batch, "rows")
+        encoded = self._encode(batch, "rows")
         return {
             feature.name: _from_arrow(encoded.column(feature.name), feature)
             for feature in self._features
@@ -154,126 +136,11 @@ class Encoder:
 
         return Deriver(self._request.derived, self._request.columns, self._request.most_bytes)
 
-    @property
-    def _encode_row(self) -> EncodeRow:
-        with self._lock:
-            return self._row_encoder
-
-    @functools.cached_property
-    def _row_encoder(self) -> EncodeRow:
-        return row_encoder(self._plan, self._raw)
-
-    @functools.cached_property
-    def _groups(self) -> _Groups:
-        return _Groups.of(self._features, self._plan.features(self._raw))
-
     def __repr__(self) -> str:
         return f"Encoder({len(self.columns)} columns -> {len(self.features)} features)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._fitted, self._features)
-
-
-class _Groups(NamedTuple):
-    """Features whose values become arrays in the same way.
-
-    Attributes:
-      dense: dtype -> names of features with one value a row; of texts the dtype is ``object``.
-      ragged: dtype -> names of features with one value a row, or none.
-      vectors: name, number of values and dtype of features of numbers with several values a row.
-      others: the other features.
-    """
-
-    dense: Mapping[Any, list[str]]
-    ragged: Mapping[Any, list[str]]
-    vectors: Sequence[tuple[Feature, int, Any]]
-    others: Sequence[tuple[Feature, int | None]]
-
-    @classmethod
-    def of(cls, features: Sequence[Feature], made: Mapping[str, RawFeature]) -> _Groups:
-        """Sorts features into groups."""
-        dense: dict[Any, list[str]] = {}
-        ragged: dict[Any, list[str]] = {}
-        vectors, others = [], []
-        for feature in features:
-            size = None if feature.shape is None else math.prod(feature.shape)
-            is_number = not pa.types.is_large_binary(feature.type)
-            dtype = DTYPES[feature.type]
-            if not made[feature.name].is_list and feature.shape in ((), None):
-                group = ragged if size is None else dense
-                group.setdefault(dtype, []).append(feature.name)
-            elif is_number and size is not None:
-                vectors.append((feature, size, dtype))
-            else:
-                others.append((feature, size))
-        return cls(dense, ragged, vectors, others)
-
-
-def _arrays(rows: Sequence[Mapping[str, Any]], groups: _Groups) -> Encoded:
-    """Returns the features of n single rows as arrays.
-
-    Raises:
-      Exception: a row lacks a value that the schema promises.
-    """
-    result: Encoded = {}
-    for dtype, names in groups.dense.items():
-        values = np.array(_cells(rows, names, dtype), dtype)
-        if dtype.hasobject and None in values:
-            raise ValueError("found null, expected a text in every row")
-        result.update(zip(names, values, strict=True))
-    for dtype, names in groups.ragged.items():
-        cells = list(itertools.chain.from_iterable(_cells(rows, names, dtype)))
-        known = np.array([value for value in cells if value is not None], dtype)
-        is_present = np.array([value is not None for value in cells])
-        is_present = is_present.reshape(len(names), len(rows))
-        offsets = np.zeros((len(names), len(rows) + 1), np.int64)
-        np.cumsum(is_present, axis=1, out=offsets[:, 1:])
-        if len(known) == is_present.size:
-            parts = list(known.reshape(is_present.shape))
-        else:
-            ends = [0, *np.cumsum(offsets[:, -1]).tolist()]
-            parts = [known[start:end] for start, end in itertools.pairwise(ends)]
-        result.update(zip(names, map(Ragged, parts, offsets, is_present), strict=True))
-    for feature, size, dtype in groups.vectors:
-        matrix = np.array([row[feature.name] for row in rows], dtype)
-        # A row of another length has raised an error.
-        result[feature.name] = matrix.reshape(len(rows), *(feature.shape or ()))
-        if matrix.size != size * len(rows):
-            raise ValueError(f"feature '{feature.name}': found another number of values")
-    for feature, number in groups.others:
-        result[feature.name] = _from_values([row[feature.name] for row in rows], feature, number)
-    return result
-
-
-def _cells(rows: Sequence[Mapping[str, Any]], names: Sequence[str], dtype: Any) -> list[Any]:
-    """Returns the values of each feature, texts as bytes."""
-    read = operator.itemgetter(*names, names[0])  # of one name it would give no tuple
-    cells = list(zip(*map(read, rows), strict=True))[:-1]
-    if dtype.hasobject:
-        return [[text.encode() if type(text) is str else text for text in own] for own in cells]
-    return cells
-
-
-def _from_values(values: Sequence[Any], feature: Feature, size: int | None) -> Any:
-    """Returns texts, lists of several lengths, and ``None`` as arrays."""
-    lists = [
-        () if row is None else row if isinstance(row, list | np.ndarray) else (row,)
-        for row in values
-    ]
-    flat = [value for row in lists for value in row]
-    array: npt.NDArray[Any]
-    if pa.types.is_large_binary(feature.type):
-        array = np.empty(len(flat), object)
-        array[:] = [text.encode() if isinstance(text, str) else text for text in flat]
-    else:
-        array = np.array(flat, DTYPES[feature.type])
-    lengths = [len(row) for row in lists]
-    if size is None:
-        offsets = np.array([0, *itertools.accumulate(lengths)], np.int64)
-        return Ragged(array, offsets, np.array([row is not None for row in values]))
-    if any(length != size for length in lengths):
-        raise ValueError(f"feature '{feature.name}': found another number of values")
-    return array.reshape(len(values), *(feature.shape or ()))
 
 
 def _from_arrow(array: pa.Array, feature: Feature) -> Any:
@@ -283,13 +150,13 @@ def _from_arrow(array: pa.Array, feature: Feature) -> Any:
       DataError: a row lacks a value that the schema promises.
     """
     is_list = pa.types.is_list(array.type)
-    flat = array.flatten() if is_list else array.drop_null()
+    flat = array.flatten() if is_list else array.drop_null() if array.null_count else array
     if pa.types.is_large_binary(feature.type):
-        flat = flat.cast(pa.binary())
+        flat = flat.view(pa.binary())
     values = flat.to_numpy(zero_copy_only=False)
     values = values if values.flags.writeable else values.copy()
     if feature.shape is not None:
-        size = int(np.prod(feature.shape, dtype=np.int64))
+        size = math.prod(feature.shape)
         _check(array, f"feature '{feature.name}'", size)
         return values.reshape(len(array), *feature.shape)
     is_present = is_valid(array)
@@ -298,13 +165,18 @@ def _from_arrow(array: pa.Array, feature: Feature) -> Any:
 
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def _check(array: pa.Array, what: str, size: int) -> None:
     """Raises ``DataError`` at a row with another number of values."""
+    is_list = pa.types.is_list(array.type)
+    if not is_list and not array.null_count:
+        return
     is_wrong = ~is_valid(array)
-    if pa.types.is_list(array.type):
+    if is_list:
         is_wrong |= byte_lengths(array) != size
     wrong = np.flatnonzero(is_wrong)
     if len(wrong):

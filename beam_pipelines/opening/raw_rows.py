@@ -19,6 +19,16 @@ from beam_pipelines.encodings.apply import LONGEST_SHOWN, apply_to, to_feature
 
 # What pa.array raises for a value of another type.
 _WRONG_VALUE = (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError)
+# Column type -> types of Python whose values it holds as they are.
+_PLAIN: dict[pa.DataType, set[type]] = {
+    pa.int64(): {int, type(None)},
+    pa.float64(): {int, float, type(None)},
+    pa.bool_(): {bool, type(None)},
+    pa.string(): {str, type(None)},
+    pa.binary(): {bytes, type(None)},
+    pa.date32(): {datetime.date, type(None)},
+    pa.timestamp("us"): {datetime.datetime, type(None)},
+}
 _TIME_OF_DAY = "it has a time of day"
 _EXPECTED = "a dictionary, a list of dictionaries, an Arrow table or batch, or a pandas DataFrame"
 
@@ -38,6 +48,8 @@ def to_batch(rows: Any, columns: pa.Schema, origins: Mapping[str, str]) -> pa.Re
       DataError: a column is missing, or a value does not fit its column.
       TypeError: the rows are something else.
     """
+    if isinstance(rows, pa.RecordBatch) and rows.schema == columns:
+        return rows
     if isinstance(rows, Mapping):
         rows = [rows]
     pandas = sys.modules.get("pandas")
@@ -156,6 +168,8 @@ def _is_missing(value: Any, field: pa.Field) -> bool:
 
 def _from_python(values: Sequence[Any], field: pa.Field) -> pa.Array:
     item = value_type(field.type)
+    if _PLAIN.get(field.type, set()).issuperset(map(type, values)):
+        return pa.array(values, field.type)
     if pa.types.is_date(item) or pa.types.is_timestamp(item):
         values = [_as_time(value, field) for value in values]
     elif pa.types.is_integer(item) or pa.types.is_boolean(item):
@@ -208,6 +222,8 @@ def _from_series(series: Any) -> pa.Array:
 def _as_column(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
     """Returns an Arrow array as a column."""
     array = only_chunk(column) if isinstance(column, pa.ChunkedArray) else column
+    if array.type == field.type:
+        return array
     try:
         return _cast(array, field)
     except _WRONG_VALUE as error:

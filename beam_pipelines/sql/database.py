@@ -81,17 +81,21 @@ def _keywords() -> frozenset[str]:
     return frozenset(word for (word,) in found.fetchall())
 
 
-def connection() -> duckdb.DuckDBPyConnection:
+def connection(optimizes: bool = True) -> duckdb.DuckDBPyConnection:
     """Returns this thread's own database.
 
     It is in memory, with one thread, no files, no extensions, UTC, and locked settings.
+
+    Args:
+      optimizes: whether it optimizes plans, which takes longer than a row.
     """
     import duckdb  # only if there are expressions
 
-    if not hasattr(_LOCAL, "connection"):
+    if not hasattr(_LOCAL, "connections"):
         new = duckdb.connect(
             ":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""}
         )
+        plain = new.cursor()
         for setting in (
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
@@ -100,10 +104,12 @@ def connection() -> duckdb.DuckDBPyConnection:
             "TimeZone = 'UTC'",
         ):
             new.execute(f"SET {setting}")
+            plain.execute(f"SET {setting}")
         _add_functions(new)
+        plain.execute("PRAGMA disable_optimizer")
         new.execute("SET lock_configuration = true")
-        _LOCAL.connection = new
-    made: duckdb.DuckDBPyConnection = _LOCAL.connection
+        _LOCAL.connections = (plain, new)
+    made: duckdb.DuckDBPyConnection = _LOCAL.connections[optimizes]
     return made
 
 

@@ -121,12 +121,13 @@ class Deriver:
 
         if not statement.sql or batch.num_rows != 1:
             return []
+        database = connection(optimizes=False)
         kept = self._local.__dict__.setdefault("statements", {})
         if number not in kept:
-            (kept[number],) = connection().extract_statements(statement.sql)
+            (kept[number],) = database.extract_statements(statement.sql)
         values = [_parameter(batch.column(name)) for name in statement.parameters]
         try:
-            (row,) = connection().execute(kept[number], values).fetchall()
+            (row,) = database.execute(kept[number], values).fetchall()
         except duckdb.Error:
             return []
         return [pa.array([value], type_) for value, type_ in zip(row, statement.types, strict=True)]

@@ -260,12 +260,14 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
 def test_the_index_of_a_large_vocabulary_finds_the_same(
     known: list[bytes], values: list[bytes | None]
 ) -> None:
-    """Arrow's hash and a kept index find the same place."""
+    """A dictionary, Arrow's hash and a kept index find the same place."""
     vocabulary, array = pa.array(known, BYTES), pa.array(values, BYTES)
     place = {value: number for number, value in enumerate(known)}
     expected = [place.get(value, -1) if value is not None else -1 for value in values]
     assert find_tokens(vocabulary, array).tolist() == expected
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_FEW", -1)
+        assert find_tokens(vocabulary, array).tolist() == expected
         patch.setattr(tokens, "_HASHED_PER_BATCH", -1)
         assert find_tokens(vocabulary, array).tolist() == expected
 

@@ -26,7 +26,6 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.columns import value_type
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.apply import to_feature
-from beam_pipelines.opening import encoder as encoder_module
 from beam_pipelines.reader.columns import Ragged
 from tests.support.encoder_dataset import COLUMNS
 
@@ -98,13 +97,6 @@ def test_raw_rows_become_what_the_shards_have(folder, encoder):
     for name, values in expected.items():
         got = [rows_of(row[name], 1)[0] for row in single]
         assert got == rows_of(values, count), name
-
-
-def test_single_rows_take_the_fast_path(folder, encoder, monkeypatch):
-    """Dictionaries of ordinary values are encoded without batches."""
-    monkeypatch.setattr(encoder_module, "to_batch", None)
-    for row in raw_table(folder).slice(0, 50).to_pylist():
-        encoder(row)
 
 
 def test_missing_values_of_a_frame_are_null(folder, encoder):

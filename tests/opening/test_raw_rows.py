@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.opening import raw_rows
 from beam_pipelines.opening.raw_rows import to_batch
 
 DAY, UTC = datetime.date(2024, 2, 29), datetime.timezone.utc
@@ -77,6 +80,42 @@ def test_texts_that_are_no_iso_times_are_errors(kind, text):
     for rows in forms("t", text):
         with pytest.raises(DataError, match=r"column 't': found .*expected (date|timestamp)"):
             to_batch(rows, pa.schema([("t", TYPES[kind])]), {})
+
+
+ANY = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**65), 2**65)
+    | st.floats()
+    | st.text(st.characters(codec="utf-8"), max_size=3)
+    | st.binary(max_size=3)
+    | st.dates()
+    | st.times()
+    | st.datetimes(timezones=st.sampled_from([None, UTC]))
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(
+        [pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.binary(), *TYPES.values()]
+    ),
+    st.lists(ANY, min_size=1, max_size=2),
+)
+def test_plain_values_become_what_others_do(type_, values):
+    """The short way gives the columns and errors of the long way."""
+    columns, rows = pa.schema([("x", type_)]), [{"x": value} for value in values]
+
+    def found():
+        try:
+            return str(to_batch(rows, columns, {})["x"])
+        except DataError as error:
+            return str(error)
+
+    short = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(raw_rows, "_PLAIN", {})
+        assert found() == short
 
 
 NESTED = pa.schema(

@@ -241,14 +241,6 @@ PyObject* py_sum_weights(PyObject*, PyObject* arguments) {
   return done ? export_array("L", texts.array->length, sums) : nullptr;
 }
 
-// The fingerprint of one text, without Arrow: a serving process hashes single values.
-PyObject* py_fingerprint(PyObject*, PyObject* text) {
-  char* data;
-  Py_ssize_t size;
-  if (PyBytes_AsStringAndSize(text, &data, &size) < 0) return nullptr;
-  return PyLong_FromUnsignedLongLong(fingerprint(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size)));
-}
-
 // The values of rows; empty for an array of a type that no kernel reads.
 Taken take_imported(const Imported& imported, const Selection& rows) {
   try {
@@ -712,7 +704,6 @@ PyMethodDef methods[] = {
     {"order_rows", py_order_rows, METH_VARARGS, "order_rows(key, parts and rows): see beam_pipelines.core._native.parts."},
     {"fingerprints", py_fingerprints, METH_VARARGS, "fingerprints(texts): see beam_pipelines.core._native."},
     {"sum_weights", py_sum_weights, METH_VARARGS, "sum_weights(texts, weights): see beam_pipelines.core._native."},
-    {"fingerprint", py_fingerprint, METH_O, "fingerprint(bytes) -> int: see beam_pipelines.core._native."},
     {"band_hashes", py_band_hashes, METH_VARARGS, "band_hashes(texts, bands, rows): see beam_pipelines.core._native."},
     {"similarities", py_similarities, METH_VARARGS, "similarities(left, right): see beam_pipelines.core._native."},
     {"find_repeats", py_find_repeats, METH_VARARGS, "find_repeats(records) -> places: see beam_pipelines.core._native.columns."},

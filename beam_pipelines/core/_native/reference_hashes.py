@@ -22,7 +22,6 @@ from beam_pipelines.core.hashing import GOLDEN, NULL, canonical_bits, mix, mix_i
 
 __all__ = [
     "band_hashes",
-    "fingerprint",
     "fingerprints",
     "hash_column",
     "hash_rows",
@@ -91,13 +90,11 @@ def fingerprints(texts: pa.Array) -> _Hashes:
     if not is_text(texts.type):
         raise TypeError(f"texts: found {texts.type}, expected a binary or string array")
     values = texts.cast(pa.large_binary()).to_pylist()
-    return np.array([fingerprint(text or b"") for text in values], np.uint64)
+    hash_of = {text: _fingerprint(text or b"") for text in set(values)}
+    return np.array([hash_of[text] for text in values], np.uint64)
 
 
-def fingerprint(text: bytes) -> int:
-    """Returns the fingerprint of one text."""
-    if not isinstance(text, bytes):
-        raise TypeError(f"found {type(text).__name__}, expected bytes")
+def _fingerprint(text: bytes) -> int:
     if not text:
         return _K2
     own = next((own for most, own in _BY_SIZE.items() if len(text) <= most), _hash_long)

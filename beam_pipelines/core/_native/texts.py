@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from beam_pipelines.core._native.extension import imported, kernels
 
-__all__ = ["band_hashes", "fingerprint", "fingerprints", "similarities", "sum_weights"]
+__all__ = ["band_hashes", "fingerprints", "similarities", "sum_weights"]
 
 
 def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
@@ -27,12 +27,6 @@ def fingerprints(texts: pa.Array) -> npt.NDArray[np.uint64]:
     pair = kernels.fingerprints(texts.__arrow_c_array__())
     hashes: npt.NDArray[np.uint64] = imported(pair).to_numpy()
     return hashes
-
-
-def fingerprint(text: bytes) -> int:
-    """Returns the fingerprint of one text."""
-    number: int = kernels.fingerprint(text)
-    return number
 
 
 def sum_weights(texts: pa.Array, weights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

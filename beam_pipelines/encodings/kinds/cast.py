@@ -6,24 +6,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import parse_type, type_name
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked, narrowed_tensor
 from beam_pipelines.encodings.values import (
     check_parameters,
-    elementwise,
     map_values,
     narrowed,
-    narrowed_value,
     need_text,
     smallest_normal,
-    widened,
 )
 
 if TYPE_CHECKING:
@@ -141,35 +137,6 @@ class Cast(Fixed):
             f"beyond the range of {self.to}",
         )
         return numbers
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Casts one value; numbers in texts are left to Arrow."""
-        source = features[0].type
-        is_text, is_integer = features[0].is_text, pa.types.is_integer(source)
-        if self.to == "bytes":
-            return elementwise(str.encode if pa.types.is_string(source) else bytes)
-        if self.to == "text":
-            decoded = bytes.decode if pa.types.is_binary(source) else str
-            return elementwise(decoded)
-        if is_text:
-            return None
-        if self.to == "float32":
-            # By one rounding: not by way of float64.
-            return elementwise(
-                (lambda x: float(np.int64(x).astype(np.float32))) if is_integer else narrowed_value
-            )
-        flushed = int if is_integer else widened(features[0])
-        if self.to == "bool":
-            return elementwise(lambda x: int(flushed(x) != 0))
-        low, high = _RANGES[self.to]
-
-        def whole(x: Any) -> int:
-            number = int(flushed(x))
-            if number != flushed(x) or not low <= number <= high:
-                raise ValueError(f"found {x}, expected {self.to}")
-            return number
-
-        return elementwise(whole)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Casts the flat values.

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.formula import PYTHON
 from beam_pipelines.encodings.values import (
     check_parameters,
-    elementwise,
     map_exact,
-    narrow,
     need_number,
     need_numbers,
 )
@@ -72,11 +69,6 @@ class Clip(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Clips numbers, or the items of lists."""
         return map_exact(arrays[0], lambda x: self._clipped(x, np.where, x.dtype.type))
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Clips one number."""
-        kind = {pa.int64(): int, pa.float32(): narrow}.get(features[0].type, float)
-        return elementwise(lambda x: self._clipped(x, PYTHON.where, kind))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Clips the flat values."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.values import check_parameters, need_text
 
@@ -42,10 +42,6 @@ class Column(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Returns the array."""
         return arrays[0]
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Returns the value."""
-        return lambda value: value
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns the tensor."""

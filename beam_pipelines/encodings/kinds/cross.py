@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
@@ -19,7 +18,6 @@ from beam_pipelines.encodings.tokens import (
     buckets_of,
     need_tokens,
     tensor_tokens,
-    token_function,
 )
 from beam_pipelines.encodings.values import check_parameters, need_whole
 
@@ -78,20 +76,6 @@ class Cross(Fixed):
             *parts, SEPARATOR.encode(), null_handling="replace", null_replacement=b""
         )
         return pa.array(buckets_of(joined, self.buckets))
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Joins and hashes the values of one row."""
-        tokens, buckets = [token_function(feature) for feature in features], self.buckets
-        separator = SEPARATOR.encode()
-
-        def bucket(*values: Any) -> int:
-            parts = [
-                b"" if value is None else token(value)
-                for token, value in zip(tokens, values, strict=True)
-            ]
-            return _native.fingerprint(separator.join(parts)) % buckets
-
-        return bucket
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Joins and hashes; a row without a value joins as empty text."""

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.encodings import formula, values
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 
@@ -96,17 +95,6 @@ class Cyclic(Fixed):
         if array.null_count:
             pairs[~is_valid(array)] = 0
         return values.as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Computes sine and cosine of one number."""
-        wide = values.widened(features[0])
-
-        def point(x: Any) -> npt.NDArray[np.float32]:
-            return np.array(
-                (0, 0) if x is None else self._point(wide(x), formula.PYTHON), np.float32
-            )
-
-        return point
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes sines and cosines, and puts zeros where a row is empty."""

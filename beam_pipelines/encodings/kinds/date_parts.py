@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.encoding import Encoding, Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Encoding, Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.values import check_parameters, elementwise, map_exact
+from beam_pipelines.encodings.values import check_parameters, map_exact
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -150,10 +150,6 @@ class DateParts(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Computes the part of int64 values, or of the items of lists."""
         return map_exact(arrays[0], self._formula)
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Computes the part of one value."""
-        return elementwise(self._formula)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Computes the part of the flat values."""

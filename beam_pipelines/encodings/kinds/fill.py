@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
-from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.exact_floats import (
-    exact_float,
     exact_floats,
     exact_floats_tensor,
 )
@@ -40,9 +40,12 @@ def _need_scalars(feature: Feature) -> Feature:
     return feature
 
 
-def _is_unknown(array: pa.Array) -> pa.BooleanArray:
+def _is_unknown(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Returns True where an array of scalars is null or NaN."""
-    return array.is_null(nan_is_null=pa.types.is_floating(array.type))
+    if not pa.types.is_floating(array.type):
+        return ~is_valid(array)
+    is_nan: npt.NDArray[np.bool_] = np.isnan(array.to_numpy(zero_copy_only=False))  # null too
+    return is_nan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,11 +59,7 @@ class Missing(Fixed):
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Finds nulls."""
-        return _is_unknown(arrays[0]).cast(pa.int64())
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Finds a null or NaN."""
-        return lambda x: int(x is None or x != x)  # noqa: PLR0124 - NaN
+        return pa.array(_is_unknown(arrays[0]).astype(np.int64))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds empty rows."""
@@ -133,20 +132,16 @@ class FillValue(Fixed):
         (array,) = arrays
         if self.to_float:
             array = exact_floats(array, pa.float64())
+        is_unknown = _is_unknown(array)
+        if not is_unknown.any():
+            return array
         if isinstance(self.value, pa.Array):
             value = self.value[0]
         else:  # Arrow takes no integer above 2**24 for a float32
             value = pa.scalar(
                 float(self.value) if pa.types.is_floating(array.type) else self.value, array.type
             )
-        return pc.if_else(_is_unknown(array), value, array)
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Fills one value."""
-        filled = self.apply(pa.nulls(1, features[0].type))[0].as_py()
-        if self.to_float and pa.types.is_integer(features[0].type):
-            return lambda x: filled if x is None else exact_float(x, pa.float64())
-        return lambda x: filled if x is None or x != x else x  # noqa: PLR0124 - NaN
+        return pc.if_else(pa.array(is_unknown), value, array)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Fills empty rows."""
@@ -248,7 +243,7 @@ class Occurrences:
         folds: npt.NDArray[np.int64] | None,
     ) -> pa.RecordBatch:
         """Counts the rows with each value, or sums their weights."""
-        known = pc.invert(_is_unknown(array))
+        known = pa.array(~_is_unknown(array))
         keys = array.filter(known)
         if pa.types.is_floating(keys.type):
             keys = pc.add(keys, pa.scalar(0, keys.type))  # -0.0 becomes 0.0

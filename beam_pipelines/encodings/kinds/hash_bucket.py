@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     buckets_of,
     need_tokens,
     tensor_tokens,
-    token_function,
 )
-from beam_pipelines.encodings.values import check_parameters, elementwise, map_values, need_whole
+from beam_pipelines.encodings.values import check_parameters, map_values, need_whole
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -63,11 +61,6 @@ class HashBucket(Fixed):
         return pa.array(
             buckets_of(values, self.buckets), mask=~is_valid(values) if values.null_count else None
         )
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Hashes one value."""
-        token, buckets = token_function(features[0]), self.buckets
-        return elementwise(lambda value: _native.fingerprint(token(value)) % buckets)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Hashes the flat values."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.values import MOST_PLACES, as_lists, check_parameters, need_whole
@@ -98,18 +98,6 @@ class OneHot(Fixed):
         vectors = np.zeros(len(array) * size, np.float32)
         vectors[rows[inside] * size + ids[inside]] = 1
         return as_lists(pa.array(vectors), np.full(len(array), size))
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Sets the one of one id."""
-        size = self._known_size()
-
-        def vector(number: int | None) -> npt.NDArray[np.float32]:
-            values = np.zeros(size, np.float32)
-            if number is not None and 0 <= number < size:
-                values[number] = 1
-            return values
-
-        return vector
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Adds the vectors of each row's ids and caps at one."""

@@ -15,7 +15,7 @@ from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import values
 from beam_pipelines.encodings.analyzers import Numbers, Weights
-from beam_pipelines.encodings.encoding import Encoding, Fitted, RowFunction
+from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
@@ -27,7 +27,6 @@ from beam_pipelines.encodings.tokens import (
     need_tokens,
     sums_of,
     tensor_tokens,
-    token_function,
 )
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
@@ -222,13 +221,6 @@ class FittedTargetMean(Fitted):
         """Looks keys up."""
         means = np.append(self.means.to_numpy(), self.prior)  # place -1 is that of the prior
         return pa.array(means[find_tokens(self.keys, arrays[0])].astype(np.float32))
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Looks one key up."""
-        token, prior = token_function(features[0]), values.narrow(self.prior)
-        means = self.means.to_numpy().astype(np.float32).tolist()
-        mean_of = dict(zip(self.keys.to_pylist(), means, strict=True))
-        return lambda key: prior if key is None else mean_of.get(token(key), prior)
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
         """Looks keys up in the means without each row's own fold."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +12,8 @@ import pyarrow as pa
 
 from beam_pipelines.core.binary_arrays import byte_lengths
 from beam_pipelines.core.errors import nearest
-from beam_pipelines.encodings.encoding import Fixed, RowFunction
+from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.exact_floats import (
-    exact_float,
     exact_floats,
     exact_floats_tensor,
 )
@@ -27,7 +25,6 @@ from beam_pipelines.encodings.values import (
     as_lists,
     check_parameters,
     narrowed,
-    narrowed_value,
     need_flag,
     need_numbers,
     need_whole,
@@ -155,39 +152,6 @@ class Vector(Fixed):
         return pa.BinaryArray.from_buffers(
             pa.binary(), len(matrix), [None, offsets.buffers()[1], pa.py_buffer(matrix)]
         )
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Concatenates the values of one row."""
-        is_integer = all(pa.types.is_integer(feature.value_type) for feature in features)
-        dtype = np.dtype("<i8" if is_integer else "<f4")
-        if any(
-            feature.is_list and pa.types.is_integer(feature.value_type) != is_integer
-            for feature in features
-        ):
-            return None
-        converts = [
-            partial(exact_float, type_=pa.float32())
-            if pa.types.is_integer(feature.type) and not is_integer
-            else None
-            for feature in features
-        ]
-        columns = list(zip(self.lengths, converts, strict=True))
-
-        def vector(*values: Any) -> Any:
-            row: list[Any] = []
-            for value, (length, convert) in zip(values, columns, strict=True):
-                if isinstance(value, np.ndarray):
-                    if len(value) != length:
-                        raise ValueError(f"found {len(value)} values, expected {length}")
-                    row += value.tolist()
-                else:
-                    row.append(value if convert is None else convert(value))
-            if None in row:
-                raise ValueError("found null, expected a value")
-            array = np.array(row, dtype) if is_integer else narrowed_value(np.array(row))
-            return array.tobytes() if self.as_bytes else array
-
-        return vector
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Concatenates the rows."""

@@ -6,25 +6,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core import _native
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.encodings import values
-from beam_pipelines.encodings.encoding import Encoding, Fitted, RowFunction
+from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     NO_TOKENS,
-    UNSEEN,
     TokenCounts,
     buckets_of,
     find_tokens,
     need_amount,
     need_tokens,
-    places_of,
     tensor_tokens,
-    token_function,
 )
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
@@ -123,23 +118,11 @@ class FittedVocabulary(Fitted):
         ids = find_tokens(self.tokens, values)
         valid = is_valid(values)
         if self.num_oov:
-            unseen = np.flatnonzero((ids < 0) & valid)
-            ids[unseen] = len(self.tokens) + buckets_of(values.take(pa.array(unseen)), self.num_oov)
+            unseen = (ids < 0) & valid
+            if unseen.any():
+                others = buckets_of(values.filter(pa.array(unseen)), self.num_oov)
+                ids[unseen] = len(self.tokens) + others
         return pa.array(ids, mask=~valid if values.null_count else None)
-
-    def row_function(self, *features: Feature) -> RowFunction | None:
-        """Looks one value up."""
-        token, places = token_function(features[0]), places_of(self.tokens)
-        size, num_oov = len(self.tokens), self.num_oov
-
-        def place(value: Any) -> int | None:
-            if value is None:
-                return None
-            text = token(value)
-            found = places.get(text, UNSEEN)
-            return size + _native.fingerprint(text) % num_oov if num_oov and found < 0 else found
-
-        return place
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Looks the flat values up in a table.
