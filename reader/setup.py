@@ -17,7 +17,9 @@ setup(
             sources=sorted(path.as_posix() for path in FOLDER.glob("*.cc")),
             depends=sorted(path.as_posix() for path in FOLDER.glob("*.h")),
             language="c++",
+            extra_link_args=["-pthread"],
             extra_compile_args=[
+                "-pthread",
                 "-std=c++17",
                 "-O3",
                 "-g0",

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# Types of feature values -> those of arrays. ``to_pandas_dtype`` needs pandas before pyarrow 20.
+# Types of feature values and pixels -> those of arrays. ``to_pandas_dtype`` needs pandas before
+# pyarrow 20.
 DTYPES: dict[pa.DataType, np.dtype[Any]] = {
+    pa.uint8(): np.dtype(np.uint8),
     pa.int64(): np.dtype(np.int64),
     pa.float32(): np.dtype(np.float32),
     pa.large_binary(): np.dtype(object),
@@ -52,7 +54,7 @@ def array_of(values: pa.Array) -> npt.NDArray[Any]:
     """Returns values without nulls: writable numbers without a copy, or bytes objects.
 
     Args:
-      values: int64, float32 or large_binary.
+      values: uint8, int64, float32 or large_binary.
     """
     if pa.types.is_large_binary(values.type):
         return np.fromiter(values.to_pylist(), object, len(values))

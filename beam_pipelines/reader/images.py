@@ -1,6 +1,7 @@
 """Decodes, crops and resizes compressed images, in threads.
 
-libjpeg-turbo decodes JPEGs, Pillow other formats; a kernel resizes.
+A kernel does so with JPEGs, a group of batches in one call. The code here defines its pixels, and
+decodes what it leaves out: other formats, rare JPEGs (CMYK, some samplings), damaged files.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import math
 import os
 import threading
 import zlib
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.limits import IMAGE_FORMATS
-from beam_pipelines.reader.arrays import WrongRowError
+from beam_pipelines.reader.arrays import WrongRowError, array_of
 
 Pixels = npt.NDArray[np.uint8]
 # Left, top, right, bottom.
@@ -35,6 +36,7 @@ _RATIO = 3 / 4, 4 / 3
 _TRIES = 10
 # The end of a file tells pictures apart, and is hashed sooner than all of it.
 _HASHED_BYTES = 4096
+_ANY_PIXELS = 1 << 62
 
 
 class Image(NamedTuple):
@@ -98,19 +100,19 @@ class _Scratch(threading.local):
 
 
 def decode_images(
-    name: str, contents: Sequence[bytes], image: Image, seed: int, epochs: Sequence[int]
+    name: str, contents: pa.Array, image: Image, seed: int, epochs: npt.NDArray[np.int64]
 ) -> Pixels:
-    """Decodes pictures in threads; libraries release the interpreter's lock.
+    """Decodes pictures in threads, without the interpreter's lock.
 
     A random crop depends on the seed, the epoch and the picture alone: it is the same after a
     resume, on every rank and in any batch.
 
     Args:
       name: of the feature, for messages.
-      contents: files of images, one a row.
+      contents: large_binary, files of images, one a row.
       image: the result.
       seed: of the crops, 0 or more.
-      epochs: number of each row's epoch.
+      epochs: int64, number of each row's epoch.
 
     Returns:
       uint8 [rows, height, width, channels].
@@ -118,26 +120,36 @@ def decode_images(
     Raises:
       WrongRowError: a content is no image that can be decoded.
     """
-    pixels = np.empty((len(contents), *image.size, image.channels), np.uint8)
+    import PIL.Image
+
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    threads = len(affinity) or os.cpu_count() or 1
+    shape = *image.size, image.channels
+    most = 2 * (PIL.Image.MAX_IMAGE_PIXELS or _ANY_PIXELS)
+    found = _native.decode_jpegs(contents, shape, image.crop, seed, epochs, most, threads)
+    if found is None:
+        pixels = np.empty((len(contents), *shape), np.uint8)
+        left = np.arange(len(contents))
+    else:
+        pixels, left = array_of(found[0]).reshape(-1, *shape), found[1]
     scratch = _Scratch()
 
     def decode(row: int) -> None:
+        content = contents[row].as_py()
         try:
-            _decode(contents[row], image, (seed, epochs[row]), scratch, pixels[row])
+            _decode(content, image, (seed, int(epochs[row])), scratch, pixels[row])
         except Exception as error:  # Pillow raises errors of many kinds
             raise WrongRowError(
                 row,
-                f"feature '{name}': found {len(contents[row]):,} bytes that cannot be decoded "
+                f"feature '{name}': found {len(content):,} bytes that cannot be decoded "
                 f"({error}), expected an image (JPEG, PNG, BMP, GIF or WebP). Re-encode images by "
                 "the recipe, or leave it out of 'images'",
             ) from error
 
-    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    with ThreadPoolExecutor(
-        max(1, min(len(contents), len(affinity) or os.cpu_count() or 1))
-    ) as pool:
-        for _ in pool.map(decode, range(len(contents))):
-            pass
+    if len(left):
+        with ThreadPoolExecutor(min(len(left), threads)) as pool:
+            for _ in pool.map(decode, left.tolist()):
+                pass
     return pixels
 
 

@@ -241,13 +241,11 @@ def _of_tables(
 def _column(lists: pa.Array, feature: Feature, as_: str, rows: Rows) -> columns.Column:
     if feature.steps is not None:
         return make_steps(lists, feature, as_)
-    column = columns.make_column(lists, feature, as_)
     if feature.image is None:
-        return column
-    contents = column.cut(0, len(lists))
-    return columns.DenseColumn(
-        decode_images(feature.name, contents, feature.image, rows.seed, rows.epochs.tolist())
-    )
+        return columns.make_column(lists, feature, as_)
+    contents = columns.make_column(lists, feature, "arrow").cut(0, len(lists))
+    pixels = decode_images(feature.name, contents, feature.image, rows.seed, rows.epochs)
+    return columns.DenseColumn(pixels)
 
 
 def _by_protobuf(rows: Rows, layout: Layout) -> list[pa.Array]:

@@ -23,6 +23,7 @@ SANITIZE = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
+    "-pthread",
 ]
 FUZZ_SECONDS = os.environ.get("FUZZ_SECONDS", "60")
 OPTIONS = {

@@ -1,4 +1,4 @@
-"""C++ kernels for tf.Examples, TFRecord frames, hashes, CSV and Arrow rows.
+"""C++ kernels for tf.Examples, frames, hashes, CSV, JPEGs and Arrow rows.
 
 They are an optional extension, built where a C++ compiler is installed. Without it the functions
 here are those of the reference: short code in Python that defines what each kernel returns.
@@ -14,6 +14,7 @@ KERNELS_AVAILABLE: bool = kernels is not None
 
 if KERNELS_AVAILABLE:
     from beam_pipelines.core._native.columns import *  # noqa: F403
+    from beam_pipelines.core._native.images import *  # noqa: F403
     from beam_pipelines.core._native.parts import *  # noqa: F403
     from beam_pipelines.core._native.records import *  # noqa: F403
     from beam_pipelines.core._native.stripes import *  # noqa: F403

@@ -21,6 +21,7 @@ from beam_pipelines.core.binary_arrays import varint
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 
 __all__ = [
+    "decode_jpegs",
     "deflate",
     "find_repeats",
     "frame",
@@ -222,6 +223,10 @@ def resize(
     whole = PIL.Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     resized = whole.resize((width, height), PIL.Image.Resampling.BILINEAR, box)
     return np.asarray(resized).reshape(height, width, pixels.shape[2])
+
+
+def decode_jpegs(*_: Any, **__: Any) -> None:
+    """Declines: ``reader/images.py`` defines the pixels."""
 
 
 def find_repeats(records: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

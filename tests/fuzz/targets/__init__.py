@@ -26,4 +26,5 @@ NAMES = (
     "orc_files",
     "arrow_files",
     "parquet_files",
+    "jpegs",
 )

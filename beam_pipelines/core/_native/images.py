@@ -1,0 +1,88 @@
+"""The C++ kernel for JPEGs, over the libjpeg-turbo that Pillow loads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.core._native.extension import imported, kernels
+
+__all__ = ["decode_jpegs"]
+
+# In the order of `libjpeg::Functions`.
+_FUNCTIONS = (
+    "jpeg_std_error",
+    "jpeg_CreateDecompress",
+    "jpeg_mem_src",
+    "jpeg_read_header",
+    "jpeg_start_decompress",
+    "jpeg_read_scanlines",
+    "jpeg_finish_decompress",
+    "jpeg_destroy_decompress",
+)
+_CROPS = {None: 0, "center": 1, "random": 2}
+
+
+@functools.cache
+def _libjpeg() -> tuple[int, ...] | None:
+    """Returns addresses of functions; ``None`` without a libjpeg of its own."""
+    library = ctypes.CDLL(importlib.import_module("PIL._imaging").__file__)
+    try:  # also finds functions of the libraries that it needs
+        found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in _FUNCTIONS]
+    except AttributeError:  # linked statically, or without JPEG
+        return None
+    return tuple(address or 0 for address in found)
+
+
+def decode_jpegs(
+    contents: pa.Array,
+    size: tuple[int, int, int],
+    crop: str | None,
+    seed: int,
+    epochs: npt.NDArray[np.int64],
+    most_pixels: int,
+    threads: int,
+) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
+    """Decodes, crops and resizes the JPEGs among contents, or declines to.
+
+    Args:
+      contents: n binary or large_binary values, files of pictures.
+      size: height, width and channels (1 or 3) of the result.
+      crop: ``None``, ``center`` or ``random``, by the definition in ``reader/images.py``.
+      seed: of random crops, 0 or more.
+      epochs: int64[n], numbers of the rows' epochs, 0 or more.
+      most_pixels: JPEGs with more are left out.
+      threads: to decode in.
+
+    Returns:
+      uint8[n · height · width · channels], whose memory nothing else uses; and int64, in order: the
+      rows that were left out. Their pixels are anything. They are null, no JPEG, damaged, or of a
+      rare kind. ``None`` if there is no libjpeg that the kernel can call.
+
+    Raises:
+      TypeError: contents of another type.
+      ValueError: a wrong size, another number of epochs, or buffers that contradict themselves.
+      MemoryError: there is no memory for the pixels.
+    """
+    libjpeg = _libjpeg()
+    if libjpeg is None:
+        return None
+    contents.validate()
+    words = seed.to_bytes(max(1, -(-seed.bit_length() // 32)) * 4, "little")
+    pixels, rows = kernels.decode_jpegs(
+        contents.__arrow_c_array__(),
+        pa.array(epochs).__arrow_c_array__(),
+        size,
+        _CROPS[crop],
+        words,
+        most_pixels,
+        libjpeg,
+        threads,
+    )
+    left = imported(rows)
+    return imported(pixels), np.frombuffer(left.buffers()[1], np.int64, len(left))

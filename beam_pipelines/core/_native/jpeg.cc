@@ -1,0 +1,78 @@
+#include "jpeg.h"
+
+#include <csetjmp>
+#include <algorithm>
+
+// Without the signal mask, which takes a system call where setjmp saves it.
+#define NATIVE_CATCH(place) (_setjmp(place) != 0)
+
+namespace native {
+namespace {
+
+constexpr unsigned kLines = 16;
+
+// The library calls this in place of a return. No object with a destructor is in the frames between.
+void jump_out(libjpeg::Decoder* decoder) { std::longjmp(*static_cast<std::jmp_buf*>(decoder->client), 1); }
+
+void on_message(libjpeg::Decoder* decoder, int level) {
+  if (level < 0) jump_out(decoder);  // a warning: the data are damaged
+}
+
+void say_nothing(libjpeg::Decoder*) {}
+
+// Whether TurboJPEG knows how the colors are sampled; of others it decodes some only, and so may Pillow.
+bool is_common(const libjpeg::Decoder& decoder) {
+  const libjpeg::Component* parts = decoder.parts;
+  if (decoder.precision != 8 || decoder.is_arithmetic) return false;
+  if (decoder.num_components == 1) return decoder.color_space == libjpeg::kGrey;
+  if (decoder.num_components != 3 || (decoder.color_space != libjpeg::kRgb && decoder.color_space != libjpeg::kYcc)) return false;
+  for (int place = 1; place < 3; ++place) {
+    if (parts[place].h_samples != 1 || parts[place].v_samples != 1) return false;
+  }
+  return (parts[0].h_samples == 1 || parts[0].h_samples == 2) && (parts[0].v_samples == 1 || parts[0].v_samples == 2);
+}
+
+}  // namespace
+
+Jpeg::~Jpeg() {
+  if (is_made_) call_.destroy(&decoder_);
+}
+
+bool Jpeg::open() {
+  std::jmp_buf place;
+  decoder_.errors = call_.std_error(&errors_);
+  errors_.error_exit = jump_out;
+  errors_.emit_message = on_message;
+  errors_.output_message = say_nothing;
+  decoder_.client = &place;  // `create` keeps it
+  if (NATIVE_CATCH(place)) return false;
+  call_.create(&decoder_, libjpeg::kVersion, sizeof decoder_);
+  is_made_ = true;
+  call_.read_from(&decoder_, data_, size_);
+  call_.read_header(&decoder_, 1);
+  return is_common(decoder_);
+}
+
+bool Jpeg::decode(int eighths, int channels, uint8_t* to) {
+  std::jmp_buf place;
+  decoder_.client = &place;
+  if (NATIVE_CATCH(place)) return false;
+  decoder_.out_color_space = channels == 1 ? libjpeg::kGrey : libjpeg::kRgb;
+  decoder_.scale = static_cast<unsigned>(eighths);
+  decoder_.scale_of = 8;
+  call_.start(&decoder_);
+  const size_t height = (size_t{decoder_.image_height} * static_cast<size_t>(eighths) + 7) / 8;
+  const size_t width = (size_t{decoder_.image_width} * static_cast<size_t>(eighths) + 7) / 8;
+  if (decoder_.height != height || decoder_.width != width || decoder_.components != channels) return false;
+  const size_t stride = width * static_cast<size_t>(channels);
+  while (decoder_.line < decoder_.height) {
+    uint8_t* lines[kLines];
+    const unsigned count = std::min(kLines, decoder_.height - decoder_.line);
+    for (unsigned at = 0; at < count; ++at) lines[at] = to + (decoder_.line + at) * stride;
+    call_.read_lines(&decoder_, lines, count);
+  }
+  call_.finish(&decoder_);
+  return true;
+}
+
+}  // namespace native
