@@ -1,4 +1,4 @@
-"""WebDataset: the rows of tar archives, several ranges an archive."""
+"""WebDataset: the rows of tar archives, one range an archive."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 
@@ -14,7 +15,6 @@ from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, nested, tables
-from beam_pipelines.sources.archives.archives import tar_compression
 from beam_pipelines.sources.compression import no_zlib
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
@@ -33,8 +33,6 @@ from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.json.format import JsonLines, JsonTypes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import Body
-from beam_pipelines.storage import files
-from beam_pipelines.storage.zip_members import member_path
 from beam_pipelines_plugins.formats.webdataset_layout import (
     KEY,
     Layout,
@@ -42,16 +40,15 @@ from beam_pipelines_plugins.formats.webdataset_layout import (
     layout_of_plan,
     reads_object,
 )
-from beam_pipelines_plugins.formats.webdataset_samples import Reading
+from beam_pipelines_plugins.formats.webdataset_samples import read_samples
 from beam_pipelines_plugins.formats.webdataset_values import MemberError, Values, json_line
 
 _LINE = re.compile(r", line ([0-9]+)(?=[:,])")
-_PLACE = re.compile(r" at byte ([0-9,]+)\Z")
 _JSON = JsonLines(())
 
 
 class WebDataset(Format):
-    """Tar archives; a range has the rows that begin in it."""
+    """Tar archives; one range a file."""
 
     suffixes = (".tar", ".tgz")
     Options = ImagesOptions
@@ -65,14 +62,6 @@ class WebDataset(Format):
             message = "a WebDataset has numbers of classes. Leave 'classes' out."
             problems.append(problem(source, "image", message))
         return problems
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether an archive can be cut: a plain one on this machine.
-
-        The headers of all files before a range are read, which takes a request each elsewhere.
-        """
-        is_here = files.is_local(path) and member_path(path) is None
-        return is_here and tar_compression(source, path) == "none"
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -112,27 +101,22 @@ class WebDataset(Format):
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        layout = layout_of_plan(plan)
-        reading = Reading(plan.source, byte_range)
+        layout, path, crc32c = layout_of_plan(plan), byte_range.file.path, 0
         values, bad = Values(plan.source, layout), []
-        for sample in reading.samples():
+        for sample in read_samples(plan.source, path):
+            for name, data in sample.members.values():
+                crc32c = google_crc32c.extend(google_crc32c.extend(crc32c, name.encode()), data)
             try:
                 values.add(sample)
             except MemberError as error:
-                path = byte_range.file.path
-                bad.append(
-                    Rejected(
-                        plan.source.name, path, error.place, error.column, error.reason, error.text
-                    )
-                )
+                found = (error.name, error.column, error.reason, error.text)
+                bad.append(Rejected(plan.source.name, path, *found))
                 if not reject:
                     break
             if values.size_bytes >= CHUNK_BYTES or len(values) == MAX_CHUNK_ROWS:
                 yield _rows(plan, layout, byte_range.file, values, bad, reject)
                 values, bad = Values(plan.source, layout), []
-        yield _rows(plan, layout, byte_range.file, values, bad, reject)._replace(
-            crc32c=reading.crc32c
-        )
+        yield _rows(plan, layout, byte_range.file, values, bad, reject)._replace(crc32c=crc32c)
 
     def positions(
         self,
@@ -143,16 +127,14 @@ class WebDataset(Format):
         rows: Sequence[int],
     ) -> list[Position]:
         """Names the first file of rows; see ``Format``."""
-        samples = list(Reading(plan.source, byte_range, with_data=False).samples())
-        starts = np.array([sample.first.header.start for sample in samples], np.int64)
-        bad = [
-            int(place[1].replace(",", ""))
-            for one in rejected
-            if (place := _PLACE.search(one.position))
-        ]
-        good = np.delete(np.arange(len(samples)), np.searchsorted(starts, bad, "right") - 1)
         path = byte_range.file.path
-        return [Position(path, samples[good[row]].first.place, "") for row in rows]
+        bad = {one.position for one in rejected}
+        good = [
+            sample.first.name
+            for sample in read_samples(plan.source, path)
+            if bad.isdisjoint(member.name for member in sample.members.values())
+        ]
+        return [Position(path, good[row], "") for row in rows]
 
 
 class _Objects:
@@ -203,17 +185,16 @@ def _look_through(
     """
     rows = size = 0
     waiting: dict[str, bytes] = {}
-    whole = ByteRange(0, 0, file, 0, file.size_bytes)
-    for sample in Reading(source, whole).samples():
+    for sample in read_samples(source, file.path):
         survey.add(file.path, sample)
         rows += 1
-        size += sum(len(member.data) for member in sample.members.values())
+        size += sample.size_bytes
         wanted = {
             name: member for name, member in sample.members.items() if reads_object(source, name)
         }
         if wanted:
             with contextlib.suppress(MemberError):  # a bad row, when it is read
-                waiting[sample.first.place] = json_line(wanted)
+                waiting[sample.first.name] = json_line(wanted)
         if size >= (CHUNK_BYTES if most is None else most):
             if most is not None:
                 break
@@ -244,7 +225,7 @@ def _rows(
         parts.append(_objects(plan, layout, values, file))
     for _, rejected in parts:
         for number, one in rejected.items():
-            wrong.setdefault(number, one._replace(position=values.places[number]))
+            wrong.setdefault(number, one._replace(position=values.first[number]))
     bad = [*bad, *(wrong[number] for number in sorted(wrong))]
     if bad and not reject:
         raise DataError(bad[0].describe())
@@ -291,7 +272,7 @@ def _objects(
     fields = [field for field in plan.file_schema if field.name in own]
     names = [field.name for field in nested.flatten_fields(pa.schema(fields))]
     part = dataclasses.replace(_part(plan, names), file_schema=pa.schema(fields))
-    with _placed(values.places):
+    with _placed(values.first):
         batch, rejected = _JSON.read_body(part, file, _body(values.objects), reject=True)
     return batch, _numbered(rejected)
 

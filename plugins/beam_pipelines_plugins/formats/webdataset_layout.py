@@ -140,7 +140,7 @@ class Survey:
         tables = [one for one in sample.members if _last(one) in _TABLES]
         if tables and self._source.format is None:
             raise DataError(
-                f"{path}, {sample.members[tables[0]].place}: found a table in a tar archive, "
+                f"{path}, {sample.members[tables[0]].name}: found a table in a tar archive, "
                 "expected files that are a row together, such as a.jpg and a.cls. Unpack the "
                 "archive, or make it a zip archive, whose tables are read. If tables are values "
                 "of rows, set 'format: webdataset'."

@@ -36,7 +36,7 @@ class MemberError(ValueError):
     """A row without values.
 
     Attributes:
-      place: of the file that is wrong.
+      name: of the file that is wrong.
       column: of the file.
       reason: what was found, expected, and what to do.
       text: the file's text, where it helps.
@@ -44,7 +44,7 @@ class MemberError(ValueError):
 
     def __init__(self, member: Member, column: str, reason: str) -> None:
         super().__init__(reason)
-        self.place, self.column, self.reason = member.place, column, reason
+        self.name, self.column, self.reason = member.name, column, reason
         is_text = not is_image(column.rpartition("/")[0])
         shown = member.data[:1_000] if is_text else b""
         self.text = shorten(shown.decode("utf-8", errors="backslashreplace"))
@@ -54,6 +54,7 @@ class Values:
     """Values of rows, column by column.
 
     Attributes:
+      first: name of the first file of each row.
       size_bytes: of the files.
       objects: the JSON of each row: a line of an object whose keys are extensions.
     """
@@ -63,12 +64,12 @@ class Values:
         self._options = image_options(source)
         self._fields = layout.plain_fields(source)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._fields.names}
-        self.places: list[str] = []
+        self.first: list[str] = []
         self.objects: list[bytes] = []
         self.size_bytes = 0
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.first)
 
     def add(self, sample: Sample) -> None:
         """Adds a row.
@@ -93,8 +94,8 @@ class Values:
         for name, values in self._columns.items():
             values.append(row[name])
         self.objects.append(line)
-        self.places.append(sample.first.place)
-        self.size_bytes += sum(len(member.data) for member in members.values())
+        self.first.append(sample.first.name)
+        self.size_bytes += sample.size_bytes
 
     def batch(self) -> pa.RecordBatch:
         """Returns all columns but those of JSON."""
@@ -103,13 +104,6 @@ class Values:
 
     def _members(self, sample: Sample) -> dict[str, Member]:
         """Returns slot -> file."""
-        if sample.doubled is not None:
-            raise MemberError(
-                sample.doubled,
-                "",
-                f"found a second file of that extension in the row '{sample.key}', expected one. "
-                "Make the archive again.",
-            )
         layout = self._layout
         found: dict[str, Member] = {}
         for extension, member in sample.members.items():
@@ -193,7 +187,7 @@ def _object(slot: str, member: Member) -> bytes:
     those left are blanks.
     """
     data = member.data.removeprefix(_MARK).strip()
-    text = _text(slot, Member(member.header, data), "get the archive again")
+    text = _text(slot, Member(member.name, data), "get the archive again")
     try:
         _, end = _decoder.raw_decode(text)
         problem = "more behind the first value" if end < len(text) else ""
