@@ -18,8 +18,8 @@ import pytest
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.transforms import read
-from beam_pipelines_plugins.formats.avro_blocks import container, read_blocks, read_header
 from tests.sources.support import plan_of, problems_of, read_rows, source, types_of
+from tests.support.avro_files import blocks_of, container
 
 UTC = datetime.timezone.utc
 
@@ -43,12 +43,9 @@ def write(path: Path, schema: Any, rows: list[Any], codec: str = "deflate", **op
     fastavro.writer(stream, schema, rows, codec="null" if is_zstandard else codec, **options)
     data = stream.getvalue()
     if is_zstandard:
-        header = read_header(stream)
-        blocks = [
-            (block.rows, pa.compress(block.data, "zstd", asbytes=True))
-            for block in read_blocks(stream, header, header.end, len(data))
-        ]
-        data = container(header, header.schema, codec, blocks)
+        _, _, blocks = blocks_of(data)
+        packed = [(rows, pa.compress(block, "zstd", asbytes=True)) for rows, block in blocks]
+        data = container(schema, codec, packed)
     path.write_bytes(data)
     return path
 
@@ -198,7 +195,8 @@ def test_bad_records_have_their_places(tmp_path: Path) -> None:
 def test_damage_is_an_error(tmp_path: Path) -> None:
     """Cut files, other bytes and wrong sizes say what is wrong."""
     rows = [{"n": number} for number in range(500)]
-    path = write(tmp_path / "a.avro", record(("n", "int")), rows, "null", sync_interval=100)
+    schema = record(("n", "int"))
+    path = write(tmp_path / "a.avro", schema, rows, "null", sync_interval=100)
     data = path.read_bytes()
     for size in (3, 40, len(data) // 2, len(data) - 5):
         path.write_bytes(data[:size])
@@ -208,10 +206,8 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found no Avro file, which begins with 'Obj' and 1"):
         read_rows(path)
     path.write_bytes(data)
-    with path.open("rb") as file:
-        header = read_header(file)
     for rows_of_block, own in ((5, b"\x02\x04"), (1, b"\x02\x04"), (2**60, b"\x02")):
-        path.write_bytes(container(header, header.schema, "null", [(rows_of_block, own)]))
+        path.write_bytes(container(schema, "null", [(rows_of_block, own)]))
         if rows_of_block == 1:
             continue
         with pytest.raises(DataError, match="found damaged Avro data"):
@@ -222,11 +218,9 @@ def test_limits(tmp_path: Path) -> None:
     """Blocks that grow without bounds and many columns are refused."""
     schema = record(("text", "string"))
     path = write(tmp_path / "a.avro", schema, [{"text": "a"}])
-    with path.open("rb") as file:
-        header = read_header(file)
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = compressor.compress(bytes(80 << 20)) + compressor.flush()
-    path.write_bytes(container(header, schema, "deflate", [(1, bomb)]))
+    path.write_bytes(container(schema, "deflate", [(1, bomb)]))
     with pytest.raises(DataError, match="decompression_ratio"):
         read_rows(path)
     write(path, record(*((f"c{n}", "int") for n in range(9))), [{f"c{n}": n for n in range(9)}])
@@ -275,10 +269,10 @@ def test_other_codecs_and_damaged_blocks(tmp_path: Path) -> None:
 def test_blocks_that_lack_bytes(tmp_path: Path) -> None:
     """A block of LZ4 that states too many bytes is damaged."""
     path = write(tmp_path / "a.avro", record(("x", "long")), [{"x": 5}], "lz4")
-    header = read_header(io.BytesIO(path.read_bytes()))
+    schema, _, _ = blocks_of(path.read_bytes())
     for size, block in ((1, b"\x10\x0a"), (2, b"\x10\x0a")):
         body = size.to_bytes(4, "little") + block
-        path.write_bytes(container(header, header.schema, "lz4", [(1, body)]))
+        path.write_bytes(container(schema, "lz4", [(1, body)]))
         if size == 1:
             assert read_rows(path) == [{"x": 5}]
         else:
