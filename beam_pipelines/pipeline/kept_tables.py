@@ -37,9 +37,6 @@ def keep_plan(plan: Plan, temporary: str, quiet: bool) -> Plan:
     if not tables:
         return plan
     base, take = plan.recipe.base, plan.take
-    if take and base in tables:
-        # A part of the rows is taken before the filter.
-        tables[base] = format_of(tables[base]).push_down(tables[base], None, plan.recipe.rename)
     limits = {base: take.limit} if take and take.limit is not None and base in tables else {}
     kinds: dict[type[Format], dict[str, SourcePlan]] = {}
     for name, one in tables.items():

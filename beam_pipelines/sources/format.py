@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.options import NoOptions
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect, Positions
-
-if TYPE_CHECKING:
-    from beam_pipelines.sql.expressions import Expression
 
 # Most rows of a chunk: narrow rows would otherwise make batches of millions.
 MAX_CHUNK_ROWS = 131_072
@@ -226,20 +223,6 @@ class Format(abc.ABC):
         if not self.infers_types:
             return source
         return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
-
-    def push_down(
-        self, plan: SourcePlan, condition: Expression | None, names: Mapping[str, str]
-    ) -> SourcePlan:
-        """Returns the plan without rows that a condition does not take.
-
-        It may leave out fewer: the condition still decides about the others.
-
-        Args:
-          plan: of a source.
-          condition: of rows with renamed columns; ``None``: all rows are read.
-          names: column of the source -> its name in ``condition``, where it differs.
-        """
-        return plan
 
     def keep(
         self,

@@ -112,7 +112,6 @@ class SourcePlan(PickledOnce):
       steps: columns that are feature lists in the records.
       snapshot: of a database whose rows are kept, or of a lakehouse's table; else ``None``.
       private: columns of the recipe whose values no message shows.
-      left_out: rows that a database's server left out, as the recipe's filter would.
       derive: columns that are made of those that are read (``derived.with_derived``).
       reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
@@ -132,7 +131,6 @@ class SourcePlan(PickledOnce):
     images: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
-    left_out: int = 0
     derive: tuple[Expression, ...] = ()
     private: tuple[str, ...] = ()
     reader: Format | None = dataclasses.field(default=None, compare=False)

@@ -198,7 +198,7 @@ def count_base(
         )
         for number in range(joins)
     )
-    filtered, merged = plan.left_out + counts.get("filtered", 0), counts.get("merged", 0)
+    filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
     return RowCounts(
         {plan.source.name: count_source(plan, ordered)},
         join_counts,
@@ -214,7 +214,7 @@ def count_base(
             int(number): (found, counts.get(f"class_kept/{number}", 0))
             for number, found in _counts_under("class_found/", counts).items()
         },
-        counts.get("filtered_first", 0) + plan.left_out * bool(joins),
+        counts.get("filtered_first", 0),
     )
 
 
@@ -225,7 +225,7 @@ def _counts_under(prefix: str, counts: Mapping[str, int]) -> dict[str, int]:
 def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> SourceCounts:
     """Sums the row counts of one source's chunks, in any order."""
     ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
-    read = plan.left_out + sum(counted.counts.get("read", 0) for counted in ordered)
+    read = sum(counted.counts.get("read", 0) for counted in ordered)
     rejected = sum(counted.counts.get("rejected", 0) for counted in ordered)
     stored = tuple(
         tuple(counted.rejected for counted in of_range if counted.rejected)

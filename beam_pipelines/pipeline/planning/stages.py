@@ -335,19 +335,10 @@ CHECKS = (_sparse_names, _characters, _exact_floats, private_problems)
 
 
 def _filtered(plan: Plan) -> Plan:
-    """Returns the plan that filters its base source before the joins.
-
-    A database does it, as far as it can. A source that is joined to itself has to have all rows.
-    """
-    recipe, condition = plan.recipe, plan.select.filter
-    if recipe.join:
-        joined = rename_schema(plan.joins.schema, recipe.rename)
-        first, select = divide_filter(plan.select, plan.base.schema, joined)
-        sources = plan.joins.with_near_misses(plan.sources)
-        plan = dataclasses.replace(plan, sources=sources, select=select, base_filter=first)
-        condition = None if first is None else first.filter
-    is_joined = recipe.base in {join.source for join in recipe.join}
-    if condition is None or is_joined:
+    """Returns the plan that filters its base source before the joins."""
+    if not plan.recipe.join:
         return plan
-    base = format_of(plan.base).push_down(plan.base, condition, recipe.rename)
-    return dataclasses.replace(plan, sources={**plan.sources, recipe.base: base})
+    joined = rename_schema(plan.joins.schema, plan.recipe.rename)
+    first, select = divide_filter(plan.select, plan.base.schema, joined)
+    sources = plan.joins.with_near_misses(plan.sources)
+    return dataclasses.replace(plan, sources=sources, select=select, base_filter=first)

@@ -25,7 +25,6 @@ from beam_pipelines_plugins.databases.database import (
     Request,
     ServerError,
     Session,
-    where_of,
 )
 
 # Of emulators: an address for REST, which Google's client knows too, and one for gRPC.
@@ -45,8 +44,6 @@ class BigQuery(Database):
     schemes = ("bigquery",)
     sessions = 4
     has_order = False
-    compared = ("integer", "int64", "string", "date", "datetime", "timestamp")
-    timestamps = ("DATETIME '{}'", "TIMESTAMP '{}+00'")
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""
@@ -56,10 +53,6 @@ class BigQuery(Database):
         """Returns a name as an SQL identifier."""
         escaped = name.replace("\\", "\\\\").replace("`", "\\`")
         return f"`{escaped}`"
-
-    def compared_column(self, column: Column) -> str:
-        """Returns a column's name, which has no table in a restriction."""
-        return self.quoted(column.name)
 
     def parts(
         self,
@@ -98,8 +91,7 @@ class BigQuery(Database):
         sql = _sql_of(request, columns)
         if sql is not None:
             return sql
-        fields = f"the fields {', '.join(column.name for column in columns)} of {request.table}"
-        return f"{fields}{where_of(request.where)}"
+        return f"the fields {', '.join(column.name for column in columns)} of {request.table}"
 
 
 class _Session(Session):
@@ -145,11 +137,9 @@ class _Session(Session):
                 fields, rows, size_bytes = job.schema, None, job.total_bytes_processed
                 decisions = (f"the query {_MOMENT}",)
         columns = tuple(column_of(field, request.types.get(field.name)) for field in fields)
-        # A query job has its own moment, at which the other rows cannot be counted.
-        takes_filter = not decisions and all(map(_is_plain, columns))
         size_bytes = max(1, size_bytes or 0)
         rows = max(1, size_bytes // (12 * max(1, len(columns))) if rows is None else rows)
-        return Description(columns, rows, size_bytes, True, decisions, takes_filter)
+        return Description(columns, rows, size_bytes, True, decisions)
 
     def tables(self) -> list[str]:
         """Returns the names of the tables in the dataset, or all."""
@@ -201,10 +191,7 @@ class _Session(Session):
                 table=table,
                 data_format=types.DataFormat.ARROW,
                 table_modifiers=modifiers,
-                read_options={
-                    "selected_fields": [column.name for column in columns],
-                    "row_restriction": request.where,
-                },
+                read_options={"selected_fields": [column.name for column in columns]},
             )
             made = self._storage.create_read_session(
                 parent=f"projects/{self._client.project}",
@@ -248,7 +235,7 @@ class _Session(Session):
         if request.source in self._results:
             return self._results[request.source]
         moment = f"FOR SYSTEM_TIME AS OF TIMESTAMP '{self._time.isoformat()}'"
-        rows = f"`{self._name(request)}` {moment}{where_of(request.where)}"
+        rows = f"`{self._name(request)}` {moment}"
         (count,) = self.value(f"SELECT COUNT(*) AS n FROM {rows}")
         return int(count)
 

@@ -44,7 +44,6 @@ class Request:
       types: column -> declared type.
       limit: the first rows only; ``None``: all.
       offset: rows before these.
-      where: condition for the server, as SQL; "": none.
     """
 
     source: str
@@ -56,7 +55,6 @@ class Request:
     types: Mapping[str, str]
     limit: int | None = None
     offset: int = 0
-    where: str = ""
 
     @property
     def name(self) -> str:
@@ -94,7 +92,6 @@ class Description(NamedTuple):
       rows, size_bytes: estimates of the server; at least 1.
       is_repeatable: whether the query gives the same rows each time, at one snapshot.
       decisions: what the dataset tells of the tables.
-      takes_filter: whether the server can leave rows out and count them, at one snapshot.
     """
 
     columns: tuple[Column, ...]
@@ -102,7 +99,6 @@ class Description(NamedTuple):
     size_bytes: int
     is_repeatable: bool = True
     decisions: tuple[str, ...] = ()
-    takes_filter: bool = True
 
 
 class ServerError(Exception):
@@ -178,9 +174,6 @@ class Database(abc.ABC):
       sessions: most connections that read at once; 1 if they cannot share a snapshot.
       cuts: types of a partition's column, whose range can be cut; empty: any, which is not cut.
       has_order: whether ``partition`` can order the rows.
-      compared: types whose comparisons with constants have the result of DuckDB's; texts, equality
-        alone.
-      timestamps: constants without and with a zone, as SQL.
     """
 
     name: str
@@ -190,8 +183,6 @@ class Database(abc.ABC):
     sessions = 1
     cuts: tuple[str, ...] = ()
     has_order = True
-    compared: tuple[str, ...] = ()
-    timestamps = ("TIMESTAMP '{}'", "TIMESTAMP WITH TIME ZONE '{}+00'")
 
     @abc.abstractmethod
     def connect(self, url: str) -> Session:
@@ -212,10 +203,6 @@ class Database(abc.ABC):
             return f"({request.query.strip().rstrip(';')}\n) AS q"
         parts = name_parts(request.table or "")
         return f"{'.'.join(map(self.quoted, parts))} AS q"
-
-    def compared_column(self, column: Column) -> str:
-        """Returns a column as it is called in a condition."""
-        return f"q.{self.quoted(column.name)}"
 
     def order_of(self, request: Request) -> str:
         """Returns the ORDER BY of a request, or ""."""
@@ -262,8 +249,7 @@ class Database(abc.ABC):
 
     def count(self, session: Session, request: Request) -> int:
         """Returns the server's number of rows, without ``limit``."""
-        rows = f"{self.rows_of(request)}{where_of(request.where)}"
-        (count,) = session.value(f"SELECT count(*) AS n FROM {rows}")
+        (count,) = session.value(f"SELECT count(*) AS n FROM {self.rows_of(request)}")
         return int(count)
 
     def describe_read(self, request: Request, columns: Sequence[Column]) -> str:
@@ -306,7 +292,7 @@ def select_of(
         limit = f"{limit or f' LIMIT {_ALL}'} OFFSET {request.offset}"
     return (
         f"SELECT {', '.join(listed)} FROM {database.rows_of(request)}"
-        f"{where_of(request.where, where)}{database.order_of(request)}{limit}"
+        f"{f' WHERE {where}' if where else ''}{database.order_of(request)}{limit}"
     )
 
 
@@ -318,12 +304,6 @@ def guard_name(columns: Sequence[Column]) -> str:
     taken = {column.name.lower() for column in columns}
     names = (f"#guard{number or ''}" for number in itertools.count())
     return next(name for name in names if name not in taken)
-
-
-def where_of(*conditions: str) -> str:
-    """Returns the WHERE of conditions; "": there are none."""
-    given = [condition for condition in conditions if condition]
-    return f" WHERE {' AND '.join(given)}" if given else ""
 
 
 def request_of(source: Source, url: str) -> Request:

@@ -48,10 +48,6 @@ class DuckDbFile(Database):
     name = "DuckDB"
     format = "duckdb"
     suffixes = (".duckdb",)
-    compared = (
-        *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR"),
-        *("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
-    )
 
     def connect(self, url: str) -> Session:
         """Opens the file; see ``Database``."""

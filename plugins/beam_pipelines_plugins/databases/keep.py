@@ -93,23 +93,6 @@ def _limited(plan: SourcePlan, limit: int | None) -> Table:
     return dataclasses.replace(table, request=dataclasses.replace(table.request, limit=limit))
 
 
-class _Counts(NamedTuple):
-    """A server's counts of rows.
-
-    Attributes:
-      read: rows of the request.
-      left_out: rows that its condition leaves out.
-    """
-
-    read: int
-    left_out: int
-
-    @property
-    def all(self) -> int:
-        """Rows of the request without its condition."""
-        return self.read + self.left_out
-
-
 def _kept_plan(
     plan: SourcePlan, table: Table, kept: Sequence[KeptFile], snapshot: Snapshot
 ) -> SourcePlan:
@@ -120,8 +103,7 @@ def _kept_plan(
     """
     rows = sum(file.rows for file in kept)
     size_bytes = sum(file.size_bytes for file in kept)
-    # A filter may take none of a table's rows.
-    if not rows and not snapshot.rows:
+    if not rows:
         raise DataError(
             f"{table.request.name}: found no rows, expected data. Check 'table' or 'query' of "
             f"source '{plan.source.name}'."
@@ -136,7 +118,6 @@ def _kept_plan(
         reader=dataclasses.replace(table, range_rows=range_rows, kept=tuple(kept)),
         decisions=table.decisions,
         snapshot=snapshot,
-        left_out=0 if snapshot.rows is None else snapshot.rows - rows,
     )
 
 
@@ -183,13 +164,13 @@ class _Reading:
                 if part.source == name
             ]
             counted = counts[name]
-            _check_count(table.request, sum(file.rows for file in own), counted and counted.read)
-            result[name] = own, Snapshot(self._snapshot, counted and counted.all)
+            _check_count(table.request, sum(file.rows for file in own), counted)
+            result[name] = own, Snapshot(self._snapshot, counted)
         return result
 
     def _in_parallel(
         self, first: Session, parts: Sequence[_Part]
-    ) -> tuple[list[list[KeptFile]], dict[str, _Counts | None]]:
+    ) -> tuple[list[list[KeptFile]], dict[str, int | None]]:
         """Reads parts by several connections, while the first one counts."""
         threads = max(1, min(self._database.sessions, len(parts)))
         with ThreadPoolExecutor(threads, "table") as pool:
@@ -218,19 +199,14 @@ class _Reading:
         )
         return [_Part(name, place, where) for place, where in enumerate(parts)]
 
-    def _counts(self, session: Session) -> dict[str, _Counts | None]:
+    def _counts(self, session: Session) -> dict[str, int | None]:
         """Returns source -> the server's counts, if it repeats the rows."""
-        counts: dict[str, _Counts | None] = {}
+        counts: dict[str, int | None] = {}
         for name, table in self._tables.items():
             counts[name] = None
             if table.is_repeatable:
-                request, left_out = table.request, 0
-                count = self._database.count(session, request)
-                if request.where:
-                    whole = dataclasses.replace(request, where="")
-                    left_out = self._database.count(session, whole) - count
-                read = count if request.limit is None else min(count, request.limit)
-                counts[name] = _Counts(read, left_out)
+                count, limit = self._database.count(session, table.request), table.request.limit
+                counts[name] = count if limit is None else min(count, limit)
         return counts
 
     def _keep(self, part: _Part) -> list[KeptFile]:

@@ -67,11 +67,6 @@ class Mysql(Database):
     name = "MySQL"
     format = "mysql"
     schemes = ("mysql",)
-    compared = (
-        *("tinyint", "smallint", "mediumint", "int", "bigint", "double", "varchar", "text"),
-        *("date", "datetime", "timestamp"),
-    )
-    timestamps = ("TIMESTAMP '{}'", "TIMESTAMP '{}'")
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""
@@ -138,7 +133,6 @@ class _Session(Session):
             count * 12 * len(columns),
             self._is_repeatable(text),
             without_snapshots,
-            not without_snapshots,
         )
 
     def tables(self) -> list[str]:

@@ -72,7 +72,6 @@ def plan_table(source: Source, directory: str) -> tuple[SourcePlan, Contents]:
         described.size_bytes,
         known.get(request.partition or ""),
         described.is_repeatable,
-        described.is_repeatable and described.takes_filter,
         tuple(_decisions(described, chosen)),
     )
     contents = table.infer(source, (file,))._replace(

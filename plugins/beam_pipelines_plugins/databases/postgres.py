@@ -57,10 +57,6 @@ class Postgres(Database):
     schemes = ("postgresql", "postgres")
     sessions = 4
     cuts = tuple(_CUTS)
-    compared = (
-        *("int2", "int4", "int8", "float8", "text", "varchar"),
-        *("date", "timestamp", "timestamptz"),
-    )
 
     def connect(self, url: str) -> Session:
         """Opens a connection; see ``Database``."""

@@ -58,7 +58,6 @@ class SqliteFile(Database):
     name = "SQLite"
     format = "sqlite"
     suffixes = (".sqlite", ".sqlite3", ".db")
-    compared = ("integer", "real", "text")
 
     def connect(self, url: str) -> Session:
         """Opens the file; see ``Database``."""

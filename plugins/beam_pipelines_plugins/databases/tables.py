@@ -32,7 +32,6 @@ from beam_pipelines.sources.format import (
     row_numbers,
 )
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sql.expressions import Expression
 from beam_pipelines.storage import files
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.database import (
@@ -68,7 +67,7 @@ class Table(Format):
       range_rows: rows of each range but the last.
       size_bytes: estimate of the server.
       partition: column that orders the rows, or ``None``.
-      is_repeatable, takes_filter: as in ``Description``.
+      is_repeatable: as in ``Description``.
       decisions: what the dataset tells of columns and query.
       kept: files with the rows, in order; ``None``: they are on the server.
     """
@@ -79,7 +78,6 @@ class Table(Format):
     size_bytes: int
     partition: Column | None
     is_repeatable: bool
-    takes_filter: bool
     decisions: tuple[str, ...] = ()
     kept: tuple[KeptFile, ...] | None = None
 
@@ -87,14 +85,6 @@ class Table(Format):
     has_arrays = True
     is_kept = True
     has_files = False
-
-    def push_down(
-        self, plan: SourcePlan, condition: Expression | None, names: Mapping[str, str]
-    ) -> SourcePlan:
-        """Has the server leave rows out; see ``Format``."""
-        from beam_pipelines_plugins.databases.conditions import with_condition
-
-        return with_condition(plan, condition, names)
 
     def keep(
         self,

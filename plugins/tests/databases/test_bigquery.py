@@ -19,10 +19,8 @@ from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.sql.expressions import parse_expression
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import bigquery, keep
-from beam_pipelines_plugins.databases.conditions import with_condition
 from tests.support.bigquery_server import PROJECT, Server, bigquery_server
 from tests.support.made_source import made_source
 
@@ -208,26 +206,6 @@ def test_a_query_is_read_once_and_in_order(server: Server, tmp_path: pathlib.Pat
     assert found.snapshot is not None
     assert found.snapshot.rows == 50
     assert any("not of the snapshot" in decision for decision in found.decisions)
-
-
-def test_filters_are_sent(server: Server, tmp_path: pathlib.Path) -> None:
-    """A table's streams leave rows out; queries and views do not."""
-    recipe = tmp_path / "recipe.yaml"
-    for number, source in enumerate(("table: users", "query: SELECT * FROM users")):
-        recipe.write_text(
-            f"name: a\nsources: {{rows: {{url: '{URL}', {source}}}}}\n"
-            "filter: user_id >= 49990 AND city <> 'city 1' AND user_id IN (3, 49995, 49999)\n"
-        )
-        bp.convert(str(recipe), str(tmp_path / str(number)))
-        counts = json.loads((tmp_path / str(number) / "dataset.json").read_text())["counts"]
-        assert (counts["read"], counts["filtered"]) == (50_000, 49_998)
-        restriction = server.sessions[-1].read_session.read_options.row_restriction
-        sent = "`user_id` >= 49990 AND `user_id` IN (3, 49995, 49999)"
-        assert restriction == ("" if number else sent)
-    server.kinds["shop.users"] = "VIEW"
-    condition = parse_expression("filter", "user_id > 5", ["user_id"])
-    plan = planned(table="users")
-    assert with_condition(plan, condition, {}) == plan
 
 
 def test_views_are_queries(server: Server, tmp_path: pathlib.Path) -> None:

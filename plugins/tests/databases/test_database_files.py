@@ -23,7 +23,6 @@ from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import database_of
 from beam_pipelines_plugins.databases.keep import keep_tables
 from beam_pipelines_plugins.databases.planner import ranges_of
-from tests.support.filtered_tables import check_filters, table_rows
 from tests.support.made_source import made_source
 
 SQLITE = """
@@ -418,19 +417,6 @@ def test_a_conversion_of_both(tmp_path: pathlib.Path) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
-def test_filters_are_sent(kind: str, tmp_path: pathlib.Path) -> None:
-    """The database leaves out no row that the filter takes."""
-    columns = "i BIGINT, x DOUBLE, t TEXT, day DATE, ts TIMESTAMP"
-    script = f"""
-    CREATE TABLE rows (id INTEGER, {columns});
-    INSERT INTO rows VALUES {", ".join(table_rows())};
-    """
-    url = (sqlite_file if kind == "sqlite" else duckdb_file)(tmp_path, script)
-    plan = planned(url, table="rows", partition="id")
-    check_filters(plan, tmp_path, texts=kind == "sqlite")
-
-
 def test_a_limit_comes_before_the_filter(tmp_path: pathlib.Path) -> None:
     """A part of the rows is taken before any is left out."""
     script = "CREATE TABLE rows AS SELECT range AS id FROM range(100)"
@@ -468,15 +454,4 @@ def test_a_table_without_rows(make: Any, tmp_path: pathlib.Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(f"name: a\nsources: {{rows: '{path}#rows'}}\nfilter: id > 1000\n")
     with pytest.raises(DataError, match="found no rows, expected data"):
-        bp.convert(str(recipe), str(tmp_path / "out"))
-
-
-@pytest.mark.parametrize("condition", ["x < 5", "x = 1", "x IN (1, 2)"])
-def test_a_filter_hides_no_value_of_another_type(condition: str, tmp_path: pathlib.Path) -> None:
-    """SQLite compares a text with a number, and finds it larger."""
-    values = ", ".join(["(1)"] * 20_000)
-    sqlite_file(tmp_path, f"CREATE TABLE rows (x); INSERT INTO rows VALUES {values}, ('abc');")
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(f"name: a\nsources: {{rows: shop.sqlite}}\nfilter: {condition}\n")
-    with pytest.raises(DataError, match="column 'x': found a value of another type"):
         bp.convert(str(recipe), str(tmp_path / "out"))

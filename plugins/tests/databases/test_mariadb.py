@@ -20,11 +20,8 @@ from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
-from beam_pipelines.sql.expressions import parse_expression
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, mysql
-from beam_pipelines_plugins.databases.conditions import with_condition
-from tests.support.filtered_tables import check_filters, table_rows
 from tests.support.made_source import made_source
 from tests.support.mariadb_server import PASSWORD, USER, Server
 
@@ -267,22 +264,6 @@ def test_a_partition_orders_the_rows(
     assert len(set(found.column("user_id").to_pylist())) == found.num_rows == 100_001
     assert keys[:-1] == sorted(keys[:-1])
     assert keys[-1] == (1 if column == "age" else None) or column == "age"
-
-
-@pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
-def test_filters_are_sent(
-    shop: Server, mariadb: Server, tmp_path: pathlib.Path, charset: str
-) -> None:
-    """The server leaves out no row that the filter takes."""
-    mariadb.run(
-        "CREATE OR REPLACE TABLE shop.filtered (id int, i bigint, x double, t varchar(9), day "
-        f"date, ts datetime(6)) CHARACTER SET {charset}",
-        f"INSERT INTO shop.filtered VALUES {', '.join(table_rows())}",
-    )
-    check_filters(planned(mariadb, table="filtered", partition="id"), tmp_path)
-    # Times may change in a table without snapshots.
-    plan = planned(mariadb, table="old", partition="id")
-    assert with_condition(plan, parse_expression("filter", "id > 1", ["id"]), {}) == plan
 
 
 def test_wide_rows(mariadb: Server, tmp_path: pathlib.Path) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
-import re
 import threading
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -21,7 +19,6 @@ from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
 from beam_pipelines_plugins.databases import keep, postgres
-from tests.support.filtered_tables import check_filters, table_rows
 from tests.support.made_source import made_source
 from tests.support.postgres_server import PASSWORD, Server
 
@@ -472,71 +469,6 @@ def test_a_volatile_query_is_read_once(server: Server, tmp_path: pathlib.Path) -
     assert found.snapshot is not None
     assert found.snapshot.rows is None
     assert any("read once" in decision for decision in found.decisions)
-
-
-@pytest.mark.parametrize("zone", ["", "tz"])
-def test_filters_are_sent(server: Server, tmp_path: pathlib.Path, zone: str) -> None:
-    """The server loses no row of a filter, and counts all."""
-    server.run(
-        "SET timezone TO 'UTC'",
-        "DROP TABLE IF EXISTS filtered",
-        f"CREATE TABLE filtered (id int, i int8, x float8, t text, day date, ts timestamp{zone})",
-        f"INSERT INTO filtered VALUES {', '.join(table_rows())}",
-        "INSERT INTO filtered VALUES (50, 5, 'NaN', 'a', NULL, NULL)",
-    )
-    check_filters(planned(server, table="filtered", partition="id"), tmp_path)
-    recipe = f"""
-name: shop
-sources: {{rows: {{url: "{server.url()}", table: filtered, partition: id}}}}
-rename: {{x: price}}
-filter: price > 0.1 AND (i > 1 OR t = 'a')
-"""
-    path = write_recipe(tmp_path, recipe)
-    assert 'q."x" > 0.1' in bp.plan(path).describe()
-    bp.convert(path, str(tmp_path / "out"))
-    counts = json.loads((tmp_path / "out/dataset.json").read_text())["counts"]
-    assert 0 < counts["written"] < counts["read"] == 50
-    assert counts["written"] + counts["filtered"] == 50
-
-
-def test_filters_are_sent_with_joins(server: Server, tmp_path: pathlib.Path) -> None:
-    """The same rows as Parquet give the same counts and shards."""
-    server.run(
-        "DROP TABLE IF EXISTS clicks, people",
-        "CREATE TABLE clicks AS SELECT i::int8 AS id, (i * 7 % 90)::int8 AS person, "
-        "i / 8.0::float8 AS price FROM generate_series(1, 5000) i",
-        "CREATE TABLE people AS SELECT (i / 2)::int8 AS number, (i % 5)::int8 AS age "
-        "FROM generate_series(0, 119) i",
-    )
-    tables = {}
-    for name, place in (("clicks", "id"), ("people", "number")):
-        plan = planned(server, query=f"SELECT * FROM {name} ORDER BY {place}")
-        tables[name] = rows_of(kept({"rows": plan}, tmp_path / "parquet")["rows"])
-        pq.write_table(tables[name], tmp_path / f"{name}.parquet")
-    recipe = f"""
-name: shop
-sources:
-  clicks: {{url: "{server.url()}", table: clicks, partition: id}}
-  people: {{url: "{server.url()}", table: people, partition: number}}
-from: clicks
-join: [{{source: people, on: {{person: number}}, how: inner, max_fanout: 2, require_match: 0.6}}]
-filter: price > 600.5 AND age <> 3 AND (id % 2 = 0 OR price < 610)
-"""
-    found = {}
-    for kind in ("server", "files"):
-        path = write_recipe(tmp_path, recipe)
-        sent = "" if kind == "files" else 'WHERE q."price" > 600.5'
-        assert sent in bp.plan(path).describe()
-        bp.convert(path, str(tmp_path / kind))
-        manifest = json.loads((tmp_path / kind / "dataset.json").read_text())
-        shards = sorted((tmp_path / kind).rglob("*.tfrecord.gz"))
-        found[kind] = manifest["counts"], manifest["joins"], [each.read_bytes() for each in shards]
-        for name in ("clicks", "people"):
-            recipe = re.sub(rf"  {name}: .*", f"  {name}: {name}.parquet", recipe)
-    assert found["server"] == found["files"]
-    assert found["server"][0]["read"] == 5000
-    assert found["server"][0]["filtered_first"] > 4000
-    assert found["server"][1][0]["dropped"] > 0
 
 
 def test_names_with_dots(server: Server) -> None:
