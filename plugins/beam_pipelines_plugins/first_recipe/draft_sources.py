@@ -179,7 +179,7 @@ def grouped(
         else:
             is_folder = len(shapes[below]) == 1 and (below != folder or len(shapes) == 1)
             key = (
-                ("folder", series_of(os.path.relpath(below, folder or ".")))
+                ("folder", series_of(os.path.relpath(below or ".", folder or ".")))
                 if is_folder
                 else series_of(os.path.relpath(path, folder or "."))
             )
