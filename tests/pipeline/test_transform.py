@@ -265,6 +265,17 @@ def test_columns_of_features_are_asked_for(labelled: Path) -> None:
             plan_transform(str(labelled / "out"), [str(labelled / "wrong.csv")], {}, "test")
 
 
+def test_new_data_without_any_feature(tmp_path: Path) -> None:
+    """Where the label is the only feature, rows without it have nothing to write."""
+    (tmp_path / "old.csv").write_text("id,y\n1,0\n2,1\n")
+    (tmp_path / "new.csv").write_text("id\n3\n")
+    recipe = {"name": "t", "sources": {"t": {"path": str(tmp_path / "old.csv")}}, "label": "y"}
+    out = str(tmp_path / "out")
+    bp.convert({**recipe, "encode": {"id": "drop", "y": "vocabulary"}}, out)
+    with pytest.raises(RecipeError, match="lack 'y', the only feature"):
+        plan_transform(out, [str(tmp_path / "new.csv")], {}, "test")
+
+
 URL = "https://user:pass-7b@host/towns.csv?token=t-7b"
 HIDDEN = "https://***@host/towns.csv?token=***"
 

@@ -260,6 +260,11 @@ def _without(
     planned[recipe.base] = dataclasses.replace(base, decisions=(*base.decisions, *decisions))
     plan = make_plan(bare, None, input_roots, planned)
     written = tuple(name for name in plan.encode.written if bare.label == label or name != label)
+    if not written:
+        raise RecipeError(
+            f"sources.{recipe.base}: the new data lack '{label}', the only feature; expected "
+            "columns of features. Keep one with 'encode', and convert again."
+        )
     return dataclasses.replace(plan, encode=dataclasses.replace(plan.encode, written=written))
 
 
