@@ -14,10 +14,12 @@ from beam_pipelines.core import signals
 from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_memory
 
 # A key that a message proposes, with a value or without: 'encoding: cp1252', "formats: {'a': …}".
-_PROPOSED = re.compile(r"""(['"])(\w+): (\S.*?)\1(?=[ ,.;:)]|$)|[Ss]et '(\w+)'""")
+_PROPOSED = re.compile(r"""(['"])(\w+): (\{[^{}]*\}|\S.*?)\1(?=[ ,.;:)]|$)|[Ss]et '(\w+)'""")
+# Between keys that are set together.
+_AND = re.compile("(?: of the source)?(?:, |,? and )")
 
 # Keys of a recipe, outside of sources, that messages propose with a value.
-_TOP_KEYS = {"filter", "on_error"}
+_TOP_KEYS = {"derive", "drop", "filter", "on_error"}
 
 
 def say_interrupted() -> int:
@@ -61,7 +63,7 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
 
 
 def hint_without_recipe(message: str, data: str) -> str:
-    """Returns the option for a key that a message proposes; or "".
+    """Returns the options for the keys that a message proposes first; or "".
 
     Args:
       message: of an error.
@@ -76,12 +78,22 @@ def hint_without_recipe(message: str, data: str) -> str:
     if is_recipe(data):
         return ""
     known = {*(field.name for field in dataclasses.fields(Source)), *FORMATS.option_names}
-    for _, key, value, alone in _PROPOSED.findall(message):
-        if (key or alone) in known or key in _TOP_KEYS:
+    settings: list[str] = []
+    end = 0
+    for found in _PROPOSED.finditer(message):
+        _, key, value, alone = found.groups()
+        if (key or alone) in known | _TOP_KEYS:
+            if settings and not _AND.fullmatch(message, end, found.start()):
+                break
             name = key if key in _TOP_KEYS else f"sources.{bare_name(data)}.{key or alone}"
-            setting = shlex.quote(f"{name}={value or '…'}")
-            return f"Without a recipe, convert, describe, init and preview take --set {setting}"
-    return ""
+            settings.append(f"{name}={value or '…'}")
+            end = found.end()
+    if not settings:
+        return ""
+    of_sources = all(setting.startswith("sources.") for setting in settings)
+    commands = "convert, describe, init and preview" if of_sources else "convert, describe, preview"
+    options = " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
+    return f"Without a recipe, {commands} take {options}"
 
 
 def is_interruption(error: BaseException) -> bool:

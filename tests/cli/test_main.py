@@ -471,6 +471,7 @@ def test_options_of_beam_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> 
         ("""or "list_nulls: {t: {fill: ''}}".""", "a.csv", "list_nulls={t: {fill: ''}}"),
         ("Quote cells, or set 'delimiter' and 'quote'.", "a.csv", "delimiter=…"),
         ("Set 'format': csv, tsv.", "a.log", "format=…"),
+        ("Set 'header: false', if so, or 'encoding: x' and 'nulls: [a]'.", "a.csv", "header=false"),
     ],
 )
 def test_a_key_for_data_without_a_recipe(message: str, data: str, setting: str) -> None:
@@ -487,22 +488,49 @@ def test_a_key_of_the_recipe_for_data_without_one() -> None:
     assert hint.endswith("--set 'filter=a IS NOT NULL'")
 
 
+def test_keys_that_are_set_together() -> None:
+    """Options of all keys up to an 'or'."""
+    message = """Set 'format: lines' of the source, and 'derive: {x: "f('::')"}' and 'drop: [y]'"""
+    hint = errors.hint_without_recipe(f"{message}, or 'header: true'.", "a.csv")
+    options = shlex.split(hint.partition(" take ")[2])
+    assert options[1::2] == ["sources.a.format=lines", """derive={x: "f('::')"}""", "drop=[y]"]
+
+
 def test_no_key_for_data_without_a_recipe() -> None:
     """Messages that propose no key of a source have no hint."""
     assert errors.hint_without_recipe("found 'a: b', expected 'output: x'.", "a.csv") == ""
 
 
 @pytest.mark.end_to_end
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        ({"a.csv": "day\n04/03/2024\n05/03/2024\n"}, "2024-03-04"),
+        ({"d/1.csv": "Id,n\n1,a\n", "d/2.csv": "id,n\n2,b\n"}, "Id"),
+        ({"a.csv": "k,w,h\n,kg,cm\n" + "1,2,3\n" * 9}, "w"),
+        ({"a.csv": "k,w\n1,2,\n4,5,\n"}, "column3"),
+        ({"a.csv": "k,k\n1,2\n4,5\n"}, "column2"),
+        ({"a.csv": "u::m::r\n" + "1::2::3\n" * 9}, "int64"),
+        ({"a.csv": "1::Tale (1995)::A|B\n" * 9}, "column3"),
+    ],
+)
 def test_the_hint_is_printed_and_works(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, str],
+    shown: str,
 ) -> None:
-    """The option of the hint settles a question about a file."""
+    """The options of the hint settle a question about a file."""
     monkeypatch.chdir(tmp_path)
-    pathlib.Path("a.csv").write_text("day\n04/03/2024\n05/03/2024\n")
-    assert main_module.run(["describe", "a.csv"]) == 2
+    for path, text in files.items():
+        pathlib.Path(path).parent.mkdir(exist_ok=True)
+        pathlib.Path(path).write_text(text)
+    data = next(iter(files)).partition("/")[0]
+    assert main_module.run(["describe", data]) > 0
     *_, hint = capsys.readouterr().err.splitlines()
-    option = shlex.split(hint.partition(" take ")[2])
-    assert main_module.run(["describe", "a.csv", *option]) == 0
-    assert "2024-03-04" in capsys.readouterr().out
-    assert main_module.run(["init", "a.csv", "-o", "r.yaml"]) == 0
-    assert main_module.run(["describe", "a.csv", "--label", "x"]) == 2
+    options = shlex.split(hint.partition(" take ")[2])
+    assert main_module.run(["describe", data, *options]) == 0
+    assert shown in capsys.readouterr().out
+    if data in files and " init " in hint:
+        assert main_module.run(["init", data, "-o", "r.yaml", *options]) == 0

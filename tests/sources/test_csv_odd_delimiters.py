@@ -79,25 +79,33 @@ def test_columns_of_texts(tmp_path: Path, lines: list[str]) -> None:
         assert len(types_of(path)) == 1
 
 
+@pytest.mark.parametrize("header", [[], [("id", "name", "no")]])
 @pytest.mark.parametrize("mark", ["::", "||"])
-def test_delimiters_of_two_characters_are_asked_about(tmp_path: Path, mark: str) -> None:
-    """The remedies read the file, with bars and commas in its cells.
-
-    Too.
-    """
+def test_delimiters_of_two_characters_are_asked_about(
+    tmp_path: Path, mark: str, header: list[tuple[str, str, str]]
+) -> None:
+    """The remedies read names, texts and numbers; cells have bars and commas."""
     rows = [(str(n), f"a{', b|c' * (n % 2)} {n}", str(n * 2)) for n in range(5)]
-    path = write(tmp_path / "a.csv", "".join(mark.join(row) + "\n" for row in rows))
+    lines_of = [mark.join(row) for row in [*header, *rows]]
+    path = write(tmp_path / "a.csv", "\n".join(lines_of) + "\n")
     with pytest.raises(DataError, match=f'found 3 cells between "{re.escape(mark)}"') as caught:
         read_rows(path)
     assert "Set 'format: lines' of the source" in str(caught.value)
     lines = read_rows(path, format="lines")
-    assert lines[3] == {"line": mark.join(rows[3])}
-    derive = re.search(r"'derive: ({.*})' and 'drop: \[line\]'", str(caught.value))
+    assert [line["line"] for line in lines] == lines_of
+    derive = re.search(r"'derive: ({.*?})'.* and 'drop: \[line\]'", str(caught.value))
     assert derive
+    left_out = re.search(r"'filter: (.*?')' and", str(caught.value))
+    assert (left_out is not None) == bool(header)
     batch = pa.RecordBatch.from_pylist(lines)
-    for place, sql in enumerate(yaml.safe_load(derive[1]).values()):
-        found = evaluate(batch, parse_expression("x", sql, batch.schema.names))
-        assert found.to_pylist() == [row[place] for row in rows]
+    if left_out:
+        kept = evaluate(batch, parse_expression("x", left_out[1], batch.schema.names))
+        batch = batch.filter(kept)
+    columns = yaml.safe_load(derive[1])
+    assert not header or tuple(columns) == header[0]
+    for place, sql in enumerate(columns.values()):
+        found = evaluate(batch, parse_expression("x", sql, batch.schema.names)).to_pylist()
+        assert found == [row[place] if place == 1 else int(row[place]) for row in rows]
 
 
 def test_a_short_line_names_the_delimiter(tmp_path: Path) -> None:

@@ -42,6 +42,16 @@ def nameless(cells: Sequence[str]) -> list[int]:
     return [place for place, cell in enumerate(cells) if not cell.strip()]
 
 
+def named(names: Sequence[str], skipped: int = 0) -> str:
+    """Returns the keys that name all columns, for a message.
+
+    Args:
+      names: of the columns.
+      skipped: lines above the header.
+    """
+    return f"'header: false', 'skip_lines: {skipped + 1}' and 'columns: {yaml_list(names)}'"
+
+
 def cut_header(
     body: blocks.Body, dialect: quotes.Dialect, path: str, source: Source
 ) -> tuple[blocks.Body, tuple[str, ...]]:
@@ -68,14 +78,16 @@ def cut_header(
     if len(names) > limits.columns:
         raise DataError(f"{path}, line 1: {exceeded(limits, 'columns', f'{len(names):,} columns')}")
     known: dict[str, int] = {}
-    for number, name in enumerate(names, start=1):
+    numbered = list(enumerate(names, start=1))
+    for number, name in numbered:
         if known.setdefault(name, number) != number:
             skipped = source.options_of(CsvOptions).skip_lines or 0
+            other = [f"column{at}" if one in names[: at - 1] else one for at, one in numbered]
             raise DataError(
                 f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
-                "expected every name once. Rename one of them in the file; or name all columns in "
-                f"the recipe (header: false, skip_lines: {skipped + 1}, columns: […])."
+                "expected every name once. Rename one of them in the file, or set "
+                f"{named(other, skipped)} of the source."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
 
@@ -109,9 +121,8 @@ def check_one_header(
     message = (
         f"{path}, line {skipped}: found {found} above "
         f"{'numbers' if kinds[places[0]] == {'number'} else 'dates'} such as "
-        f"{below!r}, expected one line of names. Set 'header: false', 'skip_lines: "
-        f"{skipped}' and 'columns: {yaml_list(names)}' if it belongs to the header, or 'types: "
-        f"{{{yaml_text(names[places[0]])}: text}}' if it is a row."
+        f"{below!r}, expected one line of names. Set {named(names, skipped - 1)} if it belongs to "
+        f"the header, or 'types: {{{yaml_text(names[places[0]])}: text}}' if it is a row."
     )
     raise RecipeProblems([problem(source, "header", message)])
 
@@ -162,6 +173,5 @@ def check_same_columns(
             break
     cure = MUST_AGREE
     if [name.casefold() for name in header] == [name.casefold() for name in names]:
-        keys = f"header: false, skip_lines: 1, columns: {yaml_list(names)}"
-        cure = f"Write the names alike, or set '{keys}' of the source, if no line is above them."
+        cure = f"Write the names alike, or set {named(names)}, if no line is above them."
     raise DataError(f"{path}: {difference} as in {first}. {cure}")

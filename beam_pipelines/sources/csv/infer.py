@@ -15,7 +15,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.cell_formats import WHITE_SPACE, CellFormat
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml_text import yaml_list, yaml_text
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources import inference, whole_numbers
 from beam_pipelines.sources.csv import choice, remarks
 from beam_pipelines.sources.csv.agreement import check_agreement
@@ -35,6 +35,7 @@ from beam_pipelines.sources.csv.header import (
     cut_header,
     equal_lines,
     first_record,
+    named,
 )
 from beam_pipelines.sources.csv.nearly import Misfit, find_misfits
 from beam_pipelines.sources.csv.options import CsvOptions
@@ -366,9 +367,8 @@ def _longer_rows(source: Source, names: tuple[str, ...], rows: Sequence[Sequence
     if len(more) == 1 and any(row[-1] for row in rows):
         known = [INDEX, *names]
     return (
-        f"found {number} cells in each row, expected {len(names)}, one for each name. Name all "
-        f"columns in the recipe, perhaps so: header: false, skip_lines: "
-        f"{(source.options_of(CsvOptions).skip_lines or 0) + 1}, columns: {yaml_list(known)}"
+        f"found {number} cells in each row, expected {len(names)}, one for each name. Name all, "
+        f"perhaps so: set {named(known, source.options_of(CsvOptions).skip_lines or 0)}"
     )
 
 

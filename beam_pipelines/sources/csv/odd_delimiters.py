@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
+from beam_pipelines.recipe.yaml_text import yaml_text
 from beam_pipelines.sources.csv.cells import kind, split_text
 
 # Characters that texts hardly have, and one that they often have.
@@ -15,6 +16,7 @@ _RARE, _COMMON = ("^", "~", "\x01", "\x1f"), ":"
 # Delimiters of two characters, which no option takes.
 _DOUBLE = ("::", "||")
 _NAME = re.compile(r"[^\W\d][\w ./-]*")
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})*(?:[.,][0-9]+)?")
 # Lines that are looked at, and the least of them; cells between blanks.
 _LINES, _LEAST, _LEAST_CELLS = 200, 3, 3
@@ -39,7 +41,7 @@ def check_delimiter(text: bytes, path: str, is_one_column: bool) -> None:
     for mark in _DOUBLE:
         rows = [line.split(mark) for line in lines]
         if _is_even(rows, 2):
-            raise _question(path, lines[1], len(rows[0]), f'"{mark}"', _split(mark, len(rows[0])))
+            raise _question(path, lines[1], len(rows[0]), f'"{mark}"', _split(mark, rows))
     if not is_one_column:
         return
     for mark in (*_RARE, _COMMON):
@@ -51,14 +53,20 @@ def check_delimiter(text: bytes, path: str, is_one_column: bool) -> None:
         raise _question(path, lines[1], found[0], "blanks", found[1])
 
 
-def _split(mark: str, cells: int) -> str:
+def _split(mark: str, rows: Sequence[Sequence[str]]) -> str:
     """Returns the lines of a recipe that split lines into columns."""
+    is_header = _has_names(rows[0]) and len({*rows[0]}) == len(rows[0]) and _has_values(rows)
+    names = rows[0] if is_header else [f"column{place + 1}" for place in range(len(rows[0]))]
+    cells = zip(*rows[1:], strict=True)
     columns = ", ".join(
-        f"column{place}: \"string_split(line, '{mark}')[{place}]\"" for place in range(1, cells + 1)
+        f"{yaml_text(name)}: \"string_split(line, '{mark}')[{place}]"
+        f'{"::BIGINT" if all(map(_WHOLE.fullmatch, own)) else ""}"'
+        for place, (name, own) in enumerate(zip(names, cells, strict=True), start=1)
     )
+    header = f", 'filter: line <> '{mark.join(names)}''" if is_header else ""
     return (
-        f"Set 'format: lines' of the source, and 'derive: {{{columns}}}' and 'drop: [line]' of "
-        "the recipe"
+        f"Set 'format: lines' of the source, and 'derive: {{{columns}}}'{header} and "
+        "'drop: [line]' of the recipe"
     )
 
 
