@@ -206,14 +206,16 @@ def pattern_of(paths: Sequence[str], others: Iterable[str]) -> tuple[str, ...]:
 def united(plans: Sequence[SourcePlan]) -> tuple[list[SourcePlan], list[LeftOut]]:
     """Returns tables; a series of nearly equal columns is a union.
 
-    Files of one series are rows of one table, and not joined. Those that cannot be united, because
-    of their types or of names in other letters, are left out.
+    Files of one series are rows of one table, and not joined; so are tables that all have the same
+    columns, in any order. Those that cannot be united, because of their types or of names in other
+    letters, are left out.
     """
     series: dict[tuple[str, str], list[SourcePlan]] = {}
+    is_one = len({frozenset(map(str.casefold, plan.schema.names)) for plan in plans}) == 1
     for plan in plans:
         path = plan.files[0].path if format_of(plan).has_files else ""
         is_alone = not path or split_of_name(path)
-        key = plan.source.name if is_alone else series_of(path)
+        key = plan.source.name if is_alone else "" if is_one else series_of(path)
         series.setdefault((plan.format, key), []).append(plan)
     found: list[SourcePlan] = []
     left_out: list[LeftOut] = []

@@ -57,6 +57,14 @@ FOLDERS = {
         {"train.csv": TRAIN, "valid.csv": TRAIN, "test.csv": TEST},
         ("train", "y", ["train"], ["test.csv"]),
     ),
+    "columns in another order": (
+        {"north.csv": "id,kind\n1,a\n2,b\n", "south.csv": "kind,id\na,3\nb,4\n"},
+        ("all_north", None, ["north", "south", "all_north"], []),
+    ),
+    "columns in other letters": (
+        {"north.csv": "id,kind\n1,a\n2,b\n", "south.csv": "Id,Kind\n3,a\n4,b\n"},
+        ("north", None, ["north"], ["south.csv"]),
+    ),
     "years": (
         {"clicks-2025.csv": CLICKS, "clicks-2026.csv": CLICKS, "users.csv": USERS},
         ("clicks", "late", ["clicks", "users"], []),
@@ -215,6 +223,17 @@ def test_the_order_of_arguments(tmp_path: pathlib.Path) -> None:
         paths = [str(tmp_path / f"{name}.csv") for name in names]
         assert run(["init", *paths, "-o", str(tmp_path / "r.yaml"), "--overwrite"]) == 0
         assert bp.plan(tmp_path / "r.yaml").recipe.base == "clicks"
+
+
+def test_files_of_a_series_in_the_current_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their paths have no folder."""
+    monkeypatch.chdir(tmp_path)
+    for year in (2025, 2026):
+        pathlib.Path(f"visits-{year}.csv").write_text(table("id,a", year * 1000, 20))
+    assert run(["init", "visits-2025.csv", "visits-2026.csv", "-o", "r.yaml"]) == 0
+    assert bp.plan("r.yaml").recipe.sources["visits"].path == ("visits-*.csv",)
 
 
 @pytest.mark.parametrize(
