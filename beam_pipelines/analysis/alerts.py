@@ -46,10 +46,10 @@ _OF_IMAGES = frozenset(
 # Begins the kind of columns that are times, before their unit.
 _EPOCH = "epoch "
 # Kinds whose lines tell what was found.
-MERGED, WHOLE = "merged by float32", "whole floats"
+MERGED, WHOLE, UNKNOWN = "merged by float32", "whole floats", "not in the vocabulary"
 NULL_TEXT, _NULL_KEY, _TOTAL_ROW = "null as a number", "null split key", "total row"
 _MIXED = "mixed epochs"
-_TOLD = (MERGED, WHOLE, NULL_TEXT, _NULL_KEY, _TOTAL_ROW, _MIXED)
+_TOLD = (MERGED, WHOLE, UNKNOWN, NULL_TEXT, _NULL_KEY, _TOTAL_ROW, _MIXED)
 # Columns that a line names.
 _NAMED = 5
 
@@ -252,6 +252,8 @@ def _of_texts(values: TextStatistics) -> Iterator[tuple[str, str]]:
 
 
 def _of_numbers(values: NumberStatistics, kind: pa.DataType) -> Iterator[tuple[str, str]]:
+    if odd := values.nans + values.minus_infinities + values.plus_infinities:
+        yield "not finite", f"{odd:,} of {values.nans + values.count:,} are NaN or infinite"
     found = find_sentinel(values.values, values.counts, values.count, kind)
     if found is not None:
         share = show_share(found.times, values.count)

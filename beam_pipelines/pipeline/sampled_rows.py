@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.analysis.alerts import Alert
+from beam_pipelines.analysis.alerts import UNKNOWN, Alert
 from beam_pipelines.analysis.report.encodings import Coverage, EncodedFeature, describe_encoding
 from beam_pipelines.analysis.report.examples import Example, show_examples
 from beam_pipelines.analysis.report.sampled import SampledRows
@@ -95,7 +95,8 @@ def describe_sample(
     raw_rows, encoded_rows = (
         concat_batches(batches) for batches in zip(*sample.values(), strict=True)
     )
-    alerts = *_merged(plan, raw_rows, encoded_rows), *_odd_numbers(raw_rows, origins)
+    merged = _merged(plan, raw_rows, encoded_rows)
+    alerts = *merged, *_unknown(plan, sample), *_odd_numbers(raw_rows, origins)
     rows = Sample(raw_rows, encoded_rows, plan, *label)
     own = (plugins.load(plugins.DESCRIPTIONS, name)(rows) for name in _descriptions(label.name))
     described = tuple(one for one in own if one is not None)
@@ -133,6 +134,18 @@ def _merged(plan: EncodePlan, raw: pa.RecordBatch, encoded: pa.RecordBatch) -> I
             continue
         if pa.types.is_floating(after.type) and len(before) == len(after):
             yield from find_merged(name, column, before, after, is_scaled)
+
+
+def _unknown(plan: EncodePlan, sample: Mapping[str, _Split]) -> Iterator[Alert]:
+    """Yields alerts of values that no id of a vocabulary stands for."""
+    for chain in plan.chains[:_MOST_ENCODINGS]:
+        kinds = [step.encoding for step in chain.steps]
+        if any(isinstance(kind, FittedVocabulary) and not kind.num_oov for kind in kinds):
+            for split, one in _coverage(plan, chain, sample).items():
+                if unknown := one.values - one.known:
+                    found = f"{unknown:,} of {one.values:,} sampled values of {split} are -1"
+                    cure = "'num_oov: 1' gives them an id"
+                    yield Alert(chain.name, UNKNOWN, f"{found}; {cure}")
 
 
 def _odd_numbers(

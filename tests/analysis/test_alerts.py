@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from typing import Any
 
@@ -52,6 +53,8 @@ def alerts(label: str | None = None, **columns: Any) -> list[tuple[str, str, str
         ([*map(str, range(2000)), *map(str, range(2000)), "?"], ("nearly numeric", "'\\?'$")),
         ([*NUMBERS[:-3], "n.a.", "n.a.", "?"], ("nearly numeric", "98.5% .* 'n.a.', '\\?'$")),
         (NUMBERS, None),
+        ([0.5, math.inf, -math.inf, 2.0] * 50, ("not finite", "^100 of 200 are NaN or infinite$")),
+        ([0.5, math.nan, 1.5, 2.0] * 50, ("not finite", "^50 of 200 ")),
         ([*NUMBERS[:100], *["x"] * 100], None),
         ([f"t{number // 3}" for number in range(6000)], ("high cardinality", "2,000 .* 3.0 rows")),
         ([f"t{number % 600}" for number in range(6000)], None),

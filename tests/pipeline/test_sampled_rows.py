@@ -56,19 +56,24 @@ def cells(feature: EncodedFeature) -> dict[str, list[str]]:
 def test_coverage_of_a_vocabulary(
     train: list[str | None], test: list[str | None], top_k: int, num_oov: int
 ) -> None:
-    """Shares out of the vocabulary are those that Python counts."""
+    """Shares out of the vocabulary are those that Python counts; an alert names ids of -1."""
     first, second = (pa.record_batch({"word": pa.array(x, pa.string())}) for x in (train, test))
     encode = f"{{id: [{{column: word}}, {{vocabulary: {{top_k: {top_k}, num_oov: {num_oov}}}}}]}}"
     plan = fitted(encode, first)
     counts = collections.Counter(word for word in train if word)
     known = sorted(counts, key=lambda word: (counts[word], word), reverse=True)[:top_k]
-    lines = cells(described(plan, train=[first], test=[second])["id"])
+    splits = {"train": [first], "test": [second]}
+    found, _ = describe_sample(plan, list(splits), *chunks_of(plan, splits))
+    lines, alerts = cells(found.encodings[0]), []
     for split, words in enumerate((train, test)):
         values = [word for word in words if word]
         unknown = sum(word not in known for word in values)
         share = f"{100 * unknown / len(values):.1f}%" if unknown else "0%"
         assert lines["Out of vocabulary"][split] == share.replace("100.0%", "100%")
         assert lines["Texts in the vocabulary"][split] == str(len(known))
+        if unknown and not num_oov:
+            alerts.append(f"{unknown} of {len(values)} sampled values of {list(splits)[split]}")
+    assert [alert.found.partition(" are -1;")[0] for alert in found.alerts] == alerts
 
 
 def test_ids_of_a_vocabulary_are_shown_with_their_texts() -> None:
