@@ -27,6 +27,7 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe.reader import parse_recipe
 from beam_pipelines.sources import FORMATS
+from benchmarks import draw_speed
 
 pytestmark = pytest.mark.end_to_end
 
@@ -76,11 +77,12 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
 def make_flights(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
-    """The top of the repository after ``make demo``, without the dataset."""
+    """The top of the repository after ``make demo``."""
     for name in ("examples", "schemas"):
         shutil.copytree(ROOT / name, folder / name)
     (folder / ".demo").mkdir()
     (folder / ".demo" / "flights-data").symlink_to(flights_data)
+    bp.convert(folder / "examples" / "flights" / "recipe.yaml", folder / "out" / "flights")
 
 
 def make_clicks(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
@@ -249,6 +251,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "criteo": make_criteo,
     "served": make_served,
     "tutorial": make_tutorial,
+    "readme": make_tutorial,
     "trips": make_trips,
     "rides": make_rides,
     "lake": make_lake,
@@ -456,11 +459,24 @@ def test_files_that_a_page_names_exist(page):
 USERS_FILES = {"features.py", "module.py", "pipeline.py"}
 
 
-def test_readme_shows_the_recipe_of_the_example():
-    """The recipe in the README says what the example's file says."""
-    (shown,) = (block.text for block in blocks_of("README.md") if block.language == "yaml")
-    written = (ROOT / "examples" / "flights" / "recipe.yaml").read_text()
-    recipes = [
-        parse_recipe(text, "r.yaml", FORMATS, ENCODING_FOR_KIND) for text in (shown, written)
-    ]
-    assert recipes[0] == recipes[1]
+def test_readme_shows_the_recipe_of_the_tutorial():
+    """The README and the tutorial begin with one recipe."""
+    readme, tutorial = (
+        next(block.text for block in blocks_of(page) if block.language == "yaml")
+        for page in ("README.md", "docs/tutorial.md")
+    )
+    assert readme == tutorial
+
+
+def test_charts_show_the_figures(tmp_path, monkeypatch):
+    """The charts are what the script draws of its figures.
+
+    Each figure is in the page that its group names.
+    """
+    for group in json.loads((ROOT / "benchmarks" / "speed.json").read_text()):
+        page = (ROOT / group["source"].partition("#")[0]).read_text()
+        assert [bar for bar in group["bars"] if f"{bar['value']:,}" not in page] == []
+    monkeypatch.setattr(draw_speed, "IMAGES", tmp_path)
+    draw_speed.main()
+    for drawn in tmp_path.iterdir():
+        assert (ROOT / "docs" / "images" / drawn.name).read_text() == drawn.read_text()

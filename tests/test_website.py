@@ -60,10 +60,13 @@ def repository(tmp_path):
             "# Top\n\n<!-- run: flights -->\n```console\n$ ls [a](recipe.yaml)\n```\n\n"
             "[a](docs/a.md#one) [`b`](recipe.yaml#L1) ![c](c.png) [d](docs/) [e](https://e.e/f.py) "
             "`[g](recipe.yaml)` [h](first.ipynb)\n"
+            '<picture><source srcset="dark.svg"><img src="light.svg"></picture>\n'
         ),
         "docs/a.md": "# A\n\n## One\n",
         "recipe.yaml": "name: r  # ```\n",
         "c.png": "",
+        "dark.svg": "",
+        "light.svg": "",
         "first.ipynb": (
             '{"cells": [{"cell_type": "markdown", "source": ["# Note\\n", "text"]}, '
             '{"cell_type": "code", "source": ["1 + 1"]}]}'
@@ -90,6 +93,7 @@ def test_pages_are_copied_with_the_files_that_they_link_to(repository, tmp_path)
             "# Top\n\n```console\n$ ls [a](recipe.yaml)\n```\n\n"
             "[a](docs/a.md#one) [`b`](recipe.yaml.md#L1) ![c](c.png) [d](docs/) "
             "[e](https://e.e/f.py) `[g](recipe.yaml)` [h](first.ipynb.md)\n"
+            '<picture><source srcset="dark.svg"><img src="light.svg"></picture>\n'
         ),
         "docs/a.md": "# A\n\n## One\n",
         "recipe.yaml.md": (
@@ -97,6 +101,8 @@ def test_pages_are_copied_with_the_files_that_they_link_to(repository, tmp_path)
             "````yaml\nname: r  # ```\n````\n"
         ),
         "c.png": "",
+        "dark.svg": "",
+        "light.svg": "",
         "first.ipynb.md": "# Note\ntext\n\n```python\n1 + 1\n```\n",
         "website/extra.css": "",
     }

@@ -26,6 +26,7 @@ PAGES = ("*.md", "docs/*.md", "examples/*/README.md", "benchmarks/README.md")
 # The comment before a block that says how it is tested.
 MARK = re.compile(r"^<!-- (?:run|not run)\b[^\n]* -->\n(?=```)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s#]+)((?:#[^)\s]*)?)\)")
+PICTURE = re.compile(r"(?:src|srcset)=\"([^\":]+\.svg)\"")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".pbtxt": "protobuf"}
 IMAGES = {".png", ".svg"}
@@ -96,6 +97,7 @@ def site_page(page: pathlib.Path) -> tuple[str, set[pathlib.Path]]:
         return link[0] if file.suffix in IMAGES else f"]({link[1]}.md{link[2]})"
 
     text, parts, end = MARK.sub("", page.read_text()), [], 0
+    files |= {(page.parent / name).resolve() for name in PICTURE.findall(CODE.sub("", text))}
     for code in CODE.finditer(text):
         parts += [LINK.sub(followed, text[end : code.start()]), code[0]]
         end = code.end()
@@ -127,7 +129,7 @@ class Links(html.parser.HTMLParser):
 
     Attributes:
       anchors: ids of its elements.
-      links: the texts of `href` and `src`.
+      links: the texts of `href`, `src` and `srcset`.
     """
 
     def __init__(self, text: str) -> None:
@@ -141,7 +143,7 @@ class Links(html.parser.HTMLParser):
         for name, value in attrs:
             if name == "id" and value:
                 self.anchors.add(value)
-            elif name in {"href", "src"} and value:
+            elif name in {"href", "src", "srcset"} and value:
                 self.links.add(value)
 
 

@@ -21,7 +21,12 @@ pytestmark = [pytest.mark.adapters, pytest.mark.slow]
 
 @pytest.mark.parametrize(
     ("page", "package"),
-    [("docs/tutorial.md", "torch"), ("docs/pytorch.md", "torch"), ("docs/jax.md", "jax")],
+    [
+        ("README.md", "torch"),
+        ("docs/tutorial.md", "torch"),
+        ("docs/pytorch.md", "torch"),
+        ("docs/jax.md", "jax"),
+    ],
 )
 def test_page_prints_what_it_shows(page, package, tmp_path, flights_data):
     """A page that is followed from top to bottom prints its texts."""
