@@ -492,7 +492,7 @@ def test_resized_images_have_one_shape(tmp_path):
 
 
 def test_a_table_of_labels_is_joined_by_file_name(tmp_path):
-    """The example of docs/sources.md; a derived or dropped class has no labels."""
+    """The example of docs/images.md; a derived or dropped class has no labels."""
     write(tmp_path / "photos", "1.png", "2.png", "3.png")
     (tmp_path / "labels.csv").write_text("file,kind\n1.png,cat\n2.png,dog\n4.png,cat\n")
     recipe = """

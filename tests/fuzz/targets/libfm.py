@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def row_of(line: bytes, fields: int, base: int) -> Row | None:
-    """Returns a line's row; ``None`` if the line differs from docs/sources.md."""
+    """Returns a line's row; ``None`` if the line differs from docs/formats.md."""
     label, *tokens = [token for token in re.split(rb"[ \t]+", line) if token]
     if not _NUMBER.fullmatch(label):
         return None
