@@ -147,6 +147,20 @@ def make_days(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
         (folder / f"{name}.csv").write_text("\n".join(["id,city,amount,day", *lines]) + "\n")
 
 
+def make_daily(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """Four days of clicks, and the recipe of docs/daily.md."""
+    (folder / "clicks").mkdir()
+    for day in range(20, 24):
+        lines = [
+            f"{n * 7 % 400},ad{day if n % 199 == 0 else n // 3 % 7},{n % 9 // 8}"
+            for n in range(2000)
+        ]
+        path = folder / "clicks" / f"2026-11-{day}.csv"
+        path.write_text("\n".join(["user,ad,bought", *lines]) + "\n")
+    recipe = next(block.text for block in blocks_of("docs/daily.md") if block.language == "yaml")
+    (folder / "clicks.yaml").write_text(recipe)
+
+
 def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """A table like Criteo's click logs."""
     script = ROOT / "benchmarks" / "criteo_like.py"
@@ -248,6 +262,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "anomalies": make_anomalies,
     "compared": make_compared,
     "days": make_days,
+    "daily": make_daily,
     "criteo": make_criteo,
     "served": make_served,
     "tutorial": make_tutorial,

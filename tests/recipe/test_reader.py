@@ -723,8 +723,8 @@ SECTIONS = {
 
 @pytest.mark.parametrize("place", SECTIONS)
 def test_documented(place: str) -> None:
-    """The tables of docs/recipe.md have the declared keys and defaults."""
-    page = (DOCS / "recipe.md").read_text()
+    """The tables of the pages have the declared keys and defaults."""
+    page = "\n".join((DOCS / name).read_text() for name in ("recipe.md", "steps.md", "checks.md"))
     start = page.index(place if place.startswith(("under", "##")) else f"\n## {place}\n")
     table = page[page.index("\n| Key |", start) :].split("\n\n")[0]
     rows = [
