@@ -167,28 +167,6 @@ def test_describe_and_validate_read_without_writing(dataset: bp.Dataset, folder:
         bp.validate(recipe_in(folder), schema=str(schema))
 
 
-def test_transform_applies_what_was_fitted(folder: Path) -> None:
-    """New data gets the ids of the dataset's vocabulary."""
-    fitted = bp.convert(recipe_in(folder, encode={"kind": "vocabulary"}), folder / "fitted")
-    (folder / "new.csv").write_text("number,kind,quarter\n1,b,1.5\n2,a,2\n3,c,1\n")
-    new = bp.transform(fitted.folder, str(folder / "new.csv"), folder / "new")
-    assert new.splits == {"test": 3}
-    ids = {row["number"][0]: row["kind"][0] for row in fitted.head(ROWS).to_pylist()}
-    by_number = {row["number"][0]: row["kind"][0] for row in new.head(3).to_pylist()}
-    assert (by_number[1], by_number[2]) == (
-        ids[next(n for n in ids if n % 2)],
-        ids[next(n for n in ids if not n % 2)],
-    )
-    assert by_number[3] not in ids.values()
-
-
-def test_inspect_shows_examples(dataset: bp.Dataset) -> None:
-    """``inspect`` shows the same examples as the command."""
-    first, second = bp.inspect(dataset.folder, 2)
-    assert "example 0" in first
-    assert "example 1" in second
-
-
 def test_payloads_have_one_column(tmp_path: Path) -> None:
     """Records that are no examples are shown as they are."""
     (tmp_path / "lines.txt").write_text("a\nbb\nccc\n")

@@ -6,15 +6,12 @@ import json
 import logging
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
 
 from beam_pipelines.cli import main as main_module
@@ -91,65 +88,14 @@ def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
 
 INTEGER = "expected an integer from -128 to 127."
 BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
-    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", (("a.csv, line 3: found 1 cell, "
-                                                       "expected 2"), "Complete the line")),
-    "too many cells": ("a,b\n1,x\n2,y,z\n", "path: a.csv", (("a.csv, line 3: found 3 cells, "
-                                                            "expected 2"), "'delimiter'")),
-    "open quote": ('a,b\n1,x\n2,"y\n3,z\n', "path: a.csv", (("a.csv, line 3: found a quote that is "
-                                                            "never closed"), "Close it")),
-    "text after a quote": ('a,b\n1,x\n2,"y"z\n', "path: a.csv", (("a.csv, line 3: found text after "
-                                                                 "a closing quote"), '("")')),
-    "wrong type": (
-        "a,b\n1,x\nn/b,y\n",
-        "{path: a.csv, types: {a: int8}}",
-        ("a.csv, line 3, column 'a': found 'n/b', " + INTEGER, "Add 'n/b' to 'nulls'"),
-    ),
-    "out of range": (
-        "a,b\n1,x\n300,y\n",
-        "{path: a.csv, types: {a: int8}}",
-        ("a.csv, line 3, column 'a': found '300', " + INTEGER, "Declare 'types: {a: text}'"),
-    ),
-    "wrong type behind a cell of two lines": (
-        'a,b\n1,"x\ny"\nq,z\n',
-        "{path: a.csv, types: {a: int8}}",
-        ("a.csv, line 4, column 'a': found 'q', " + INTEGER,),
-    ),
-    "beyond int64": (
-        "a,b\n1,x\n9223372036854775808,y\n",
-        "path: a.csv",
-        (("a.csv, column 'a': found the integer 9223372036854775808, expected none "
-         "beyond int64"), "types: {a: text}"),
-    ),
-    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "{path: a.csv, encoding: utf-8}", (("a.csv, line 3, column "
-                                                         "'b': found"), "expected text in UTF-8", "bytes")),
-    "header not UTF-8": (b"a,b\xff\n1,x\n", "{path: a.csv, encoding: utf-8}", (("a.csv, line 1: found bytes in the "
-                                                            "header that are not UTF-8"),)),
-    "UTF-16": (GOOD.encode("utf-16"), "{path: a.csv, encoding: utf-8}", (("a.csv: found UTF-16 text, "
-                                                      "expected UTF-8"), "Set 'encoding: utf-16'")),
-    "empty file": ("", "path: a.csv", (("a.csv: found an empty file, "
-                                       "expected data"), "Leave it out")),
-    "line ends only": ("\n\n", "path: a.csv", ("a.csv: found no header, expected one",)),
-    "header only": ("a,b\n", "path: a.csv", (("a.csv: found a header and no rows, "
-                                             "expected data"), "Check 'path'")),
-    "name twice": ("a,b,a\n1,2,3\n", "path: a.csv", (("a.csv, line 1: found the column name 'a' "
-                                                     "twice, as columns 1 and 3"), "Rename")),
-    "not gzip": (GOOD, "{path: a.csv, compression: gzip}", (("a.csv: found damaged "
-                                                            "gzip data"), "set 'compression'")),
-    "not Parquet": (GOOD, "{path: a.csv, format: parquet}", (("a.csv: found damaged "
-                                                             "Parquet data"), "set 'format'")),
-    "not Arrow": (GOOD, "{path: a.csv, format: arrow}", (("a.csv: found damaged "
-                                                         "Arrow data"), "set 'format'")),
-    "JSON cut off": ('{"a": 1}\n{"a":\n', "{path: a.csv, format: json_lines}", (("a.csv, line 2: "
-                                                                                "found text that "
-                                                                                "is not JSON"), "Mend")),
-    "JSON of another type": (
-        '{"a": 1}\n{"a": 2}\n{"a": "x"}\n',
-        "{path: a.csv, format: json_lines}",
-        (
-            "a.csv, line 3, column 'a': found the text 'x', expected an integer",
-            "declare 'types: {a: text}'",
-        ),
-    ),
+    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", ("a.csv, line 3: found 1 cell, expected 2", "Complete the line")),
+    "wrong type behind a cell of two lines": ('a,b\n1,"x\ny"\nq,z\n', "{path: a.csv, types: {a: int8}}",
+        ("a.csv, line 4, column 'a': found 'q', " + INTEGER,)),
+    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "{path: a.csv, encoding: utf-8}",
+                  ("a.csv, line 3, column 'b': found", "expected text in UTF-8", "bytes")),
+    "not Parquet": (GOOD, "{path: a.csv, format: parquet}", ("a.csv: found damaged Parquet data", "set 'format'")),
+    "JSON of another type": ('{"a": 1}\n{"a": 2}\n{"a": "x"}\n', "{path: a.csv, format: json_lines}",
+        ("a.csv, line 3, column 'a': found the text 'x', expected an integer", "declare 'types: {a: text}'")),
 }  # fmt: skip
 
 
@@ -163,39 +109,13 @@ def test_bad_data(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture
 
 
 BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
-    "missing file": ({}, recipe("path: b.csv"), (("r.yaml:4: sources.t.path: no file "
-                                                 "matches 'b.csv'"),)),
-    "empty glob": ({}, recipe("path: data/*.csv"), (("r.yaml:4: sources.t.path: no file matches "
-                                                    "'data/*.csv'"),)),
-    "a folder": ({"d/x.odt": GOOD}, recipe("path: d"), (("r.yaml:4: sources.t.path: found d/x.odt, "
-                                                        "whose suffix is of no format"), "Set 'format'")),
-    "below a file": ({}, recipe("path: a.csv/x.csv"), (("r.yaml:4: sources.t.path: no "
-                                                       "file matches"),)),
-    "no suffix": ({"a": GOOD}, recipe("path: a"), (("r.yaml:3: sources.t.format: cannot tell the "
-                                                   "format of a"), "Set 'format'")),
-    "unknown keys": (
-        {},
-        recipe('{path: a.csv, delimeter: ";"}', "ouptut: {}\nsplit: {train: 0.5}\n"),
-        (
-            ("r.yaml:4: sources.t.delimeter: found an unknown key 'delimeter'. Did you mean "
-            "'delimiter'?"),
-            "error: r.yaml:5: ouptut: found an unknown key 'ouptut'. Did you mean 'output'?",
-            "error: r.yaml:6: split: found shares that add up to 0.5, expected 1.",
-        ),
-    ),
-    "unknown columns": (
-        {},
-        recipe(more="label: z\nsplit: {train: 1, by: w}\n"),
-        ("error: r.yaml:5: label: ", "error: r.yaml:6: split.by"),
-    ),
-    "not YAML": ({}, "name: [t\n", ("r.yaml:2: not valid YAML",)),
-    "empty recipe": ({}, "", ("r.yaml: found an empty file, expected a recipe",)),
-    "a dataset is there": ({"out/dataset.json": "{}"}, recipe(), (("out: there is a "
-                                                                  "dataset already"), "--overwrite")),
-    "something else is there": ({"out/cat.jpg": ""}, recipe(), (("out: expected an empty or new "
-                                                                "folder, found out/cat.jpg"),)),
-    "a file is there": ({"out": ""}, recipe(), (("out: expected an empty or new folder, "
-                                                "found a file"),)),
+    "a folder": ({"d/x.odt": GOOD}, recipe("path: d"),
+                 ("r.yaml:4: sources.t.path: found d/x.odt, whose suffix is of no format", "Set 'format'")),
+    "unknown keys": ({}, recipe('{path: a.csv, delimeter: ";"}', "ouptut: {}\nsplit: {train: 0.5}\n"),
+                     ("r.yaml:4: sources.t.delimeter: found an unknown key 'delimeter'. Did you mean 'delimiter'?", "error: r.yaml:5: ouptut: found an unknown key 'ouptut'. Did you mean 'output'?", "error: r.yaml:6: split: found shares that add up to 0.5, expected 1.")),
+    "unknown columns": ({}, recipe(more="label: z\nsplit: {train: 1, by: w}\n"), ("error: r.yaml:5: label: ", "error: r.yaml:6: split.by")),
+    "a dataset is there": ({"out/dataset.json": "{}"}, recipe(), ("out: there is a dataset already", "--overwrite")),
+    "a file is there": ({"out": ""}, recipe(), ("out: expected an empty or new folder, found a file",)),
 }  # fmt: skip
 
 
@@ -212,42 +132,13 @@ def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixtu
     check(printed, folder, *messages)
 
 
-def test_files_of_one_source_disagree(
-    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The error names both files."""
-    write(folder, {"a1.csv": "a,b\n1,2\n", "a2.csv": "a,c\n1,2\n"})
-    assert convert("a*.csv") == 1
-    check(
-        capsys.readouterr(), folder, "a2.csv: found column 2 named 'c', expected 'b' as in a1.csv"
-    )
-
-
 BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
-    "csv": (
-        "{path: DATA, encoding: utf-8, types: {a: int8, b: text}}",
-        b'a,b\n1,x\n2\nfoo,y\n4,"y"z\n5,\xff\n"6","s\nt"\n7,h\n300,i\n8,"k",l\n9,m',
-        [
-            ("line 3", "", "found 1 cell, expected 2", "2"),
-            ("line 4", "a", "found 'foo', expected an integer from -128 to 127", "foo,y"),
-            ("line 5", "", "found text after a closing quote", '4,"y"z'),
-            ("line 6", "b", "expected text in UTF-8", "5,\\xff"),
-            ("line 10", "a", "found '300'", "300,i"),
-            ("line 11", "", "found 3 cells", '8,"k",l'),
-        ],
-    ),
-    "json_lines": (
-        "{path: DATA, format: json_lines}",
-        (b'{"a": 1}\n{"a": 2}\n{"a":\n\n[1]\n{"a": "x"}\n{"a": 1.5}\n{"a": 1, "a": 2}\n{"a": '
-        b'"\xff"}\n{"a": 6}\n{"a": 7}\n{"a": 8}'),
-        [
-            ("line 3", "", "found text that is not JSON", '{"a":'),
-            ("line 5", "", "found [1], expected an object", "[1]"),
-            ("line 6", "a", "found the text 'x', expected a number", '{"a": "x"}'),
-            ("line 8", "", "specified twice", '{"a": 1, "a": 2}'),
-            ("line 9", "", "not UTF-8", '{"a": "\\xff"}'),
-        ],
-    ),
+    "csv": ("{path: DATA, encoding: utf-8, types: {a: int8, b: text}}",
+            b'a,b\n1,x\n2\nfoo,y\n4,"y"z\n5,\xff\n"6","s\nt"\n7,h\n300,i\n8,"k",l\n9,m',
+            [("line 3", "", "found 1 cell, expected 2", "2"), ("line 4", "a", "found 'foo', expected an integer from -128 to 127", "foo,y"), ("line 5", "", "found text after a closing quote", '4,"y"z'), ("line 6", "b", "expected text in UTF-8", "5,\\xff"), ("line 10", "a", "found '300'", "300,i"), ("line 11", "", "found 3 cells", '8,"k",l')]),
+    "json_lines": ("{path: DATA, format: json_lines}",
+                   b'{"a": 1}\n{"a": 2}\n{"a":\n\n[1]\n{"a": "x"}\n{"a": 1.5}\n{"a": 1, "a": 2}\n{"a": "\xff"}\n{"a": 6}\n{"a": 7}\n{"a": 8}',
+                   [("line 3", "", "found text that is not JSON", '{"a":'), ("line 5", "", "found [1], expected an object", "[1]"), ("line 6", "a", "found the text 'x', expected a number", '{"a": "x"}'), ("line 8", "", "specified twice", '{"a": 1, "a": 2}'), ("line 9", "", "not UTF-8", '{"a": "\\xff"}')]),
 }  # fmt: skip
 
 
@@ -340,13 +231,9 @@ def test_what_concerns_a_file_is_never_rejected(
     ("rows", "more", "text"),
     [
         ("1,2\n" * 100 + "1\n", "", "a.csv, line 102: found 1 cell, expected 2"),
-        (
-            "1,2\n2,x\n",
-            "derive: {z: CAST(b AS INTEGER)}\n",
-            "a.csv, line 3 ('2,x'), derived column 'z'",
-        ),
+        ("1,2\n2,x\n", "derive: {z: CAST(b AS INTEGER)}\n", "a.csv, line 3 ('2,x'), derived column 'z'"),
     ],
-)
+)  # fmt: skip
 def test_errors_of_worker_processes(
     rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -359,19 +246,6 @@ def test_errors_of_worker_processes(
         check(printed, folder, text)
         outcomes.append(printed.err)
     assert outcomes[0] == outcomes[1]
-
-
-def test_output_below_a_file(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An impossible output folder is named, with the reason."""
-    write(folder, {"a.csv": GOOD, "f": ""})
-    assert main_module.run(["convert", "a.csv", "--output", "f/out", "--quiet"]) == 1
-    check(
-        capsys.readouterr(),
-        folder,
-        "f/out",
-        "cannot be written: Not a directory",
-        "choose another --output",
-    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
@@ -435,71 +309,4 @@ def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
         "cannot be written: File too large. Make room on the disk, or choose another --output."
         in done.stderr
     )
-    assert remains(folder) == []
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk"
-)
-@pytest.mark.parametrize(("size", "place"), [("400k", "exchange"), ("1300k", "examples")])
-def test_full_disk(
-    size: str, place: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A full disk at any step gives one line and no files."""
-    write(folder, {"a.csv": incompressible(20_000)})
-    disk = folder / "disk"
-    disk.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True
-    ).returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
-        assert main_module.run(["convert", "a.csv", "--output", "disk/out", "--quiet"]) == 1
-        check(
-            capsys.readouterr(),
-            folder,
-            "disk/out/",
-            "cannot be written: No space left on device, with ",
-            " bytes free. Make room on the disk",
-        )
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
-
-
-@pytest.mark.parametrize(
-    ("number", "workers"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)]
-)
-def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pathlib.Path) -> None:
-    """Ctrl-C and SIGTERM stop a run in seconds.
-
-    The status is 130, and no workers or files are left.
-    """
-    write(folder, {"a.csv": incompressible(400_000)})
-    process = subprocess.Popen(
-        [
-            *COMMAND,
-            "convert",
-            "a.csv",
-            "--output",
-            "out",
-            f"--direct_num_workers={workers}",
-            "--direct_running_mode=multi_processing",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("out/_temporary/progress/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    others = psutil.Process(process.pid).children(recursive=True)
-    assert process.poll() is None
-    stopped = time.monotonic()
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, error = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert time.monotonic() - stopped < 10
-    assert error.strip().endswith("error: interrupted; nothing was committed.")
-    assert psutil.wait_procs(others, timeout=5)[1] == []
     assert remains(folder) == []

@@ -5,13 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -406,45 +400,3 @@ def test_anomalies_stop_before_anything_is_written(data: Path, tmp_path: Path) -
             recipe="name: t\nsources: {t: {path: t.csv}}\nschema: s.pbtxt",
         )
     assert not list((tmp_path / "out").rglob("*.tfrecord*"))
-
-
-def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
-    """SIGKILL leaves no dataset or a complete one; the next run succeeds."""
-    (tmp_path / "recipe.yaml").write_text(
-        RECIPE.replace("STRATEGY", "broadcast")
-        .replace("visits.csv", str(data / "visits.csv"))
-        .replace("users.jsonl", str(data / "users.jsonl"))
-    )
-    converted(data, tmp_path / "whole")
-    script = textwrap.dedent(f"""
-        from beam_pipelines.pipeline import convert
-        from beam_pipelines.pipeline.planning.stages import make_plan
-        from beam_pipelines.pipeline.planning.recipes import load
-        plan = make_plan(load({str(tmp_path / "recipe.yaml")!r}))
-        print("ready", flush=True)
-        convert.convert(plan, {str(tmp_path / "out")!r}, overwrite=True, quiet=True)
-    """)
-    # tests/faults has many more moments.
-    for delay_secs in (0.3, 1.2, 2.4):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(delay_secs)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if (tmp_path / "out" / "dataset.json").exists():
-            assert verify_dataset(str(tmp_path / "out")).rows > 0
-    converted(data, tmp_path / "out", overwrite=True)
-    shards = {
-        name: digest
-        for name, digest in digests(tmp_path / "whole").items()
-        if name.startswith("examples")
-    }
-    assert {
-        name: digest
-        for name, digest in digests(tmp_path / "out").items()
-        if name.startswith("examples")
-    } == shards
-    assert not (tmp_path / "out" / "_temporary").exists()

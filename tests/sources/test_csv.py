@@ -282,7 +282,9 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "found an empty file"),
+        (b"", "found an empty file, expected data"),
+        ("a,b\n".encode("utf-16"), "found UTF-16 text, expected UTF-8. Set 'encoding: utf-16'"),
+        (b"a,b\xff\n1,x\n", "found bytes in the header that are not UTF-8"),
         (b"a,b\n", "found a header and no rows"),
         (b"a,b", "found a header and no rows"),
         (b"\n\n", "found no header"),
@@ -299,7 +301,7 @@ def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> No
     """
     path = write(tmp_path / "a.csv", content)
     with pytest.raises(DataError) as caught:
-        read_rows(path)
+        read_rows(path, encoding="utf-8")
     assert str(caught.value).startswith(
         (f"{path}: {message}", f"{path}, {message}", f"{path}, line 1: {message}")
     )
