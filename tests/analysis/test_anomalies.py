@@ -56,535 +56,116 @@ TEXT = pa.string()
         ([1], pa.int64(), "type: INT", []),
         ([datetime.date(2013, 1, 1)], pa.date32(), "type: INT", []),
         (["a"], TEXT, "type: BYTES", []),
-        (
-            ["a"],
-            TEXT,
-            "type: INT",
-            [
-                (
-                    "UNEXPECTED_DATA_TYPE",
-                    "Unexpected data type",
-                    "Expected data of type: INT but got STRING",
-                )
-            ],
-        ),
-        (
-            [b"a"],
-            pa.binary(),
-            "type: FLOAT",
-            [
-                (
-                    "UNEXPECTED_DATA_TYPE",
-                    "Unexpected data type",
-                    "Expected data of type: FLOAT but got BYTES",
-                )
-            ],
-        ),
-        (
-            [1.0],
-            pa.float64(),
-            "type: INT int_domain { max: 0 }",
-            [
-                (
-                    "UNEXPECTED_DATA_TYPE",
-                    "Unexpected data type",
-                    "Expected data of type: INT but got FLOAT",
-                )
-            ],
-        ),
+        (["a"], TEXT, "type: INT", [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got STRING")]),
+        ([b"a"], pa.binary(), "type: FLOAT",
+         [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: FLOAT but got BYTES")]),
+        ([1.0], pa.float64(), "type: INT int_domain { max: 0 }",
+         [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got FLOAT")]),
         # presence
         ([1, 2], pa.int64(), "type: INT presence { min_count: 2 min_fraction: 1 }", []),
         ([1, None], pa.int64(), "type: INT presence { min_count: 1 min_fraction: 0.5 }", []),
         ([1, None], pa.int64(), "type: INT", []),
         ([None, None], pa.int64(), "type: INT", []),
-        (
-            [1, None],
-            pa.int64(),
-            "type: INT presence { min_fraction: 1 }",
-            [
-                (
-                    "FEATURE_TYPE_LOW_FRACTION_PRESENT",
-                    "Column dropped",
-                    f"{FEWER}: minimum fraction = 1.000000, actual = 0.500000",
-                )
-            ],
-        ),
-        (
-            [1, None],
-            pa.int64(),
-            "type: INT presence { min_count: 2 }",
-            [
-                (
-                    "FEATURE_TYPE_LOW_NUMBER_PRESENT",
-                    "Column dropped",
-                    f"{FEWER}: minimum count = 2, actual = 1",
-                )
-            ],
-        ),
-        (
-            [None],
-            pa.int64(),
-            "type: INT presence { min_count: 1 }",
-            [
-                (
-                    "FEATURE_TYPE_NOT_PRESENT",
-                    "Column dropped",
-                    "The feature was not present in any examples.",
-                )
-            ],
-        ),
+        ([1, None], pa.int64(), "type: INT presence { min_fraction: 1 }",
+         [("FEATURE_TYPE_LOW_FRACTION_PRESENT", "Column dropped", f"{FEWER}: minimum fraction = 1.000000, actual = 0.500000")]),
+        ([1, None], pa.int64(), "type: INT presence { min_count: 2 }",
+         [("FEATURE_TYPE_LOW_NUMBER_PRESENT", "Column dropped", f"{FEWER}: minimum count = 2, actual = 1")]),
+        ([None], pa.int64(), "type: INT presence { min_count: 1 }",
+         [("FEATURE_TYPE_NOT_PRESENT", "Column dropped", "The feature was not present in any examples.")]),
         # valency
         ([[1], [2, 3]], LISTS, "type: INT value_count { min: 1 max: 2 }", []),
-        (
-            [[], [2, 3]],
-            LISTS,
-            "type: INT value_count { min: 1 max: 2 }",
-            [
-                (
-                    "FEATURE_TYPE_LOW_NUMBER_VALUES",
-                    "Missing values",
-                    "Some examples have fewer values than expected.",
-                )
-            ],
-        ),
-        (
-            [[1], [2, 3]],
-            LISTS,
-            "type: INT value_count { max: 1 }",
-            [
-                (
-                    "FEATURE_TYPE_HIGH_NUMBER_VALUES",
-                    "Superfluous values",
-                    "Some examples have more values than expected.",
-                )
-            ],
-        ),
+        ([[], [2, 3]], LISTS, "type: INT value_count { min: 1 max: 2 }",
+         [("FEATURE_TYPE_LOW_NUMBER_VALUES", "Missing values", "Some examples have fewer values than expected.")]),
+        ([[1], [2, 3]], LISTS, "type: INT value_count { max: 1 }",
+         [("FEATURE_TYPE_HIGH_NUMBER_VALUES", "Superfluous values", "Some examples have more values than expected.")]),
         ([[1, 2]], LISTS, "type: INT shape { dim { size: 2 } dim { size: 1 } }", []),
-        (
-            [[1, 2], [1]],
-            LISTS,
-            "type: INT shape { dim { size: 2 } }",
-            [
-                (
-                    "INVALID_FEATURE_SHAPE",
-                    "Feature shape dropped",
-                    NOT_FIXED,
-                )
-            ],
-        ),
-        (
-            [1, None],
-            pa.int64(),
-            "type: INT shape { dim { size: 1 } }",
-            [("INVALID_FEATURE_SHAPE", "Feature shape dropped", NOT_FIXED)],
-        ),
-        (
-            [[1, 2], [3, 4]],
-            LISTS,
-            "type: INT shape { dim { size: 3 } }",
-            [
-                (
-                    "INVALID_FEATURE_SHAPE",
-                    "Feature shape dropped",
-                    (
-                        "The feature has fixed value length 2 but it's not compatible with the "
-                        "specified shape."
-                    ),
-                )
-            ],
-        ),
-        (
-            [[1]],
-            LISTS,
-            "type: INT value_counts { value_count { } value_count { } }",
-            [
-                (
-                    "VALUE_NESTEDNESS_MISMATCH",
-                    "Mismatched value nest level",
-                    (
-                        "The values have a different nest level than expected. Value counts "
-                        "will not "
-                        "be checked."
-                    ),
-                )
-            ],
-        ),
-        (
-            [[1, 2]],
-            LISTS,
-            "type: INT value_counts { value_count { max: 1 } }",
-            [
-                (
-                    "FEATURE_TYPE_HIGH_NUMBER_VALUES",
-                    "Superfluous values",
-                    "Some examples have more values than expected at nestedness level 0.",
-                )
-            ],
-        ),
+        ([[1, 2], [1]], LISTS, "type: INT shape { dim { size: 2 } }", [("INVALID_FEATURE_SHAPE", "Feature shape dropped", NOT_FIXED)]),
+        ([1, None], pa.int64(), "type: INT shape { dim { size: 1 } }", [("INVALID_FEATURE_SHAPE", "Feature shape dropped", NOT_FIXED)]),
+        ([[1, 2], [3, 4]], LISTS, "type: INT shape { dim { size: 3 } }",
+         [("INVALID_FEATURE_SHAPE", "Feature shape dropped", "The feature has fixed value length 2 but it's not compatible with the specified shape.")]),
+        ([[1]], LISTS, "type: INT value_counts { value_count { } value_count { } }",
+         [("VALUE_NESTEDNESS_MISMATCH", "Mismatched value nest level", "The values have a different nest level than expected. Value counts will not be checked.")]),
+        ([[1, 2]], LISTS, "type: INT value_counts { value_count { max: 1 } }",
+         [("FEATURE_TYPE_HIGH_NUMBER_VALUES", "Superfluous values", "Some examples have more values than expected at nestedness level 0.")]),
         # int and float domains
         ([3, 5], pa.int64(), "type: INT int_domain { min: 3 max: 5 }", []),
-        (
-            [3, 5],
-            pa.int64(),
-            "type: INT int_domain { min: 4 max: 5 }",
-            [("INT_TYPE_SMALL_INT", "Out-of-range values", "Unexpectedly small value: 3.")],
-        ),
-        (
-            [2**63 - 1],
-            pa.int64(),
-            f"type: INT int_domain {{ max: {2**63 - 2} }}",
-            [
-                (
-                    "INT_TYPE_BIG_INT",
-                    "Out-of-range values",
-                    f"Unexpectedly large value: {2**63 - 1}.",
-                )
-            ],
-        ),
+        ([3, 5], pa.int64(), "type: INT int_domain { min: 4 max: 5 }",
+         [("INT_TYPE_SMALL_INT", "Out-of-range values", "Unexpectedly small value: 3.")]),
+        ([2**63 - 1], pa.int64(), f"type: INT int_domain {{ max: {2**63 - 2} }}",
+         [("INT_TYPE_BIG_INT", "Out-of-range values", f"Unexpectedly large value: {2**63 - 1}.")]),
         (["12", " -7 "], TEXT, "type: BYTES int_domain { }", []),
-        (
-            ["12", "n/a", "n/a", "x"],
-            TEXT,
-            "type: BYTES int_domain { }",
-            [
-                (
-                    "INT_TYPE_NOT_INT_STRING",
-                    "Invalid values",
-                    'String values that were not ints were found, such as "n/a".',
-                )
-            ],
-        ),
-        (
-            [0.5, -math.inf],
-            pa.float64(),
-            "type: FLOAT float_domain { min: 0 max: 0.25 }",
-            [
-                (
-                    "FLOAT_TYPE_SMALL_FLOAT",
-                    "Out-of-range values",
-                    "Unexpectedly low values: -inf<0(upto six significant digits)",
-                ),
-                (
-                    "FLOAT_TYPE_BIG_FLOAT",
-                    "Out-of-range values",
-                    "Unexpectedly high value: 0.5>0.25(upto six significant digits)",
-                ),
-            ],
-        ),
-        (
-            [math.nan, math.inf],
-            pa.float64(),
-            "type: FLOAT float_domain { disallow_nan: true disallow_inf: true }",
-            [
-                ("FLOAT_TYPE_HAS_NAN", "Invalid values", "Float feature has NaN values."),
-                ("FLOAT_TYPE_HAS_INF", "Invalid values", "Float feature has Inf values."),
-            ],
-        ),
-        (
-            [0.1],
-            pa.float64(),
-            "type: FLOAT float_domain { min: 0.1 max: 0.1 }",
-            [],
-        ),  # bounds are 32 bits wide
+        (["12", "n/a", "n/a", "x"], TEXT, "type: BYTES int_domain { }",
+         [("INT_TYPE_NOT_INT_STRING", "Invalid values", 'String values that were not ints were found, such as "n/a".')]),
+        ([0.5, -math.inf], pa.float64(), "type: FLOAT float_domain { min: 0 max: 0.25 }",
+         [("FLOAT_TYPE_SMALL_FLOAT", "Out-of-range values", "Unexpectedly low values: -inf<0(upto six significant digits)"), ("FLOAT_TYPE_BIG_FLOAT", "Out-of-range values", "Unexpectedly high value: 0.5>0.25(upto six significant digits)")]),
+        ([math.nan, math.inf], pa.float64(), "type: FLOAT float_domain { disallow_nan: true disallow_inf: true }",
+         [("FLOAT_TYPE_HAS_NAN", "Invalid values", "Float feature has NaN values."), ("FLOAT_TYPE_HAS_INF", "Invalid values", "Float feature has Inf values.")]),
+        ([0.1], pa.float64(), "type: FLOAT float_domain { min: 0.1 max: 0.1 }", []),
+        # bounds are 32 bits wide
         (["5", "70"], TEXT, "type: BYTES int_domain { min: 5 max: 70 }", []),
-        (
-            ["5", "700"],
-            TEXT,
-            "type: BYTES int_domain { min: 6 max: 70 }",
-            [
-                ("INT_TYPE_SMALL_INT", "Out-of-range values", "Unexpectedly small value: 5."),
-                ("INT_TYPE_BIG_INT", "Out-of-range values", "Unexpectedly large value: 700."),
-            ],
-        ),
+        (["5", "700"], TEXT, "type: BYTES int_domain { min: 6 max: 70 }",
+         [("INT_TYPE_SMALL_INT", "Out-of-range values", "Unexpectedly small value: 5."), ("INT_TYPE_BIG_INT", "Out-of-range values", "Unexpectedly large value: 700.")]),
         ([str(2**63 - 1)], TEXT, "type: BYTES int_domain { }", []),
-        (
-            [str(2**63)],
-            TEXT,
-            "type: BYTES int_domain { }",
-            [
-                (
-                    "INT_TYPE_NOT_INT_STRING",
-                    "Invalid values",
-                    f'String values that were not ints were found, such as "{2**63}".',
-                )
-            ],
-        ),
+        ([str(2**63)], TEXT, "type: BYTES int_domain { }",
+         [("INT_TYPE_NOT_INT_STRING", "Invalid values", f'String values that were not ints were found, such as "{2**63}".')]),
         (["0.5", " -1e3 "], TEXT, "type: BYTES float_domain { }", []),
-        (
-            ["0.5", "nan", "inf"],
-            TEXT,
-            "type: BYTES float_domain { max: 1 disallow_nan: true disallow_inf: true }",
-            [
-                ("FLOAT_TYPE_HAS_NAN", "Invalid values", "Float feature has NaN values."),
-                (
-                    "FLOAT_TYPE_BIG_FLOAT",
-                    "Out-of-range values",
-                    "Unexpectedly high value: inf>1(upto six significant digits)",
-                ),
-                ("FLOAT_TYPE_HAS_INF", "Invalid values", "Float feature has Inf values."),
-            ],
-        ),
-        (
-            ["1_0"],
-            TEXT,
-            "type: BYTES float_domain { }",
-            [
-                (
-                    "FLOAT_TYPE_STRING_NOT_FLOAT",
-                    "Invalid values",
-                    'String values that were not floats were found, such as "1_0".',
-                )
-            ],
-        ),
-        (
-            [b"a"],
-            pa.binary(),
-            "type: BYTES int_domain { }",
-            [
-                (
-                    "DOMAIN_INVALID_FOR_TYPE",
-                    "Invalid domain type",
-                    (
-                        'Data is marked as BYTES with incompatible domain_info: name: "x" '
-                        "type: BYTES "
-                        "int_domain { }"
-                    ),
-                )
-            ],
-        ),
+        (["0.5", "nan", "inf"], TEXT, "type: BYTES float_domain { max: 1 disallow_nan: true disallow_inf: true }",
+         [("FLOAT_TYPE_HAS_NAN", "Invalid values", "Float feature has NaN values."), ("FLOAT_TYPE_BIG_FLOAT", "Out-of-range values", "Unexpectedly high value: inf>1(upto six significant digits)"), ("FLOAT_TYPE_HAS_INF", "Invalid values", "Float feature has Inf values.")]),
+        (["1_0"], TEXT, "type: BYTES float_domain { }",
+         [("FLOAT_TYPE_STRING_NOT_FLOAT", "Invalid values", 'String values that were not floats were found, such as "1_0".')]),
+        ([b"a"], pa.binary(), "type: BYTES int_domain { }",
+         [("DOMAIN_INVALID_FOR_TYPE", "Invalid domain type", ('Data is marked as BYTES with incompatible domain_info: name: "x" ' "type: BYTES int_domain { }"))]),
         # unique constraints
         (["a", "b"], TEXT, "type: BYTES unique_constraints { min: 2 max: 2 }", []),
-        (
-            ["a", "b"],
-            TEXT,
-            "type: BYTES unique_constraints { min: 3 }",
-            [
-                (
-                    "FEATURE_TYPE_LOW_UNIQUE",
-                    "Low number of unique values",
-                    "Expected at least 3 unique values but found only 2.",
-                )
-            ],
-        ),
-        (
-            ["a", "b"],
-            TEXT,
-            "type: BYTES unique_constraints { max: 1 }",
-            [
-                (
-                    "FEATURE_TYPE_HIGH_UNIQUE",
-                    "High number of unique values",
-                    "Expected no more than 1 unique values but found 2.",
-                )
-            ],
-        ),
-        (
-            [1.5],
-            pa.float64(),
-            "type: FLOAT unique_constraints { max: 1 }",
-            [
-                (
-                    "FEATURE_TYPE_NO_UNIQUE",
-                    "No unique values",
-                    (
-                        "UniqueConstraints specified for the feature, but unique values were not "
-                        "counted (i.e., feature is not string "
-                        "or categorical)."
-                    ),
-                )
-            ],
-        ),
+        (["a", "b"], TEXT, "type: BYTES unique_constraints { min: 3 }",
+         [("FEATURE_TYPE_LOW_UNIQUE", "Low number of unique values", "Expected at least 3 unique values but found only 2.")]),
+        (["a", "b"], TEXT, "type: BYTES unique_constraints { max: 1 }",
+         [("FEATURE_TYPE_HIGH_UNIQUE", "High number of unique values", "Expected no more than 1 unique values but found 2.")]),
+        ([1.5], pa.float64(), "type: FLOAT unique_constraints { max: 1 }",
+         [("FEATURE_TYPE_NO_UNIQUE", "No unique values", "UniqueConstraints specified for the feature, but unique values were not counted (i.e., feature is not string or categorical).")]),
         # the schema itself
         ([1], pa.int64(), "", [("FEATURE_MISSING_TYPE", NO_TYPE, NO_TYPE)]),
-        (
-            [1],
-            pa.int64(),
-            "type: INT presence { min_fraction: 1.5 }",
-            [
-                (
-                    "INVALID_SCHEMA_SPECIFICATION",
-                    "min_fraction should not greater than 1",
-                    "min_fraction should not greater than 1",
-                ),
-            ],
-        ),
-        (
-            [1],
-            pa.int64(),
-            "type: INT value_count { min: 1 max: 0 }",
-            [
-                (
-                    "INVALID_SCHEMA_SPECIFICATION",
-                    "ValueCount.max should not be less than min",
-                    "ValueCount.max should not be less than min",
-                ),
-            ],
-        ),
-        (
-            ["a"],
-            TEXT,
-            'type: BYTES domain: "absent"',
-            [
-                (
-                    "INVALID_DOMAIN_SPECIFICATION",
-                    "missing domain: absent",
-                    "missing domain: absent",
-                )
-            ],
-        ),
-        (
-            [1],
-            pa.int64(),
-            "type: INT float_domain { }",
-            [
-                (
-                    "DOMAIN_INVALID_FOR_TYPE",
-                    "The domain does not match the type",
-                    'The domain "float_domain" does not match the type: INT',
-                )
-            ],
-        ),
-        (
-            [1],
-            pa.int64(),
-            "type: INT int_domain { } distribution_constraints { min_domain_mass: 0.9 }",
-            [
-                (
-                    "INVALID_SCHEMA_SPECIFICATION",
-                    "distribution constraints not supported for int domains.",
-                    "distribution constraints not supported for int domains.",
-                )
-            ],
-        ),
-        (
-            ["a"],
-            TEXT,
-            'type: BYTES string_domain { value: "a" value: "a" }',
-            [
-                (
-                    "INVALID_DOMAIN_SPECIFICATION",
-                    "Malformed StringDomain",
-                    "Repeated values in StringDomain:a",
-                )
-            ],
-        ),
+        ([1], pa.int64(), "type: INT presence { min_fraction: 1.5 }",
+         [("INVALID_SCHEMA_SPECIFICATION", "min_fraction should not greater than 1", "min_fraction should not greater than 1")]),
+        ([1], pa.int64(), "type: INT value_count { min: 1 max: 0 }",
+         [("INVALID_SCHEMA_SPECIFICATION", "ValueCount.max should not be less than min", "ValueCount.max should not be less than min")]),
+        (["a"], TEXT, 'type: BYTES domain: "absent"',
+         [("INVALID_DOMAIN_SPECIFICATION", "missing domain: absent", "missing domain: absent")]),
+        ([1], pa.int64(), "type: INT float_domain { }",
+         [("DOMAIN_INVALID_FOR_TYPE", "The domain does not match the type", 'The domain "float_domain" does not match the type: INT')]),
+        ([1], pa.int64(), "type: INT int_domain { } distribution_constraints { min_domain_mass: 0.9 }",
+         [("INVALID_SCHEMA_SPECIFICATION", "distribution constraints not supported for int domains.", "distribution constraints not supported for int domains.")]),
+        (["a"], TEXT, 'type: BYTES string_domain { value: "a" value: "a" }',
+         [("INVALID_DOMAIN_SPECIFICATION", "Malformed StringDomain", "Repeated values in StringDomain:a")]),
         # bool domains
         ([0, 1], pa.int64(), "type: INT bool_domain { }", []),
-        (
-            [0, 2],
-            pa.int64(),
-            "type: INT bool_domain { }",
-            [
-                (
-                    "BOOL_TYPE_BIG_INT",
-                    "Non-boolean values",
-                    "Integers (such as 2) not in {0, 1}: converting to an integer.",
-                )
-            ],
-        ),
-        (
-            [-4, 2],
-            pa.int64(),
-            "type: INT bool_domain { }",
-            [
-                (
-                    "BOOL_TYPE_SMALL_INT",
-                    "Non-boolean values",
-                    "Integers (such as -4) not in {0, 1}: converting to an integer.",
-                )
-            ],
-        ),
-        (
-            [0.5],
-            pa.float64(),
-            "type: FLOAT bool_domain { }",
-            [
-                (
-                    "BOOL_TYPE_UNEXPECTED_FLOAT",
-                    "Non-boolean values",
-                    "Floats (such as 0.5) not in {0, 1}: converting to float_domain.",
-                )
-            ],
-        ),
+        ([0, 2], pa.int64(), "type: INT bool_domain { }",
+         [("BOOL_TYPE_BIG_INT", "Non-boolean values", "Integers (such as 2) not in {0, 1}: converting to an integer.")]),
+        ([-4, 2], pa.int64(), "type: INT bool_domain { }",
+         [("BOOL_TYPE_SMALL_INT", "Non-boolean values", "Integers (such as -4) not in {0, 1}: converting to an integer.")]),
+        ([0.5], pa.float64(), "type: FLOAT bool_domain { }",
+         [("BOOL_TYPE_UNEXPECTED_FLOAT", "Non-boolean values", "Floats (such as 0.5) not in {0, 1}: converting to float_domain.")]),
         ([0.0, 1.0], pa.float64(), "type: FLOAT bool_domain { }", []),
-        (
-            [0.0, 0.5, 1.0],
-            pa.float64(),
-            "type: FLOAT bool_domain { }",
-            [
-                (
-                    "BOOL_TYPE_UNEXPECTED_FLOAT",
-                    "Non-boolean values",
-                    "Float values falling between 0 and 1: converting to float_domain.",
-                )
-            ],
-        ),
-        (
-            [0.0, math.nan],
-            pa.float64(),
-            "type: FLOAT bool_domain { }",
-            [
-                (
-                    "BOOL_TYPE_UNEXPECTED_FLOAT",
-                    "Non-boolean values",
-                    "Floats (such as NaN) not in {0, 1}: converting to float_domain.",
-                )
-            ],
-        ),
+        ([0.0, 0.5, 1.0], pa.float64(), "type: FLOAT bool_domain { }",
+         [("BOOL_TYPE_UNEXPECTED_FLOAT", "Non-boolean values", "Float values falling between 0 and 1: converting to float_domain.")]),
+        ([0.0, math.nan], pa.float64(), "type: FLOAT bool_domain { }",
+         [("BOOL_TYPE_UNEXPECTED_FLOAT", "Non-boolean values", "Floats (such as NaN) not in {0, 1}: converting to float_domain.")]),
         (["y"], TEXT, 'type: BYTES bool_domain { true_value: "y" false_value: "n" }', []),
-        (
-            ["y", "maybe"],
-            TEXT,
-            'type: BYTES bool_domain { true_value: "y" false_value: "n" }',
-            [
-                (
-                    "BOOL_TYPE_UNEXPECTED_STRING",
-                    "Non-boolean values",
-                    'Saw unexpected value "maybe" instead of {"n", "y"}.',
-                )
-            ],
-        ),
+        (["y", "maybe"], TEXT, 'type: BYTES bool_domain { true_value: "y" false_value: "n" }',
+         [("BOOL_TYPE_UNEXPECTED_STRING", "Non-boolean values", 'Saw unexpected value "maybe" instead of {"n", "y"}.')]),
         # string domains
         (["a", "b"], TEXT, 'type: BYTES string_domain { value: "a" value: "b" value: "c" }', []),
-        (
-            ["a"] * 180 + ["b"] + ["c"] * 19,
-            TEXT,
-            'type: BYTES string_domain { value: "a" }',
-            [
-                (
-                    "ENUM_TYPE_UNEXPECTED_STRING_VALUES",
-                    "Unexpected string values",
-                    "Examples contain values missing from the schema: c (~9%), b (<1%). ",
-                )
-            ],
-        ),
-        (
-            ["a", "a", "a", "b"],
-            TEXT,
-            (
-                'type: BYTES string_domain { value: "a" } distribution_constraints { '
-                "min_domain_mass: "
-                "0.75 }"
-            ),
-            [],
-        ),
+        (["a"] * 180 + ["b"] + ["c"] * 19, TEXT, 'type: BYTES string_domain { value: "a" }',
+         [("ENUM_TYPE_UNEXPECTED_STRING_VALUES", "Unexpected string values", "Examples contain values missing from the schema: c (~9%), b (<1%). ")]),
+        (["a", "a", "a", "b"], TEXT, ('type: BYTES string_domain { value: "a" } distribution_constraints { ' "min_domain_mass: 0.75 }"),
+         []),
         # retired features are not checked
         (["a"], TEXT, "type: INT deprecated: true", []),
         (["a"], TEXT, "type: INT lifecycle_stage: PLANNED", []),
-        (
-            ["a"],
-            TEXT,
-            "type: INT lifecycle_stage: PRODUCTION",
-            [
-                (
-                    "UNEXPECTED_DATA_TYPE",
-                    "Unexpected data type",
-                    "Expected data of type: INT but got STRING",
-                )
-            ],
-        ),
+        (["a"], TEXT, "type: INT lifecycle_stage: PRODUCTION",
+         [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got STRING")]),
     ],
-)
+)  # fmt: skip
 def test_decision_table(
     values: list[Any], kind: pa.DataType, feature: str, expected: list[tuple[str, str, str]]
 ) -> None:
@@ -780,97 +361,19 @@ def test_unknown_environments_are_refused() -> None:
     ("constraints", "rows", "previous", "expected"),
     [
         ("min_examples_count: 3", 3, None, []),
-        (
-            "min_examples_count: 4",
-            3,
-            None,
-            [
-                (
-                    "DATASET_LOW_NUM_EXAMPLES",
-                    "The dataset has 3 examples, which is fewer than expected.",
-                )
-            ],
-        ),
-        (
-            "max_examples_count: 2",
-            3,
-            None,
-            [
-                (
-                    "DATASET_HIGH_NUM_EXAMPLES",
-                    "The dataset has 3 examples, which is more than expected.",
-                )
-            ],
-        ),
-        (
-            "min_examples_count: 1",
-            0,
-            None,
-            [
-                (
-                    "DATASET_LOW_NUM_EXAMPLES",
-                    "The dataset has 0 examples, which is fewer than expected.",
-                )
-            ],
-        ),
-        (
-            (
-                "num_examples_drift_comparator { min_fraction_threshold: 0.5 "
-                "max_fraction_threshold: 2 "
-                "}"
-            ),
-            4,
-            2,
-            [],
-        ),
+        ("min_examples_count: 4", 3, None, [("DATASET_LOW_NUM_EXAMPLES", "The dataset has 3 examples, which is fewer than expected.")]),
+        ("max_examples_count: 2", 3, None, [("DATASET_HIGH_NUM_EXAMPLES", "The dataset has 3 examples, which is more than expected.")]),
+        ("min_examples_count: 1", 0, None, [("DATASET_LOW_NUM_EXAMPLES", "The dataset has 0 examples, which is fewer than expected.")]),
+        ("num_examples_drift_comparator { min_fraction_threshold: 0.5 max_fraction_threshold: 2 }", 4, 2, []),
         ("num_examples_drift_comparator { min_fraction_threshold: 0.5 }", 4, None, []),
-        (
-            "num_examples_drift_comparator { max_fraction_threshold: 2 }",
-            5,
-            2,
-            [
-                (
-                    "COMPARATOR_HIGH_NUM_EXAMPLES",
-                    (
-                        "The ratio of num examples in the current dataset versus the previous span "
-                        "is 2.5 (up to six significant "
-                        "digits), which is above the threshold 2."
-                    ),
-                )
-            ],
-        ),
-        (
-            "num_examples_drift_comparator { min_fraction_threshold: 0.5 }",
-            1,
-            3,
-            [
-                (
-                    "COMPARATOR_LOW_NUM_EXAMPLES",
-                    (
-                        "The ratio of num examples in the current dataset versus the previous span "
-                        "is 0.333333 (up to six "
-                        "significant digits), which is below the threshold 0.5."
-                    ),
-                )
-            ],
-        ),
-        (
-            "num_examples_drift_comparator { max_fraction_threshold: 2 }",
-            1,
-            0,
-            [
-                (
-                    "COMPARATOR_HIGH_NUM_EXAMPLES",
-                    (
-                        "The previous span has 0 examples, so there is a high number of examples "
-                        "in current dataset versus the "
-                        "previous span."
-                    ),
-                )
-            ],
-        ),
+        ("num_examples_drift_comparator { max_fraction_threshold: 2 }", 5, 2,
+         [("COMPARATOR_HIGH_NUM_EXAMPLES", "The ratio of num examples in the current dataset versus the previous span is 2.5 (up to six significant digits), which is above the threshold 2.")]),
+        ("num_examples_drift_comparator { min_fraction_threshold: 0.5 }", 1, 3,
+         [("COMPARATOR_LOW_NUM_EXAMPLES", "The ratio of num examples in the current dataset versus the previous span is 0.333333 (up to six significant digits), which is below the threshold 0.5.")]),
+        ("num_examples_drift_comparator { max_fraction_threshold: 2 }", 1, 0,
+         [("COMPARATOR_HIGH_NUM_EXAMPLES", "The previous span has 0 examples, so there is a high number of examples in current dataset versus the previous span.")]),
     ],
-)
+)  # fmt: skip
 def test_dataset_sizes(
     constraints: str, rows: int, previous: int | None, expected: list[tuple[str, str]]
 ) -> None:
@@ -890,37 +393,16 @@ def test_dataset_sizes(
 @pytest.mark.parametrize(
     ("limit", "rows", "version", "expected"),
     [
-        (
-            "min_fraction_threshold: 0.5",
-            4,
-            10,
-            (
-                "The ratio of num examples in the current dataset versus the previous version is 0.4 "
-                "(up to six significant digits), which is below the threshold 0.5."
-            ),
-        ),
-        (
-            "max_fraction_threshold: 1.5",
-            4,
-            2,
-            (
-                "The ratio of num examples in the current dataset versus the previous version is 2 "
-                "(up to six significant digits), which is above the threshold 1.5."
-            ),
-        ),
-        (
-            "max_fraction_threshold: 2",
-            1,
-            0,
-            (
-                "The previous version has 0 examples, so there is a high number of examples in current "
-                "dataset versus the previous version."
-            ),
-        ),
+        ("min_fraction_threshold: 0.5", 4, 10,
+         "The ratio of num examples in the current dataset versus the previous version is 0.4 (up to six significant digits), which is below the threshold 0.5."),
+        ("max_fraction_threshold: 1.5", 4, 2,
+         "The ratio of num examples in the current dataset versus the previous version is 2 (up to six significant digits), which is above the threshold 1.5."),
+        ("max_fraction_threshold: 2", 1, 0,
+         "The previous version has 0 examples, so there is a high number of examples in current dataset versus the previous version."),
         ("min_fraction_threshold: 0.5 max_fraction_threshold: 1.5", 4, 4, None),
         ("min_fraction_threshold: 0.5", 4, None, None),
     ],
-)
+)  # fmt: skip
 def test_rows_of_the_previous_version(
     limit: str, rows: int, version: int | None, expected: str | None
 ) -> None:

@@ -63,37 +63,13 @@ def number(name: str, value: int) -> str:
 @pytest.mark.parametrize(
     ("custom", "expected"),
     [
-        (
-            number("missing_value", 3),
-            [("MISSING_VALUE", "Missing value feature", "Found 3 examples missing value feature")],
-        ),
-        (
-            counts("missing_index", i1=0, i2=2),
-            [
-                (
-                    "MISSING_INDEX",
-                    "Missing index feature",
-                    "Found 2 examples missing index feature: i2",
-                )
-            ],
-        ),
-        (
-            counts("max_length_diff", i1=1, i2=0) + counts("min_length_diff", i1=0, i2=-2),
-            [
-                (
-                    "LENGTH_MISMATCH",
-                    "Length mismatch between value and index feature",
-                    f"Mismatch between index feature: {column} and value column, with {difference}",
-                )
-                for column, difference in (
-                    ("i1", "max_length_diff = 1"),
-                    ("i2", "min_length_diff = -2"),
-                )
-            ],
-        ),
+        (number("missing_value", 3), [("MISSING_VALUE", "Missing value feature", "Found 3 examples missing value feature")]),
+        (counts("missing_index", i1=0, i2=2), [("MISSING_INDEX", "Missing index feature", "Found 2 examples missing index feature: i2")]),
+        (counts("max_length_diff", i1=1, i2=0) + counts("min_length_diff", i1=0, i2=-2),
+         [("LENGTH_MISMATCH", "Length mismatch between value and index feature", f"Mismatch between index feature: {column} and value column, with {difference}") for column, difference in (("i1", "max_length_diff = 1"), ("i2", "min_length_diff = -2"))]),
         (number("missing_value", 0) + counts("missing_index", i1=0) + number("other", 7), []),
     ],
-)
+)  # fmt: skip
 def test_sparse_features(custom: str, expected: list[tuple[str, str, str]]) -> None:
     """Missing columns and other lengths are anomalies, in TFDV's words."""
     wanted = [(f"SPARSE_FEATURE_{type_}", *texts) for type_, *texts in expected]
@@ -104,37 +80,13 @@ def test_sparse_features(custom: str, expected: list[tuple[str, str, str]]) -> N
 @pytest.mark.parametrize(
     ("custom", "expected"),
     [
-        (
-            number("missing_value", 2) + number("missing_weight", 1),
-            [
-                (
-                    "MISSING_VALUE",
-                    "Missing value feature",
-                    "Found 2 examples missing value feature.",
-                ),
-                (
-                    "MISSING_WEIGHT",
-                    "Missing weight feature",
-                    "Found 1 examples missing weight feature.",
-                ),
-            ],
-        ),
-        (
-            number("min_weight_length_diff", -3) + number("max_weight_length_diff", 4),
-            [
-                (
-                    "LENGTH_MISMATCH",
-                    "Length mismatch between value and weight feature",
-                    (
-                        "Mismatch between weight and value feature with min_weight_length_diff = -3 "
-                        "and max_weight_length_diff = 4."
-                    ),
-                )
-            ],
-        ),
+        (number("missing_value", 2) + number("missing_weight", 1),
+         [("MISSING_VALUE", "Missing value feature", "Found 2 examples missing value feature."), ("MISSING_WEIGHT", "Missing weight feature", "Found 1 examples missing weight feature.")]),
+        (number("min_weight_length_diff", -3) + number("max_weight_length_diff", 4),
+         [("LENGTH_MISMATCH", "Length mismatch between value and weight feature", "Mismatch between weight and value feature with min_weight_length_diff = -3 and max_weight_length_diff = 4.")]),
         (number("missing_value", 0), []),
     ],
-)
+)  # fmt: skip
 def test_weighted_features(custom: str, expected: list[tuple[str, str, str]]) -> None:
     """Missing values, missing weights and other lengths are anomalies, in TFDV's words."""
     wanted = [(f"WEIGHTED_FEATURE_{type_}", *texts) for type_, *texts in expected]

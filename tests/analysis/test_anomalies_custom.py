@@ -84,12 +84,7 @@ TOO_MANY = (
 @pytest.mark.parametrize(
     ("text", "environment", "expected"),
     [
-        pytest.param(
-            f"feature_validations {{ {X} {ZEROS} {MAX.format(10, '')} }}",
-            None,
-            [TOO_MANY],
-            id="default slice",
-        ),
+        pytest.param(f"feature_validations {{ {X} {ZEROS} {MAX.format(10, '')} }}", None, [TOO_MANY], id="default slice"),
         pytest.param(
             f"feature_validations {{ dataset_name: 'c_a' {X} {MAX.format(10, '')} }}",
             None,
@@ -120,12 +115,7 @@ TOO_MANY = (
             [TOO_MANY],
             id="another environment",
         ),
-        pytest.param(
-            f"feature_validations {{ {X} {MAX.format(100, OTHER)} }}",
-            None,
-            [],
-            id="no environment",
-        ),
+        pytest.param(f"feature_validations {{ {X} {MAX.format(100, OTHER)} }}", None, [], id="no environment"),
         pytest.param(
             f"feature_validations {{ {X} {MAX.format(100, TRAINING)} }}",
             "TRAINING",
@@ -138,7 +128,7 @@ TOO_MANY = (
             id="this environment",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_false_condition_is_an_anomaly(
     tmp_path: Path, text: str, environment: str | None, expected: list[tuple[str, str]]
 ) -> None:
@@ -241,21 +231,13 @@ def test_other_expressions_are_refused(tmp_path: Path, sql: str, problem: str) -
     ("text", "problem"),
     [
         ("feature_validations { }", "feature_validations[0]: found no 'feature_path'"),
-        (
-            f"feature_validations {{ {X} validations {{ }} }}",
-            "validations[0]: found no 'sql_expression'",
-        ),
-        (
-            f"feature_validations {{ {X} {ZEROS.replace('severity: ERROR', '')} }}",
-            "validations[0]: found no 'severity', expected one, for example 'severity: ERROR'",
-        ),
+        (f"feature_validations {{ {X} validations {{ }} }}", "validations[0]: found no 'sql_expression'"),
+        (f"feature_validations {{ {X} {ZEROS.replace('severity: ERROR', '')} }}",
+         "validations[0]: found no 'severity', expected one, for example 'severity: ERROR'"),
         ("feature_validations { feature_path { step: 'y' } }", "found feature 'y'"),
-        (
-            f"feature_pair_validations {{ {X.replace('_path', '_test_path')} }}",
-            "found no 'feature_base_path'",
-        ),
+        (f"feature_pair_validations {{ {X.replace('_path', '_test_path')} }}", "found no 'feature_base_path'"),
     ],
-)
+)  # fmt: skip
 def test_a_file_of_another_form_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
     """Each missing field has a line."""
     with pytest.raises(RecipeError) as error:
@@ -266,24 +248,14 @@ def test_a_file_of_another_form_is_an_error(tmp_path: Path, text: str, problem: 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (
-            f"feature_validations {{ dataset_name: 'c_z' {X} {ZEROS} }}",
-            "found no dataset 'c_z' in the statistics of split 'train', expected one of All Exa",
-        ),
-        (
-            f"feature_validations {{ {X} {ZEROS} }}".replace(
-                "num_stats.num_zeros", "string_stats.unique"
-            ),
-            "'feature.string_stats.unique < 3' on feature 'x' of split 'train': found null",
-        ),
-        (
-            f"feature_validations {{ {X} {ZEROS} }}".replace(
-                "feature.num_stats.num_zeros", "CAST(feature.name AS BIGINT)"
-            ),
-            "of split 'train': Conversion Error",
-        ),
+        (f"feature_validations {{ dataset_name: 'c_z' {X} {ZEROS} }}",
+         "found no dataset 'c_z' in the statistics of split 'train', expected one of All Exa"),
+        (f"feature_validations {{ {X} {ZEROS} }}".replace("num_stats.num_zeros", "string_stats.unique"),
+         "'feature.string_stats.unique < 3' on feature 'x' of split 'train': found null"),
+        (f"feature_validations {{ {X} {ZEROS} }}".replace("feature.num_stats.num_zeros", "CAST(feature.name AS BIGINT)"),
+         "of split 'train': Conversion Error"),
     ],
-)
+)  # fmt: skip
 def test_a_condition_without_a_value_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
     """A condition that cannot be evaluated stops the run, as in TFDV."""
     with pytest.raises(DataError) as error:

@@ -67,28 +67,23 @@ def histogram(*buckets: tuple[float, float, float], nans: int = 0) -> statistics
     ("left", "right", "expected"),
     [
         (histogram((0, 1, 3), (1, 2, 1)), histogram((0, 1, 6), (1, 2, 2)), 0.0),
-        (
-            histogram((0, 2, 4)),
-            histogram((0, 1, 2), (1, 2, 2)),
-            0.0,
-        ),  # spread evenly over the finer bounds
+        (histogram((0, 2, 4)), histogram((0, 1, 2), (1, 2, 2)), 0.0),
+        # spread evenly over the finer bounds
         (histogram((0, 1, 1)), histogram((1, 2, 1)), 1.0),
         (histogram((0, 2, 2)), histogram((1, 3, 2)), divergence([1, 1, 0], [0, 1, 1])),
-        (histogram((5, 5, 2)), histogram((5, 5, 7)), 0.0),  # a single value
+        (histogram((5, 5, 2)), histogram((5, 5, 7)), 0.0),
+        # a single value
         (histogram((5, 5, 2)), histogram((4, 6, 2)), 1.0),
         (histogram((0, 1, 9), nans=1), histogram((0, 1, 27), nans=3), 0.0),
         (histogram((0, 1, 1), nans=1), histogram((0, 1, 1)), divergence([1, 1], [1, 0])),
         (histogram(nans=2), histogram(nans=1), 0.0),
         (histogram((0, 1, 1), (1, math.inf, 1)), histogram((0, 1, 1)), divergence([1, 1], [1, 0])),
-        (
-            histogram((-math.inf, -math.inf, 1), (0, 1, 1), (math.inf, math.inf, 2)),
-            histogram((-math.inf, -math.inf, 2), (0, 1, 1), (math.inf, math.inf, 1)),
-            divergence([1, 1, 2], [2, 1, 1]),
-        ),
+        (histogram((-math.inf, -math.inf, 1), (0, 1, 1), (math.inf, math.inf, 2)),
+         histogram((-math.inf, -math.inf, 2), (0, 1, 1), (math.inf, math.inf, 1)), divergence([1, 1, 2], [2, 1, 1])),
         (histogram((-1e308, 1e308, 2)), histogram((-1e308, 0, 1), (0, 1e308, 1)), 0.0),
         (histogram(), histogram((0, 1, 1)), None),
     ],
-)
+)  # fmt: skip
 def test_divergence_of_histograms(
     left: statistics_pb2.Histogram, right: statistics_pb2.Histogram, expected: float | None
 ) -> None:
@@ -112,60 +107,18 @@ def schema(text: str) -> schema_pb2.Schema:
 @pytest.mark.parametrize(
     ("limit", "kind", "now", "before", "value", "type_", "description"),
     [
-        (
-            "infinity_norm { threshold: 0.2 }",
-            pa.string(),
-            ["a", "a", "b", "b"],
-            ["a", "b", "b", "b"],
-            0.25,
-            "COMPARATOR_L_INFTY_HIGH",
-            (
-                "The Linfty distance between current and previous is 0.25 (up to six significant "
-                "digits), above the threshold 0.2. "
-                "The feature value with maximum difference is: b"
-            ),
-        ),
-        (
-            "normalized_abs_difference { threshold: 0.1 }",
-            pa.string(),
-            ["a", "a", "b", "b"],
-            ["a", "b", "b", "b"],
-            0.125,
-            "COMPARATOR_NORMALIZED_ABSOLUTE_DIFFERENCE_HIGH",
-            (
-                "The normalized absolute difference between current and previous is 0.125 (up to "
-                "six significant digits), above "
-                "the threshold 0.1. The feature value with maximum difference is: b"
-            ),
-        ),
-        (
-            "jensen_shannon_divergence { threshold: 0.9 }",
-            pa.float64(),
-            [1.0, 2.0],
-            [5.0, 6.0],
-            1.0,
-            "COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH",
-            (
-                "The approximate Jensen-Shannon divergence between current and previous is 1 (up "
-                "to six significant digits), above "
-                "the threshold 0.9."
-            ),
-        ),
-        (
-            "jensen_shannon_divergence { threshold: 0.9 }",
-            pa.string(),
-            ["a"],
-            ["b"],
-            1.0,
-            "COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH",
-            (
-                "The approximate Jensen-Shannon divergence between current and previous is 1 (up "
-                "to six significant digits), above "
-                "the threshold 0.9."
-            ),
-        ),
+        ("infinity_norm { threshold: 0.2 }", pa.string(), ["a", "a", "b", "b"], ["a", "b", "b", "b"], 0.25, "COMPARATOR_L_INFTY_HIGH",
+         "The Linfty distance between current and previous is 0.25 (up to six significant digits), above the threshold 0.2. The feature value with maximum difference is: b"),
+        ("normalized_abs_difference { threshold: 0.1 }", pa.string(), ["a", "a", "b", "b"], ["a", "b", "b", "b"], 0.125,
+         "COMPARATOR_NORMALIZED_ABSOLUTE_DIFFERENCE_HIGH",
+         "The normalized absolute difference between current and previous is 0.125 (up to six significant digits), above the threshold 0.1. The feature value with maximum difference is: b"),
+        ("jensen_shannon_divergence { threshold: 0.9 }", pa.float64(), [1.0, 2.0], [5.0, 6.0], 1.0,
+         "COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH",
+         "The approximate Jensen-Shannon divergence between current and previous is 1 (up to six significant digits), above the threshold 0.9."),
+        ("jensen_shannon_divergence { threshold: 0.9 }", pa.string(), ["a"], ["b"], 1.0, "COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH",
+         "The approximate Jensen-Shannon divergence between current and previous is 1 (up to six significant digits), above the threshold 0.9."),
     ],
-)
+)  # fmt: skip
 def test_drift(
     limit: str,
     kind: pa.DataType,

@@ -37,116 +37,36 @@ def inferred(values: list[Any], kind: pa.DataType, *others: list[Any]) -> str:
     ("values", "kind", "expected"),
     [
         # presence and valency
-        (
-            [1, 2],
-            pa.int64(),
-            "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }",
-        ),
-        (
-            [2, None],
-            pa.int64(),
-            "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }",
-        ),
+        ([1, 2], pa.int64(), "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"),
+        ([2, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
         ([None, None], pa.int64(), "type: INT presence { min_count: 0 }"),
         ([], pa.int64(), "type: INT presence { min_count: 0 }"),
-        (
-            [[1, 2], [3, 4]],
-            LISTS,
-            "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 2 } }",
-        ),
-        (
-            [[1, 2], None],
-            LISTS,
-            "type: INT value_count { min: 2 max: 2 } presence { min_count: 1 }",
-        ),
-        (
-            [[1, 2], [3]],
-            LISTS,
-            "type: INT value_count { min: 1 } presence { min_fraction: 1 min_count: 1 }",
-        ),
+        ([[1, 2], [3, 4]], LISTS, "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 2 } }"),
+        ([[1, 2], None], LISTS, "type: INT value_count { min: 2 max: 2 } presence { min_count: 1 }"),
+        ([[1, 2], [3]], LISTS, "type: INT value_count { min: 1 } presence { min_fraction: 1 min_count: 1 }"),
         ([[1, 2], []], LISTS, "type: INT presence { min_fraction: 1 min_count: 1 }"),
         ([[], []], LISTS, "type: INT presence { min_fraction: 1 min_count: 1 }"),
         # types
-        (
-            [1.5, None],
-            pa.float64(),
-            "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }",
-        ),
-        (
-            [b"a", None],
-            pa.binary(),
-            "type: BYTES value_count { min: 1 max: 1 } presence { min_count: 1 }",
-        ),
+        ([1.5, None], pa.float64(), "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        ([b"a", None], pa.binary(), "type: BYTES value_count { min: 1 max: 1 } presence { min_count: 1 }"),
         # domains
-        (
-            [0, 1, None],
-            pa.int64(),
-            "type: INT value_count { min: 1 max: 1 } bool_domain { } presence { min_count: 1 }",
-        ),
-        (
-            [0, 0, None],
-            pa.int64(),
-            "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }",
-        ),
-        (
-            [-1, 1, None],
-            pa.int64(),
-            "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }",
-        ),
-        (
-            [0.0, 1.0, None],
-            pa.float64(),
-            "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }",
-        ),
-        (
-            ["true", "false", None],
-            pa.string(),
-            (
-                'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "true" '
-                'false_value: "false" } presence { min_count: 1 }'
-            ),
-        ),
-        (
-            ["0", None],
-            pa.string(),
-            (
-                'type: BYTES value_count { min: 1 max: 1 } bool_domain { false_value: "0" } '
-                "presence { "
-                "min_count: 1 }"
-            ),
-        ),
-        (
-            ["", None],
-            pa.string(),
-            (
-                'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "" } '
-                "presence { "
-                "min_count: 1 }"
-            ),
-        ),
-        (
-            ["17", "-3", None],
-            pa.string(),
-            "type: BYTES value_count { min: 1 max: 1 } int_domain { } presence { min_count: 1 }",
-        ),
-        (
-            ["b", "a", "17", None],
-            pa.string(),
-            (
-                'type: BYTES value_count { min: 1 max: 1 } domain: "x" presence { min_count: 1 } '
-                "['17', 'a', 'b']"
-            ),
-        ),
-        (
-            ["true", "TRUE", None],
-            pa.string(),
-            (
-                'type: BYTES value_count { min: 1 max: 1 } domain: "x" presence { min_count: 1 } '
-                "['TRUE', 'true']"
-            ),
-        ),
+        ([0, 1, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } bool_domain { } presence { min_count: 1 }"),
+        ([0, 0, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        ([-1, 1, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        ([0.0, 1.0, None], pa.float64(), "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        (["true", "false", None], pa.string(),
+         'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "true" false_value: "false" } presence { min_count: 1 }'),
+        (["0", None], pa.string(),
+         ('type: BYTES value_count { min: 1 max: 1 } bool_domain { false_value: "0" } ' "presence { min_count: 1 }")),
+        (["", None], pa.string(),
+         ('type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "" } ' "presence { min_count: 1 }")),
+        (["17", "-3", None], pa.string(), "type: BYTES value_count { min: 1 max: 1 } int_domain { } presence { min_count: 1 }"),
+        (["b", "a", "17", None], pa.string(),
+         ('type: BYTES value_count { min: 1 max: 1 } domain: "x" presence { min_count: 1 } ' "['17', 'a', 'b']")),
+        (["true", "TRUE", None], pa.string(),
+         ('type: BYTES value_count { min: 1 max: 1 } domain: "x" presence { min_count: 1 } ' "['TRUE', 'true']")),
     ],
-)
+)  # fmt: skip
 def test_inference(values: list[Any], kind: pa.DataType, expected: str) -> None:
     """One row per rule of TFDV's inference."""
     assert fields_of(inferred(values, kind)) == fields_of(expected)
@@ -173,13 +93,9 @@ def test_string_domains_have_at_most_100_values(number: int, has_domain: bool) -
         ([7], [None], "type: INT value_count { min: 1 max: 1 } presence { min_count: 0 }"),
         ([7], [8, None], "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
         ([7], [], "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 min_count: 1 }"),
-        (
-            [0, 1],
-            [2],
-            "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 min_count: 1 }",
-        ),
+        ([0, 1], [2], "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 min_count: 1 }"),
     ],
-)
+)  # fmt: skip
 def test_other_splits_widen(train: list[Any], other: list[Any], expected: str) -> None:
     """A split with fewer or more values widens the schema."""
     assert fields_of(inferred(train, pa.int64(), other)) == fields_of(expected)

@@ -34,108 +34,40 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
 @pytest.mark.parametrize(
     ("feature", "values", "kind", "expected"),
     [
-        (
-            "type: INT int_domain { min: 0 max: 5 }",
-            [0, 5],
-            pa.int64(),
-            "type: INT int_domain { min: 0 max: 5 }",
-        ),
-        (
-            "type: INT int_domain { min: 0 max: 5 }",
-            [-3, 9],
-            pa.int64(),
-            "type: INT int_domain { min: -3 max: 9 }",
-        ),
-        (
-            "type: FLOAT float_domain { max: 1 disallow_nan: true disallow_inf: true }",
-            [math.nan, math.inf],
-            pa.float64(),
-            "type: FLOAT float_domain { max: inf disallow_nan: false disallow_inf: false }",
-        ),
+        ("type: INT int_domain { min: 0 max: 5 }", [0, 5], pa.int64(), "type: INT int_domain { min: 0 max: 5 }"),
+        ("type: INT int_domain { min: 0 max: 5 }", [-3, 9], pa.int64(), "type: INT int_domain { min: -3 max: 9 }"),
+        ("type: FLOAT float_domain { max: 1 disallow_nan: true disallow_inf: true }", [math.nan, math.inf], pa.float64(),
+         "type: FLOAT float_domain { max: inf disallow_nan: false disallow_inf: false }"),
         ("type: INT bool_domain { }", [0, 3], pa.int64(), "type: INT int_domain { min: 0 max: 3 }"),
-        (
-            "type: FLOAT bool_domain { }",
-            [0.5],
-            pa.float64(),
-            "type: FLOAT float_domain { min: 0.5 max: 0.5 }",
-        ),
+        ("type: FLOAT bool_domain { }", [0.5], pa.float64(), "type: FLOAT float_domain { min: 0.5 max: 0.5 }"),
         ("type: BYTES bool_domain { true_value: 'y' }", ["z"], TEXT, "type: BYTES"),
         ("type: BYTES int_domain { }", ["z"], TEXT, "type: BYTES"),
         ("type: BYTES int_domain { max: 3 }", ["7"], TEXT, "type: BYTES int_domain { max: 7 }"),
-        (
-            "type: BYTES string_domain { value: 'z' }",
-            ["b", "a", "b"],
-            TEXT,
-            "type: BYTES string_domain { value: 'z' value: 'a' value: 'b' }",
-        ),
-        (
-            (
-                "type: BYTES string_domain { value: 'b' } distribution_constraints { "
-                "min_domain_mass: "
-                "0.5 }"
-            ),
-            ["b", "a"],
-            TEXT,
-            (
-                "type: BYTES string_domain { value: 'b' } distribution_constraints { "
-                "min_domain_mass: "
-                "0.5 }"
-            ),
-        ),
-        (
-            "type: INT presence { min_fraction: 1 min_count: 2 }",
-            [1, None],
-            pa.int64(),
-            "type: INT presence { min_fraction: 0.5 min_count: 1 }",
-        ),
-        (
-            "type: INT presence { min_count: 1 }",
-            [None],
-            pa.int64(),
-            "type: INT presence { min_count: 1 } lifecycle_stage: DEPRECATED",
-        ),
-        (
-            "type: INT value_count { min: 2 max: 2 }",
-            [[1], [1, 2, 3]],
-            LISTS,
-            "type: INT value_count { min: 1 max: 3 }",
-        ),
+        ("type: BYTES string_domain { value: 'z' }", ["b", "a", "b"], TEXT,
+         "type: BYTES string_domain { value: 'z' value: 'a' value: 'b' }"),
+        ("type: BYTES string_domain { value: 'b' } distribution_constraints { min_domain_mass: 0.5 }", ["b", "a"], TEXT,
+         "type: BYTES string_domain { value: 'b' } distribution_constraints { min_domain_mass: 0.5 }"),
+        ("type: INT presence { min_fraction: 1 min_count: 2 }", [1, None], pa.int64(),
+         "type: INT presence { min_fraction: 0.5 min_count: 1 }"),
+        ("type: INT presence { min_count: 1 }", [None], pa.int64(), "type: INT presence { min_count: 1 } lifecycle_stage: DEPRECATED"),
+        ("type: INT value_count { min: 2 max: 2 }", [[1], [1, 2, 3]], LISTS, "type: INT value_count { min: 1 max: 3 }"),
         ("type: INT value_count { min: 2 }", [[]], LISTS, "type: INT value_count { }"),
         ("type: INT shape { dim { size: 1 } }", [1, None], pa.int64(), "type: INT"),
         ("type: INT", ["a"], TEXT, "type: INT lifecycle_stage: DEPRECATED"),
-        (
-            "type: BYTES unique_constraints { min: 3 max: 3 }",
-            ["a"],
-            TEXT,
-            "type: BYTES unique_constraints { min: 1 max: 3 }",
-        ),
+        ("type: BYTES unique_constraints { min: 3 max: 3 }", ["a"], TEXT, "type: BYTES unique_constraints { min: 1 max: 3 }"),
         ("type: INT unique_constraints { max: 3 }", [1], pa.int64(), "type: INT"),
         # The schema contradicts itself.
         ("type: FLOAT int_domain { min: 0 max: 1 }", [2.5], pa.float64(), "type: FLOAT"),
         ("type: INT float_domain { max: 1 }", [2], pa.int64(), "type: INT"),
         ("type: BYTES domain: 'absent'", ["a"], TEXT, "type: BYTES"),
         ("", ["a"], TEXT, "lifecycle_stage: DEPRECATED"),
-        (
-            "string_domain { value: 'a' value: 'a' }",
-            ["b"],
-            TEXT,
-            "type: BYTES string_domain { value: 'a' value: 'b' }",
-        ),
-        (
-            "type: BYTES bool_domain { } distribution_constraints { min_domain_mass: 0.5 }",
-            ["z"],
-            TEXT,
-            "type: BYTES",
-        ),
-        (
-            "type: INT value_count { min: 2 max: 1 } presence { min_fraction: 2 }",
-            [1],
-            pa.int64(),
-            "type: INT value_count { min: 1 max: 2 } presence { min_fraction: 1 }",
-        ),
+        ("string_domain { value: 'a' value: 'a' }", ["b"], TEXT, "type: BYTES string_domain { value: 'a' value: 'b' }"),
+        ("type: BYTES bool_domain { } distribution_constraints { min_domain_mass: 0.5 }", ["z"], TEXT, "type: BYTES"),
+        ("type: INT value_count { min: 2 max: 1 } presence { min_fraction: 2 }", [1], pa.int64(),
+         "type: INT value_count { min: 1 max: 2 } presence { min_fraction: 1 }"),
         ("type: INT lifecycle_stage: ALPHA", ["a"], TEXT, "type: INT lifecycle_stage: ALPHA"),
     ],
-)
+)  # fmt: skip
 def test_widening(feature: str, values: list[Any], kind: pa.DataType, expected: str) -> None:
     """A feature changes if the data contradicts it, and only then."""
     updated = update_schema(
@@ -277,50 +209,23 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
     ("before", "after", "expected"),
     [
         ("", "", "no difference"),
-        (
-            "presence { min_fraction: 1 }",
-            "presence { min_fraction: 0.9 }",
-            "presence.min_fraction:  1 → 0.9",
-        ),
-        (
-            "presence { min_count: 1 }",
-            "presence { min_count: 2 }",
-            "presence.min_count:  1 → 2",
-        ),
+        ("presence { min_fraction: 1 }", "presence { min_fraction: 0.9 }", "presence.min_fraction:  1 → 0.9"),
+        ("presence { min_count: 1 }", "presence { min_count: 2 }", "presence.min_count:  1 → 2"),
         ("", "int_domain { max: 3 }", "int_domain:  (unset) → { max: 3 }"),
         ("int_domain { max: 3 }", "int_domain { max: 4 }", "int_domain.max:  3 → 4"),
         ("int_domain { }", "int_domain { max: 4 }", "int_domain.max:  (unset) → 4"),
-        (
-            "float_domain { disallow_nan: true }",
-            "float_domain { }",
-            "float_domain.disallow_nan:  true → (unset)",
-        ),
-        (
-            "string_domain { value: 'a' }",
-            "string_domain { value: 'b' value: 'a' }",
-            'string_domain.value:  + "b"',
-        ),
-        (
-            "string_domain { value: 'a' }",
-            "string_domain { }",
-            'string_domain.value:  - "a"',
-        ),
+        ("float_domain { disallow_nan: true }", "float_domain { }", "float_domain.disallow_nan:  true → (unset)"),
+        ("string_domain { value: 'a' }", "string_domain { value: 'b' value: 'a' }", 'string_domain.value:  + "b"'),
+        ("string_domain { value: 'a' }", "string_domain { }", 'string_domain.value:  - "a"'),
         ("shape { dim { size: 1 } }", "", "shape:  { dim { size: 1 } } → (unset)"),
         ("", "lifecycle_stage: DEPRECATED", "lifecycle_stage:  (unset) → DEPRECATED"),
         ("type: INT", "type: FLOAT", "type:  INT → FLOAT"),
         ("", "not_in_environment: 'S'", 'not_in_environment:  + "S"'),
-        (
-            "drift_comparator { infinity_norm { threshold: 0.1 } }",
-            "drift_comparator { infinity_norm { threshold: 0.2 } }",
-            "drift_comparator.infinity_norm.threshold:  0.1 → 0.2",
-        ),
-        (
-            "distribution_constraints { min_domain_mass: 0.9 }",
-            "",
-            "distribution_constraints:  { min_domain_mass: 0.9 } → (unset)",
-        ),
+        ("drift_comparator { infinity_norm { threshold: 0.1 } }", "drift_comparator { infinity_norm { threshold: 0.2 } }",
+         "drift_comparator.infinity_norm.threshold:  0.1 → 0.2"),
+        ("distribution_constraints { min_domain_mass: 0.9 }", "", "distribution_constraints:  { min_domain_mass: 0.9 } → (unset)"),
     ],
-)
+)  # fmt: skip
 def test_diff(before: str, after: str, expected: str) -> None:
     """Each change has both values."""
     text = render_diff(

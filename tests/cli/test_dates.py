@@ -147,44 +147,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            "recipe.yaml --output out",
-            "recipe.yaml:3: sources.clicks.path: found a date in 'clicks/{date}.csv', expected",
-        ),
-        (
-            "clicks/{date}.csv --output out",
-            "error: clicks/{date}.csv: found a date in 'clicks/{date}.csv', expected",
-        ),
-        (
-            "recipe.yaml --output out/{date}",
-            "found a date in --output out/{date}, expected the day",
-        ),
-        (
-            "clicks/2026-11-21.csv --date 2026-11-21 --output out",
-            "sources: found --date 2026-11-21, but no source has {date}",
-        ),
-        (
-            "recipe.yaml --date 2026-11-31 --output out",
-            "Invalid value for '--date': found 2026-11-31, which is no day",
-        ),
-        (
-            "recipe.yaml --date today --output out",
-            "Invalid value for '--date': found 'today', expected a day as 2026-11-21.",
-        ),
-        (
-            "recipe.yaml --date 2026-11-23 --output out",
-            "recipe.yaml:3: sources.clicks.path: no file matches 'clicks/2026-11-23.csv'.",
-        ),
-        (
-            "recipe.yaml --date 2026-11-21 --output out/{SPAN}",
-            "--output: found {SPAN} in 'out/{SPAN}', expected {date}",
-        ),
-        (
-            "clicks/{YYYY}.csv --date 2026-11-21 --output out",
-            "found {YYYY} in 'clicks/{YYYY}.csv', expected {date}",
-        ),
+        ("recipe.yaml --output out", "recipe.yaml:3: sources.clicks.path: found a date in 'clicks/{date}.csv', expected"),
+        ("clicks/{date}.csv --output out", "error: clicks/{date}.csv: found a date in 'clicks/{date}.csv', expected"),
+        ("recipe.yaml --output out/{date}", "found a date in --output out/{date}, expected the day"),
+        ("clicks/2026-11-21.csv --date 2026-11-21 --output out", "sources: found --date 2026-11-21, but no source has {date}"),
+        ("recipe.yaml --date 2026-11-31 --output out", "Invalid value for '--date': found 2026-11-31, which is no day"),
+        ("recipe.yaml --date today --output out", "Invalid value for '--date': found 'today', expected a day as 2026-11-21."),
+        ("recipe.yaml --date 2026-11-23 --output out", "recipe.yaml:3: sources.clicks.path: no file matches 'clicks/2026-11-23.csv'."),
+        ("recipe.yaml --date 2026-11-21 --output out/{SPAN}", "--output: found {SPAN} in 'out/{SPAN}', expected {date}"),
+        ("clicks/{YYYY}.csv --date 2026-11-21 --output out", "found {YYYY} in 'clicks/{YYYY}.csv', expected {date}"),
     ],
-)
+)  # fmt: skip
 def test_wrong_dates(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
 ) -> None:
@@ -362,16 +335,10 @@ def test_a_named_file_has_no_date(encoded: Path) -> None:
         ("out/2026-11-30", "found no NEW_DATA, expected new files, or the --date"),
         ("out/2026-11-30 clicks/{date}.csv", "sources.clicks.path: found a date in"),
         ("out/2026-11-30 --date 2026-12-02", "sources.clicks.path: no file matches"),
-        (
-            "file --date 2026-12-01",
-            "found --date without NEW_DATA, and the recipe's path of 'clicks'",
-        ),
-        (
-            "file clicks/2026-11-30.csv --date 2026-12-01",
-            "found --date 2026-12-01, but no source has {date}",
-        ),
+        ("file --date 2026-12-01", "found --date without NEW_DATA, and the recipe's path of 'clicks'"),
+        ("file clicks/2026-11-30.csv --date 2026-12-01", "found --date 2026-12-01, but no source has {date}"),
     ],
-)
+)  # fmt: skip
 def test_wrong_dates_of_transform(
     encoded: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -31,44 +31,15 @@ OWN = {
 SIZES = {"rows": 80, "bytes": 4000, "shards": [{"path": "a"}, {"path": "b"}]}
 MANIFEST = {
     "splits": {"train": SIZES, "eval": {"rows": 20, "bytes": 1_000_000, "shards": [{"path": "c"}]}},
-    "sources": {
-        "flights [1]": {
-            "read": 1_000_000,
-            "rejected": 3,
-            "files": [{"bytes": 5}, {"bytes": 30_000_000}],
-        }
-    },
-    "joins": [
-        {
-            "source": "planes",
-            "how": "left",
-            "matched": 90,
-            "unmatched": 10,
-            "dropped": 0,
-            "added": 0,
-        }
-    ],
-    "counts": {
-        "read": 1_000_000,
-        "rejected": 3,
-        "added": 0,
-        "dropped": 0,
-        "filtered": 999_900,
-        "written": 100,
-    },
+    "sources": {"flights [1]": {"read": 1_000_000, "rejected": 3, "files": [{"bytes": 5}, {"bytes": 30_000_000}]}},
+    "joins": [{"source": "planes", "how": "left", "matched": 90, "unmatched": 10, "dropped": 0, "added": 0}],
+    "counts": {"read": 1_000_000, "rejected": 3, "added": 0, "dropped": 0, "filtered": 999_900, "written": 100},
     "timings": {"total_secs": 12.34},
     "alerts": {"constant": ["a"]},
     "record": "example",
     "recipe": {"output": {"floats": "round"}, "join": [{"source": "planes"}]},
-    "columns": {
-        "a": "int64",
-        "b": "float64",
-        "c": "list<float64>",
-        "d": "float32",
-        "e": "float64",
-        "f": "float64",
-    },
-}
+    "columns": {"a": "int64", "b": "float64", "c": "list<float64>", "d": "float32", "e": "float64", "f": "float64"},
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -99,18 +70,14 @@ def recipe(tmp_path: pathlib.Path) -> str:
         ("--runner FnApiRunner r.yaml --output out", "r.yaml --output out", "--runner FnApiRunner"),
         ("--direct-num-workers=2 r.yaml", "r.yaml", "--direct_num_workers=2"),
         ("--streaming r.yaml --runner flink", "r.yaml", "--streaming --runner flink"),
-        (
-            "--job-server-timeout 3 r.yaml --runner=flink",
-            "r.yaml",
-            "--job-server-timeout 3 --runner=flink",
-        ),
+        ("--job-server-timeout 3 r.yaml --runner=flink", "r.yaml", "--job-server-timeout 3 --runner=flink"),
         ("--project p --s3_verify=no r.yaml", "r.yaml", "--project p --s3_verify=no"),
         ("--experiments a --experiments=b r.yaml", "r.yaml", "--experiments a --experiments=b"),
         ("--output --runner x", "--output --runner x", ""),
         ("-- --r.yaml", "-- --r.yaml", ""),
         ("--output", "--output", ""),
     ],
-)
+)  # fmt: skip
 def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
     """Flags go with their values to the command or to Beam.
 
@@ -128,22 +95,16 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
         ("--zzzzzzz", "nor of Beam.$"),
         ("--direct_num_workers two", "invalid int value: 'two'"),
         ("--direct_num_workers=-1", "found --direct_num_workers -1, expected a number from 0"),
-        (
-            "--runner FnApiRuner",
-            "found --runner FnApiRuner, expected one of .* Did you mean 'FnApiRunner'?",
-        ),
+        ("--runner FnApiRuner", "found --runner FnApiRuner, expected one of .* Did you mean 'FnApiRunner'?"),
         ("--direct_running_mode quick", "invalid choice: 'quick'"),
         ("--runner", "expected one argument"),
-        (
-            "--label returned",
-            "found --label, an option of Beam's for jobs on engines, which has no",
-        ),
+        ("--label returned", "found --label, an option of Beam's for jobs on engines, which has no"),
         ("--num_workers=4", "has no effect on this machine. Name the engine with --runner.$"),
         ("--streaming", "found --streaming, an option of Beam's for jobs on engines"),
         ("--resource-hint a=b", "found --resource_hint, an option of Beam's for jobs on engines"),
         ("--runner direct --region x", "found --region, an option of Beam's for jobs on engines"),
     ],
-)
+)  # fmt: skip
 def test_wrong_flags(arguments: str, message: str) -> None:
     """An unknown flag or a wrong Beam value gives a helpful error."""
     with pytest.raises(click.UsageError) as caught:
@@ -156,32 +117,12 @@ def test_wrong_flags(arguments: str, message: str) -> None:
     [
         (["convert"], 2, "error: Missing argument 'RECIPE_OR_DATA'."),
         (["convert", "a.csv"], 2, "error: found no --output"),
-        (
-            ["convert", "a.csv", "--outptu", "x"],
-            2,
-            "Did you mean '--output'?\nSee 'beam-pipelines convert --help'.",
-        ),
-        (
-            ["convert", "missing.yaml", "--output", "x"],
-            2,
-            "error: missing.yaml: there is no such file.",
-        ),
+        (["convert", "a.csv", "--outptu", "x"], 2, "Did you mean '--output'?\nSee 'beam-pipelines convert --help'."),
+        (["convert", "missing.yaml", "--output", "x"], 2, "error: missing.yaml: there is no such file."),
         (["describe", "missing.yaml"], 2, "error: missing.yaml: there is no such file."),
-        (
-            ["plan", "reciep.yaml"],
-            2,
-            "error: reciep.yaml: there is no such file. Did you mean 'recipe.yaml'?",
-        ),
-        (
-            ["schema", "diff", "recipe.yml", "recipe.yaml"],
-            1,
-            "error: recipe.yml: there is no such file. Did you mean 'recipe.yaml'?",
-        ),
-        (
-            ["convert", "dat", "-o", "x"],
-            2,
-            "error: dat: no file matches 'dat'. Did you mean 'data'?",
-        ),
+        (["plan", "reciep.yaml"], 2, "error: reciep.yaml: there is no such file. Did you mean 'recipe.yaml'?"),
+        (["schema", "diff", "recipe.yml", "recipe.yaml"], 1, "error: recipe.yml: there is no such file. Did you mean 'recipe.yaml'?"),
+        (["convert", "dat", "-o", "x"], 2, "error: dat: no file matches 'dat'. Did you mean 'data'?"),
         (["inspect", "missing"], 2, "error: missing: found neither a dataset"),
         (["inspect", "x", "-n", "0"], 2, "error: Invalid value for '-n'"),
         (["verify", "missing"], 1, "error: missing: found no dataset.json"),
@@ -189,7 +130,7 @@ def test_wrong_flags(arguments: str, message: str) -> None:
         (["init", "missing.csv", "-o", "new.yaml"], 2, "error: missing.csv: no file matches"),
         (["covnert"], 2, "error: No such command 'covnert'."),
     ],
-)
+)  # fmt: skip
 def test_errors_and_status(
     arguments: list[str],
     status: int,
@@ -248,20 +189,12 @@ def test_dry_run_prints_the_plan(recipe: str, capsys: pytest.CaptureFixture[str]
     ("error", "status", "printed"),
     [
         (DataError("a.csv, line 2: bad.\n  more"), 1, "error: a.csv, line 2: bad.\n  more\n"),
-        (
-            RecipeError("r.yaml:1: a.\nr.yaml:2: b."),
-            2,
-            "error: r.yaml:1: a.\nerror: r.yaml:2: b.\n",
-        ),
+        (RecipeError("r.yaml:1: a.\nr.yaml:2: b."), 2, "error: r.yaml:1: a.\nerror: r.yaml:2: b.\n"),
         (RecipeProblems([Problem(("label",), "bad.")]), 2, "error: a.csv: label: bad.\n"),
-        (
-            ValueError("boom"),
-            1,
-            "error: ValueError: boom. Run again with --verbose for the traceback.\n",
-        ),
+        (ValueError("boom"), 1, "error: ValueError: boom. Run again with --verbose for the traceback.\n"),
         (KeyboardInterrupt(), 130, "error: interrupted; nothing was committed.\n"),
     ],
-)
+)  # fmt: skip
 def test_failures_of_a_run(
     error: BaseException,
     status: int,

@@ -127,9 +127,7 @@ TAKEN = {
     "bytes": example(entry(b"b", feature(1, delimited(1, b""), delimited(1, b"x" * 300)))),
     "no-kind": example(entry(b"i", b""), entry(b"f", b""), entry(b"b", b"")),
     "no-values": example(entry(b"b", feature(1)), entry(b"f", feature(2)), entry(b"i", feature(3))),
-    "packed-without-numbers": example(
-        entry(b"f", feature(2, delimited(1, b""))), entry(b"i", feature(3, b"\x0a\0"))
-    ),
+    "packed-without-numbers": example(entry(b"f", feature(2, delimited(1, b""))), entry(b"i", feature(3, b"\x0a\0"))),
     "integers-one-by-one": example(entry(b"i", feature(3, b"\x08\1\x08\xac\2"))),
     "floats-one-by-one": example(entry(b"f", feature(2, b"\x0d", HALF, b"\x0d", HALF))),
     "packed-and-one-by-one": example(
@@ -145,16 +143,10 @@ TAKEN = {
         entry("é€😀".encode(), b""),
         entry(b"", feature(1)),
     ),
-    "another-feature-twice": example(
-        entry(b"x", ONE_TWO), entry(b"i", ONE_TWO), entry(b"x", feature(1))
-    ),
-    "order-of-keys": example(
-        entry(b"i", ONE_TWO), entry(b"b", feature(1)), entry(b"f", feature(2))
-    ),
-    "beginnings-of-keys": example(
-        entry(b"ii", feature(2)), entry(b"", feature(1)), entry(b"i", ONE_TWO)
-    ),
-}
+    "another-feature-twice": example(entry(b"x", ONE_TWO), entry(b"i", ONE_TWO), entry(b"x", feature(1))),
+    "order-of-keys": example(entry(b"i", ONE_TWO), entry(b"b", feature(1)), entry(b"f", feature(2))),
+    "beginnings-of-keys": example(entry(b"ii", feature(2)), entry(b"", feature(1)), entry(b"i", ONE_TWO)),
+}  # fmt: skip
 NUMBERS = {
     "minus-one": b"\xff" * 9 + b"\1",
     "least": b"\x80" * 9 + b"\1",
@@ -175,21 +167,13 @@ DECLINED = {
     "no-value": delimited(1, delimited(1, delimited(1, b"i"))),
     "no-key": delimited(1, delimited(1, delimited(2, ONE_TWO))),
     "two-values": delimited(1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) * 2)),
-    "two-keys": delimited(
-        1, delimited(1, delimited(1, b"x") + delimited(1, b"i") + delimited(2, ONE_TWO))
-    ),
-    "another-field-than-the-value": delimited(
-        1, delimited(1, delimited(1, b"i") + delimited(3, ONE_TWO))
-    ),
-    "another-field-than-the-value-of-another": delimited(
-        1, delimited(1, delimited(1, b"x") + delimited(3, ONE_TWO))
-    ),
+    "two-keys": delimited(1, delimited(1, delimited(1, b"x") + delimited(1, b"i") + delimited(2, ONE_TWO))),
+    "another-field-than-the-value": delimited(1, delimited(1, delimited(1, b"i") + delimited(3, ONE_TWO))),
+    "another-field-than-the-value-of-another": delimited(1, delimited(1, delimited(1, b"x") + delimited(3, ONE_TWO))),
     "empty-entry": delimited(1, delimited(1, b"")),
     "unknown-field": example(entry(b"i", ONE_TWO)) + b"\x10\5",
     "unknown-field-of-features": delimited(1, entry(b"i", ONE_TWO) + b"\x10\5"),
-    "unknown-field-of-entry": delimited(
-        1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) + b"\x18\5")
-    ),
+    "unknown-field-of-entry": delimited(1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) + b"\x18\5")),
     "unknown-field-of-feature": example(entry(b"i", ONE_TWO + b"\x20\5")),
     "unknown-kind": example(entry(b"i", feature(4))),
     "unknown-kind-of-another": example(entry(b"x", feature(4))),
@@ -217,7 +201,7 @@ DECLINED = {
     "number-of-another-cut": example(entry(b"x", feature(3, delimited(1, b"\xff")))),
     "float-of-another-of-three-bytes": example(entry(b"x", feature(2, delimited(1, b"abc")))),
     "bytes-of-another-cut": example(entry(b"x", feature(1, b"\x0a\5abc"))),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TAKEN)

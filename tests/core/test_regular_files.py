@@ -95,39 +95,21 @@ CASES = {
     "json lines": ("a.jsonl", "sources: {t: a.jsonl}"),
     "picture": ("photos/cat/1.png", f"sources: {{t: {PHOTOS}}}"),
     "picture beside others": ("photos/cat/2.jpg", f"sources: {{t: {PHOTOS}}}"),
-    "picture of a pattern": (
-        "photos/cat/2.jpg",
-        "sources: {t: {path: photos/*/*.jpg, format: images}}",
-    ),
+    "picture of a pattern": ("photos/cat/2.jpg", "sources: {t: {path: photos/*/*.jpg, format: images}}"),
     "array": (DIGITS, f"sources: {{t: {DIGITS}}}"),
     "labels by name": ("train-labels-idx1-ubyte", f"sources: {{t: {DIGITS}}}"),
-    "labels": (
-        "other-labels",
-        f"sources: {{t: {{path: {DIGITS}, idx: {{labels: other-labels}}}}}}",
-    ),
+    "labels": ("other-labels", f"sources: {{t: {{path: {DIGITS}, idx: {{labels: other-labels}}}}}}"),
     "batch": ("batches/data_batch_1.bin", "sources: {t: {path: batches/*, format: cifar}}"),
-    "class names": (
-        "batches/batches.meta.txt",
-        "sources: {t: {path: batches/*.bin, format: cifar}}",
-    ),
-    "pickled class names": (
-        "batches/batches.meta",
-        "sources: {t: {path: batches/*, format: cifar}}",
-    ),
-    "records": (
-        "set/examples/Split-train/a.tfrecord",
-        "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}",
-    ),
-    "schema of records": (
-        "schema.pbtxt",
-        "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}",
-    ),
+    "class names": ("batches/batches.meta.txt", "sources: {t: {path: batches/*.bin, format: cifar}}"),
+    "pickled class names": ("batches/batches.meta", "sources: {t: {path: batches/*, format: cifar}}"),
+    "records": ("set/examples/Split-train/a.tfrecord", "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}"),
+    "schema of records": ("schema.pbtxt", "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}"),
     "manifest": ("set/dataset.json", "sources: {t: set/examples/Split-train/*}"),
     "schema of a dataset": ("set/schema.pbtxt", "sources: {t: set/examples/Split-train/*}"),
     "schema": ("schema.pbtxt", "sources: {t: a.csv}\nschema: schema.pbtxt"),
     "module": ("features.py", "sources: {t: a.csv}\npreprocessing_fn: features.py"),
     "recipe": ("recipe.yaml", ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

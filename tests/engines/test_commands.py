@@ -23,19 +23,9 @@ pytestmark = pytest.mark.runners
 
 COMMANDS = {
     "prism": (engines.PRISM, ("--runner=PrismRunner", f"--prism_location={engines.PRISM}")),
-    "flink": (
-        engines.FLINK_JOB_SERVER,
-        (
-            "--runner=FlinkRunner",
-            f"--flink_job_server_jar={engines.FLINK_JOB_SERVER}",
-            "--parallelism=2",
-        ),
-    ),
-    "spark": (
-        engines.SPARK_JOB_SERVER,
-        ("--runner=SparkRunner", f"--spark_job_server_jar={engines.SPARK_JOB_SERVER}"),
-    ),
-}
+    "flink": (engines.FLINK_JOB_SERVER, ("--runner=FlinkRunner", f"--flink_job_server_jar={engines.FLINK_JOB_SERVER}", "--parallelism=2")),
+    "spark": (engines.SPARK_JOB_SERVER, ("--runner=SparkRunner", f"--spark_job_server_jar={engines.SPARK_JOB_SERVER}")),
+}  # fmt: skip
 CONVERT = (sys.executable, "-m", "beam_pipelines", "convert")
 ENGINES = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in COMMANDS]
 # In the environment of a command, and so of all that it starts.

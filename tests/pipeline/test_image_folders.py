@@ -64,19 +64,13 @@ def test_images_without_classes(tmp_path: Path) -> None:
 
 CASES: dict[str, tuple[list[str], str, str, dict[str, str], str]] = {
     # Images; table and its text; join; label
-    "names": (["a.png", "b.png"], "labels.csv", "file,breed\na.png,pug\nb.png,lab\n",
-              {"image/filename": "file"}, "breed"),
-    "without suffix": (["train/a.png", "train/b.png"], "train.csv", "id;breed\na;pug\nb;lab\n",
-                       {"image/stem": "id"}, "breed"),
-    "numbers": (["1.png", "2.png"], "labels.tsv", "id\tage\n1\t3\n2\t5\n",
-                {"image/stem": "id"}, "age"),
-    "paths": (["x/a.png", "y/a.png"], "labels.csv", "path,breed\nx/a.png,pug\ny/a.png,lab\n",
-              {"image/filename": "path"}, "breed"),
-    "paths of one folder": (["im/a.png", "im/b.png"], "t.jsonl",
-                            '{"path": "im/a.png", "z": 1}\n{"path": "im/b.png", "z": 2}\n',
+    "names": (["a.png", "b.png"], "labels.csv", "file,breed\na.png,pug\nb.png,lab\n", {"image/filename": "file"}, "breed"),
+    "without suffix": (["train/a.png", "train/b.png"], "train.csv", "id;breed\na;pug\nb;lab\n", {"image/stem": "id"}, "breed"),
+    "numbers": (["1.png", "2.png"], "labels.tsv", "id\tage\n1\t3\n2\t5\n", {"image/stem": "id"}, "age"),
+    "paths": (["x/a.png", "y/a.png"], "labels.csv", "path,breed\nx/a.png,pug\ny/a.png,lab\n", {"image/filename": "path"}, "breed"),
+    "paths of one folder": (["im/a.png", "im/b.png"], "t.jsonl", '{"path": "im/a.png", "z": 1}\n{"path": "im/b.png", "z": 2}\n',
                             {"image/filename": "path"}, "z"),
-    "more columns": (["a.png", "b.png"], "labels.csv", "file,breed,age\na.png,pug,1\nb.png,lab,2\n",
-                     {"image/filename": "file"}, ""),
+    "more columns": (["a.png", "b.png"], "labels.csv", "file,breed,age\na.png,pug,1\nb.png,lab,2\n", {"image/filename": "file"}, ""),
 }  # fmt: skip
 
 
@@ -114,18 +108,13 @@ def test_tables_that_do_not_tell(tmp_path: Path) -> None:
 
 LAYOUTS: dict[str, tuple[list[str], str, dict[str, str], tuple[str, ...]]] = {
     # Images; a table of labels; split -> folder; classes
-    "splits of classes": (
-        [f"{split}/{name}/{n}.png" for split in ("train", "val", "test") for name in BREEDS for n in range(3)],
-        "", {"train": "train", "val": "val", "test": "test"}, ("lab", "pug"),
-    ),
-    "other names": (
-        [f"{split}/{name}/1.png" for split in ("Training", "validation") for name in BREEDS],
-        "", {"train": "Training", "val": "validation"}, ("lab", "pug"),
-    ),
+    "splits of classes": ([f"{split}/{name}/{n}.png" for split in ("train", "val", "test") for name in BREEDS for n in range(3)], "",
+                          {"train": "train", "val": "val", "test": "test"}, ("lab", "pug")),
+    "other names": ([f"{split}/{name}/1.png" for split in ("Training", "validation") for name in BREEDS], "",
+                    {"train": "Training", "val": "validation"}, ("lab", "pug")),
     "splits alone": (["train/a.png", "test/b.png"], "", {"train": "train", "test": "test"}, ()),
     "a class called test": (["test/a.png", "pug/b.png"], "", {}, ("pug", "test")),
-    "a table of one folder": (["train/a.png", "train/b.png", "test/c.png"],
-                              "file,breed\na.png,pug\nb.png,lab\n", {}, ()),
+    "a table of one folder": (["train/a.png", "train/b.png", "test/c.png"], "file,breed\na.png,pug\nb.png,lab\n", {}, ()),
 }  # fmt: skip
 
 

@@ -255,33 +255,17 @@ def test_blame_of_dates_and_times() -> None:
 BEYOND: dict[str, tuple[Callable[[Path], object], str]] = {
     "a.csv": (lambda path: path.write_text("x\n1.5\n2\n1e60\n"), "line 4 ('1e60')"),
     "a.tsv": (lambda path: path.write_text("x\ty\n1.5\t1\n2\t1\n1E60\t1\n"), "line 4 ('1E60\\t1')"),
-    "a.jsonl": (
-        lambda path: path.write_text('{"x": 1.5}\n{"x": 2}\n{"x": 1e60}\n'),
-        "line 3 ('{\"x\": 1e60}')",
-    ),
+    "a.jsonl": (lambda path: path.write_text('{"x": 1.5}\n{"x": 2}\n{"x": 1e60}\n'), "line 3 ('{\"x\": 1e60}')"),
     "a.parquet": (lambda path: pq.write_table(NUMBERS, path), "row 3 ({'x': 1e+60})"),
     "a.feather": (lambda path: feather.write_feather(NUMBERS, path), "row 3 ({'x': 1e+60})"),
     "a.orc": (lambda path: orc.write_table(NUMBERS, path), "row 3 ({'x': 1e+60})"),
-    "a.npz": (
-        lambda path: np.savez(path, x=NUMBERS["x"].to_numpy()),
-        "row 3 ({'x': 1e+60})",
-    ),
-    "lists.parquet": (
-        lambda path: pq.write_table(pa.table({"x": [[1.5], [], [2.5, 1e60]]}), path),
-        "row 3 ({'x': [2.5, 1e+60]})",
-    ),
+    "a.npz": (lambda path: np.savez(path, x=NUMBERS["x"].to_numpy()), "row 3 ({'x': 1e+60})"),
+    "lists.parquet": (lambda path: pq.write_table(pa.table({"x": [[1.5], [], [2.5, 1e60]]}), path), "row 3 ({'x': [2.5, 1e+60]})"),
     "a.libsvm": (lambda path: path.write_text("1.5 1:2\n2 1:2\n1e60 1:2\n"), "line 3 ('1e60 1:2')"),
-    "a-idx1-ubyte": (
-        lambda path: path.write_bytes(idx(NUMBERS["x"].to_numpy().astype(">f8"), 0x0E)),
-        "image 2 ({'value': 1e+60})",
-    ),
-    "a-idx3-ubyte": (
-        lambda path: path.write_bytes(
-            idx(NUMBERS["x"].to_numpy().astype(">f8").reshape(3, 1, 1), 0x0E)
-        ),
-        "image 2 ({'image/values': [1e+60]",
-    ),
-}
+    "a-idx1-ubyte": (lambda path: path.write_bytes(idx(NUMBERS["x"].to_numpy().astype(">f8"), 0x0E)), "image 2 ({'value': 1e+60})"),
+    "a-idx3-ubyte": (lambda path: path.write_bytes(idx(NUMBERS["x"].to_numpy().astype(">f8").reshape(3, 1, 1), 0x0E)),
+                     "image 2 ({'image/values': [1e+60]"),
+}  # fmt: skip
 NUMBERS = pa.table({"x": [1.5, 2.0, 1e60]})
 
 

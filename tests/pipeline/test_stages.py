@@ -90,36 +90,19 @@ def test_a_plan_has_few_parts() -> None:
     ("changed", "paths"),
     [
         # A missing file leaves out what needs its columns.
-        (
-            {"sources": "sources: {rows: {path: no.csv}, right: {path: none.csv}}"},
-            ["sources.rows.path", "sources.right.path"],
-        ),
+        ({"sources": "sources: {rows: {path: no.csv}, right: {path: none.csv}}"}, ["sources.rows.path", "sources.right.path"]),
         # What does not need the part that is wrong is looked at, in the order of stages.
         ({"split": "split: {train: 1, by: no}", "label": "label: l"}, ["split.by.0", "label"]),
-        (
-            {"encode": "encode: {no: z_score}", "statistics": "statistics: {weight: no}"},
-            ["encode.no", "statistics.weight"],
-        ),
-        (
-            {
-                "encode": "sequence: {features: [no]}",
-                "statistics": "schema: no.pbtxt\nvalidation_config: no",
-            },
-            ["schema", "sequence.features", "validation_config"],
-        ),
+        ({"encode": "encode: {no: z_score}", "statistics": "statistics: {weight: no}"}, ["encode.no", "statistics.weight"]),
+        ({"encode": "sequence: {features: [no]}", "statistics": "schema: no.pbtxt\nvalidation_config: no"},
+         ["schema", "sequence.features", "validation_config"]),
         # The key of protected values does not keep other parts from being planned.
-        (
-            {"protect": "protect: {t: {keyed_hash: no}}", "label": "label: l"},
-            ["protect.t", "label"],
-        ),
+        ({"protect": "protect: {t: {keyed_hash: no}}", "label": "label: l"}, ["protect.t", "label"]),
         ({"rename": "rename: {no: y}", "label": "label: y"}, ["rename.no"]),
-        (
-            {"join": "join: [{source: right, on: no}]", "label": "label: l"},
-            ["join.0.on", "join.0.on", "join.0"],
-        ),
+        ({"join": "join: [{source: right, on: no}]", "label": "label: l"}, ["join.0.on", "join.0.on", "join.0"]),
         ({"filter": "filter: no", "drop": "drop: [nothing]"}, ["filter", "drop.0"]),
     ],
-)
+)  # fmt: skip
 def test_one_pass_finds_independent_problems(
     folder: Path, changed: dict[str, str], paths: list[str]
 ) -> None:

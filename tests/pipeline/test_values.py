@@ -70,30 +70,18 @@ SCALARS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], An
     "float16": (pa.float16(), st.floats(width=16).map(np.float16), float32),
     "float32": (pa.float32(), st.floats(width=32), float32),
     "float64": (pa.float64(), st.floats(-1e30, 1e30) | st.just(0.1), float32),
-    "decimal": (
-        pa.decimal128(9, 2),
-        st.integers(-(10**8), 10**8).map(lambda n: decimal.Decimal(n) / 100),
-        float32,
-    ),
+    "decimal": (pa.decimal128(9, 2), st.integers(-(10**8), 10**8).map(lambda n: decimal.Decimal(n) / 100), float32),
     "whole": (pa.decimal128(18, 0), st.integers(-(10**17), 10**17).map(decimal.Decimal), int),
     "text": (pa.string(), TEXTS, str.encode),
     "large_text": (pa.large_string(), TEXTS, str.encode),
     "bytes": (pa.binary(), st.binary(max_size=5), bytes),
     "fixed_bytes": (pa.binary(3), st.binary(min_size=3, max_size=3), bytes),
-    "enum": (
-        pa.dictionary(pa.int8(), pa.string()),
-        st.sampled_from(["red", "", "grün"]),
-        str.encode,
-    ),
+    "enum": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["red", "", "grün"]), str.encode),
     "date": (pa.date32(), st.dates(), lambda value: (value - EPOCH.date()).days),
-    "time": (
-        pa.time64("us"),
-        st.times(),
-        lambda v: ((v.hour * 60 + v.minute) * 60 + v.second) * 10**6 + v.microsecond,
-    ),
+    "time": (pa.time64("us"), st.times(), lambda v: ((v.hour * 60 + v.minute) * 60 + v.second) * 10**6 + v.microsecond),
     "timestamp": (pa.timestamp("us"), MOMENTS, micros),
     "seconds": (pa.timestamp("s"), MOMENTS.map(lambda value: value.replace(microsecond=0)), micros),
-}
+}  # fmt: skip
 LISTED = ("bool", "int8", "uint32", "int64", "float32", "float64", "text", "bytes")
 
 
@@ -464,21 +452,14 @@ def test_bfloat16_is_the_nearest(values: list[float]) -> None:
 
 DECLARED = {
     "tensor<bfloat16>": ([[1.5, -2.0]], lambda x: tf.io.parse_tensor(x, tf.bfloat16), [1.5, -2.0]),
-    "tensor<complex64>": (
-        [[0.1, -2.0], [3.0, 0.5]],
-        lambda x: tf.io.parse_tensor(x, tf.complex64),
-        [np.complex64(0.1 - 2j), np.complex64(3 + 0.5j)],
-    ),
-    "tensor<complex128>": (
-        [0.1, -2.0],
-        lambda x: tf.io.parse_tensor(x, tf.complex128),
-        0.1 - 2j,
-    ),
+    "tensor<complex64>": ([[0.1, -2.0], [3.0, 0.5]], lambda x: tf.io.parse_tensor(x, tf.complex64),
+                          [np.complex64(0.1 - 2j), np.complex64(3 + 0.5j)]),
+    "tensor<complex128>": ([0.1, -2.0], lambda x: tf.io.parse_tensor(x, tf.complex128), 0.1 - 2j),
     "tensor<uint8>": ([1, 255], lambda x: tf.io.parse_tensor(x, tf.uint8), [1, 255]),
     "raw": ([0.1, 2.0], lambda x: tf.io.decode_raw(x, tf.float64), [0.1, 2.0]),
     "raw<float64>": ([[1], [2]], lambda x: tf.io.decode_raw(x, tf.float64), [1.0, 2.0]),
     "raw<int16>": ([1, -2], lambda x: tf.io.decode_raw(x, tf.int16), [1, -2]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("declared", DECLARED)

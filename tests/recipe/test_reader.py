@@ -174,28 +174,16 @@ def test_smallest_recipe_has_defaults() -> None:
     [
         ("b.tsv", Source("a", ("b.tsv",))),
         ("[b.csv, c.csv]", Source("a", ("b.csv", "c.csv"))),
-        (
-            r'{path: b, format: csv, delimiter: "\t", quote: ""}',
-            made_source("a", ("b",), format="csv", delimiter="\t", quote=""),
-        ),
+        (r'{path: b, format: csv, delimiter: "\t", quote: ""}', made_source("a", ("b",), format="csv", delimiter="\t", quote="")),
         ('{path: b, quote: "\'"}', made_source("a", ("b",), quote="'")),
-        (
-            "{path: b, header: false, columns: [no, on, 1]}",
-            made_source("a", ("b",), header=False, columns=("no", "on", "1")),
-        ),
+        ("{path: b, header: false, columns: [no, on, 1]}", made_source("a", ("b",), header=False, columns=("no", "on", "1"))),
         ("{path: b, nulls: []}", Source("a", ("b",), nulls=())),
         ('{path: b, nulls: ""}', Source("a", ("b",), nulls=("",))),
-        (
-            "{path: b, types: {on: int8, y: list<text>}}",
-            Source("a", ("b",), types={"on": "int8", "y": "list<text>"}),
-        ),
+        ("{path: b, types: {on: int8, y: list<text>}}", Source("a", ("b",), types={"on": "int8", "y": "list<text>"})),
         ("{path: b, key: [x, y], infer: full}", Source("a", ("b",), key=("x", "y"), infer="full")),
-        (
-            "{path: b, compression: zstd, schema: s.pbtxt}",
-            made_source("a", ("b",), compression="zstd", schema="s.pbtxt"),
-        ),
+        ("{path: b, compression: zstd, schema: s.pbtxt}", made_source("a", ("b",), compression="zstd", schema="s.pbtxt")),
     ],
-)
+)  # fmt: skip
 def test_sources(text: str, expected: Source) -> None:
     """Each way to write a source becomes the source it means."""
     assert parse(with_source(text)).sources["a"] == expected
@@ -205,64 +193,22 @@ def test_sources(text: str, expected: Source) -> None:
     ("text", "expected"),
     [
         ("{train: 1}", Split({"train": 1.0})),
-        (
-            "{train: 80%, eval: 20%, stratify: [label, day], by: user, seed: 3}",
-            Split({"train": 0.8, "eval": 0.2}, ("user",), ("label", "day"), seed=3),
-        ),
+        ("{train: 80%, eval: 20%, stratify: [label, day], by: user, seed: 3}",
+         Split({"train": 0.8, "eval": 0.2}, ("user",), ("label", "day"), seed=3)),
         ("{folds: 4}", Split({f"fold_{number}": 0.25 for number in range(4)}, folds=4)),
-        (
-            "{test: 0.1, folds: 3, stratify: label}",
-            Split({"test": 0.1} | {f"fold_{n}": 0.3 for n in range(3)}, (), ("label",), 3),
-        ),
+        ("{test: 0.1, folds: 3, stratify: label}", Split({"test": 0.1} | {f"fold_{n}": 0.3 for n in range(3)}, (), ("label",), 3)),
         ("{train: 80%, eval: 20%}", Split({"train": 0.8, "eval": 0.2})),
-        (
-            "{train: 0.7, eval: 0.2, test: 0.1, by: user}",
-            Split({"train": 0.7, "eval": 0.2, "test": 0.1}, by=("user",)),
-        ),
-        (
-            "{column: date, train: {before: 2013-11-01}, eval: {after: 2013-11-01}}",
-            Split(
-                {},
-                time_column="date",
-                times=(
-                    TimeSplit("train", None, "2013-11-01"),
-                    TimeSplit("eval", "2013-11-01", None),
-                ),
-            ),
-        ),
-        (
-            (
-                "{column: at, train: {before: 2013-11-01T02:00:00+02:00}, eval: {after: "
-                "'2013-11-01 "
-                "00:00:00', before: 2014-01-01}}"
-            ),
-            Split(
-                {},
-                time_column="at",
-                times=(
-                    TimeSplit("train", None, "2013-11-01T00:00:00"),
-                    TimeSplit("eval", "2013-11-01T00:00:00", "2014-01-01"),
-                ),
-            ),
-        ),
-        (
-            "{column: day, train: {before: 20131101}, eval: {after: 20131101}}",
-            Split(
-                {},
-                time_column="day",
-                times=(TimeSplit("train", None, "20131101"), TimeSplit("eval", "20131101", None)),
-            ),
-        ),
-        (
-            '{train: {files: "*2012*"}, eval: {files: "*2013*"}}',
-            Split({}, files={"train": "*2012*", "eval": "*2013*"}),
-        ),
-        (
-            "{train: {buckets: 2}, eval: {buckets: 1}, by: user}",
-            Split({}, buckets={"train": 2, "eval": 1}, by=("user",)),
-        ),
+        ("{train: 0.7, eval: 0.2, test: 0.1, by: user}", Split({"train": 0.7, "eval": 0.2, "test": 0.1}, by=("user",))),
+        ("{column: date, train: {before: 2013-11-01}, eval: {after: 2013-11-01}}",
+         Split({}, time_column="date", times=(TimeSplit("train", None, "2013-11-01"), TimeSplit("eval", "2013-11-01", None)))),
+        ("{column: at, train: {before: 2013-11-01T02:00:00+02:00}, eval: {after: '2013-11-01 00:00:00', before: 2014-01-01}}",
+         Split({}, time_column="at", times=(TimeSplit("train", None, "2013-11-01T00:00:00"), TimeSplit("eval", "2013-11-01T00:00:00", "2014-01-01")))),
+        ("{column: day, train: {before: 20131101}, eval: {after: 20131101}}",
+         Split({}, time_column="day", times=(TimeSplit("train", None, "20131101"), TimeSplit("eval", "20131101", None)))),
+        ('{train: {files: "*2012*"}, eval: {files: "*2013*"}}', Split({}, files={"train": "*2012*", "eval": "*2013*"})),
+        ("{train: {buckets: 2}, eval: {buckets: 1}, by: user}", Split({}, buckets={"train": 2, "eval": 1}, by=("user",))),
     ],
-)
+)  # fmt: skip
 def test_splits(text: str, expected: Split) -> None:
     """Each kind of split becomes the value it means."""
     split = parse(with_split(text)).split
@@ -292,66 +238,16 @@ def test_shard_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "",
-            [
-                (
-                    "recipe.yaml: found an empty file, expected a recipe with 'name', "
-                    "'sources' and "
-                    "'output'."
-                )
-            ],
-        ),
-        (
-            "- a",
-            [
-                (
-                    "recipe.yaml:1: found a list, expected a mapping with 'name', 'sources' and "
-                    "'output'."
-                )
-            ],
-        ),
-        (
-            "name: [",
-            [
-                (
-                    "recipe.yaml:1: not valid YAML: while parsing a flow node expected the node "
-                    "content, but found '<stream end>'."
-                )
-            ],
-        ),
-        (
-            "a: 1\n\tb: 2",
-            [
-                (
-                    "recipe.yaml:2: not valid YAML: while scanning for the next token found "
-                    "character "
-                    "'\\t' that cannot start any token."
-                )
-            ],
-        ),
-        (
-            "name: a\nname: b\nsources: {a: a.csv}",
-            [
-                (
-                    "recipe.yaml:1: name: found this key on line 1 and again on line 2, "
-                    "expected it "
-                    "once."
-                )
-            ],
-        ),
-        (
-            "name: a\nsources: {a: !!python/object/apply:os.system [ls]}",
-            [
-                (
-                    "recipe.yaml:2: sources.a: found the YAML tag "
-                    "'tag:yaml.org,2002:python/object/apply:os.system', "
-                    "expected a plain value. Leave out the tag."
-                )
-            ],
-        ),
+        ("", ["recipe.yaml: found an empty file, expected a recipe with 'name', 'sources' and 'output'."]),
+        ("- a", ["recipe.yaml:1: found a list, expected a mapping with 'name', 'sources' and 'output'."]),
+        ("name: [", ["recipe.yaml:1: not valid YAML: while parsing a flow node expected the node content, but found '<stream end>'."]),
+        ("a: 1\n\tb: 2",
+         ["recipe.yaml:2: not valid YAML: while scanning for the next token found character '\\t' that cannot start any token."]),
+        ("name: a\nname: b\nsources: {a: a.csv}", ["recipe.yaml:1: name: found this key on line 1 and again on line 2, expected it once."]),
+        ("name: a\nsources: {a: !!python/object/apply:os.system [ls]}",
+         ["recipe.yaml:2: sources.a: found the YAML tag 'tag:yaml.org,2002:python/object/apply:os.system', expected a plain value. Leave out the tag."]),
     ],
-)
+)  # fmt: skip
 def test_broken_files(text: str, expected: list[str]) -> None:
     """A file without a recipe is refused with its line."""
     found = problems(text)
@@ -447,11 +343,7 @@ def test_all_problems_at_once() -> None:
     [
         (with_output("{compression: zlib, level: 10}"), "3: output.level", "from 0 to 9"),
         (with_output("{compression: none, level: 1}"), "3: output.level", "'compression: none'"),
-        (
-            with_output("{compression: gz}"),
-            "3: output.compression",
-            "found 'gz', expected gzip, zlib or none",
-        ),
+        (with_output("{compression: gz}"), "3: output.compression", "found 'gz', expected gzip, zlib or none"),
         (with_output("{num_shards: true}"), "3: output.num_shards", "whole number"),
         (with_output("{num_shards: 10, shards_multiple_of: 4}"), "3: output", "a multiple of it"),
         (with_output("{shuffle: yes}"), "3: output.shuffle", "found 'yes', expected true or false"),
@@ -461,11 +353,7 @@ def test_all_problems_at_once() -> None:
         (UNION + "{union: [a, c]}}\nfrom: a", "2: sources.u.union", "found 'c', expected sources"),
         (UNION + "{union: [a, u]}}\nfrom: a", "2: sources.u.union", "found 'u', expected sources"),
         (UNION + "{union: [a, b], path: x}}\nfrom: a", "2: sources.u.path", "unknown key 'path'"),
-        (
-            UNION + "{union: [a, b], missing: drop}}\nfrom: a",
-            "2: sources.u.missing",
-            "error or fill",
-        ),
+        (UNION + "{union: [a, b], missing: drop}}\nfrom: a", "2: sources.u.missing", "error or fill"),
         (SOURCE + "sample: {rates: {0: 0}}", "3: sample.rates.0", "above 0"),
         (SOURCE + "sample: {rates: {0: -1}}", "3: sample.rates.0", "above 0"),
         (SOURCE + "sample: {rates: {0: 1001}}", "3: sample.rates.0", "1,000"),
@@ -484,38 +372,19 @@ def test_all_problems_at_once() -> None:
         (with_split("{train: 0.5, eval: {before: 2013-01-01}}"), "3: split", "several kinds"),
         (with_split("{train: {before: 2013-01-01}}"), "3: split", "without 'column'"),
         (with_split("{column: a, train: 1}"), "3: split.column", "'column' without"),
-        (
-            with_split("{column: a, train: {befor: 1}}"),
-            "3: split.train.befor",
-            "Did you mean 'before'?",
-        ),
-        (
-            with_split("{column: a, train: {before: soon}}"),
-            "3: split.train.before",
-            "found 'soon', expected a date",
-        ),
-        (
-            with_split("{column: a, train: {before: 3}, eval: {after: 2013-01-01}}"),
-            "3: split",
-            "dates and numbers",
-        ),
+        (with_split("{column: a, train: {befor: 1}}"), "3: split.train.befor", "Did you mean 'before'?"),
+        (with_split("{column: a, train: {before: soon}}"), "3: split.train.before", "found 'soon', expected a date"),
+        (with_split("{column: a, train: {before: 3}, eval: {after: 2013-01-01}}"), "3: split", "dates and numbers"),
         (with_split("{column: a, train: {before: 3}, eval: {after: 2}}"), "3: split", "overlap"),
-        (
-            with_split("{column: a, train: {before: 3, after: 3}}"),
-            "3: split.train",
-            "holds nothing",
-        ),
+        (with_split("{column: a, train: {before: 3, after: 3}}"), "3: split.train", "holds nothing"),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
         (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
         (OUTPUT + "{shard_name: a/b}", "3: output.shard_name", "letters, digits"),
         (OUTPUT + "{shard_name: '{span}'}", "3: output.shard_name", "expected {date}"),
         (OUTPUT + "{shard_name: '{name}'}", "3: output.shard_name", "placeholders"),
         (OUTPUT + "{shard_name: d.tfrecord.gz}", "3: output.shard_name", "'num_shards: 1'"),
-        (
-            OUTPUT + "{shard_name: d.tfrecord, num_shards: 1}",
-            "3: output.shard_name",
-            "'compression: gzip', expected the suffix '.tfrecord.gz'",
-        ),
+        (OUTPUT + "{shard_name: d.tfrecord, num_shards: 1}", "3: output.shard_name",
+         "'compression: gzip', expected the suffix '.tfrecord.gz'"),
         (with_split("{train: {buckets: 0}}"), "3: split.train.buckets", "from 1 to"),
         (with_split("{train: {buckets: 1}, eval: 0.5}"), "3: split", "several kinds"),
         (with_split("{train: {buckets: 1}, by: [a, b]}"), "3: split.by", "one column"),
@@ -523,11 +392,7 @@ def test_all_problems_at_once() -> None:
         (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
         (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
         (with_source("{path: b, delimiter: '||'}"), "3: sources.a.delimiter", "'format: lines'"),
-        (
-            with_source("{path: b, types: {x: integer}}"),
-            "3: sources.a.types.x",
-            "unknown type 'integer'",
-        ),
+        (with_source("{path: b, types: {x: integer}}"), "3: sources.a.types.x", "unknown type 'integer'"),
         (with_source("{path: b, infer: all}"), "3: sources.a.infer", "sample, full or lenient"),
         (with_source(""), "3: sources.a", "found nothing"),
         ("name: a\nsources: {}\n", "2: sources", "an empty mapping"),
@@ -535,41 +400,17 @@ def test_all_problems_at_once() -> None:
         ("name: a\nsources: {a b: a}\n", "2: sources.a b", "the name 'a b'"),
         ("name: a\nsources: {a: a}\nfilter:\n", "3: filter", "found nothing, expected a text"),
         ("name: a\nsources: {a: a}\nderive: [b]\n", "3: derive", "a mapping"),
-        (
-            "name: a\nsources: {a: a}\nencode: {x: [cast, {a: 1, b: 2}]}\n",
-            "3: encode.x[1]",
-            "found 2 kinds in one mapping",
-        ),
+        ("name: a\nsources: {a: a}\nencode: {x: [cast, {a: 1, b: 2}]}\n", "3: encode.x[1]", "found 2 kinds in one mapping"),
         ("name: a\nsources: {a: a}\nencode: {x: {}}\n", "3: encode.x", "found 0 kinds"),
-        (
-            "name: a\nsources: {a: a}\nencode: {x: {fill: {wrong: 1}}}\n",
-            "3: encode.x.fill",
-            "found 'wrong'.",
-        ),
+        ("name: a\nsources: {a: a}\nencode: {x: {fill: {wrong: 1}}}\n", "3: encode.x.fill", "found 'wrong'."),
         ("name: a\nsources: {a: a}\nencode: {x: []}\n", "3: encode.x", "at least one encoding"),
-        (
-            "name: a\nsources: {a: a, b: b}\nfrom: a\njoin: {source: b}\n",
-            "4: join",
-            "found keys, expected a list",
-        ),
-        (
-            "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- source: b\n",
-            "5: join[0]",
-            "found no 'on'",
-        ),
-        (
-            (
-                "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x}\n- "
-                "{source: b, "
-                "on: y}\n"
-            ),
-            "6: join[1]",
-            "joined again",
-        ),
+        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin: {source: b}\n", "4: join", "found keys, expected a list"),
+        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- source: b\n", "5: join[0]", "found no 'on'"),
+        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x}\n- {source: b, on: y}\n", "6: join[1]", "joined again"),
         ("name: a\nsources: {a: a}\n[b]: c\n", "1", "no text"),
         ("name: a\nsources: {a: a}\nlabel: !!int b\n", "3: label", "its tag"),
     ],
-)
+)  # fmt: skip
 def test_each_problem(text: str, place: str, message: str) -> None:
     """Each mistake is reported at its line and path.
 

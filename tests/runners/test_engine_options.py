@@ -33,51 +33,20 @@ IMAGE = "--environment_config=registry.example/ours:1"
         ("--runner=FlinkRunner --job_endpoint=localhost:8099", "LOOPBACK", True),
         ("--runner=FlinkRunner --flink_master=[local]", "LOOPBACK", True),
         ("--runner=FlinkRunner --flink_master=localhost:8081", "DOCKER", False),
-        (
-            "--runner=FlinkRunner --flink_master=http://127.0.0.1:8081 --environment_type=process",
-            "PROCESS",
-            True,
-        ),
-        (
-            "--runner=FlinkRunner --flink_master=far:8081 --environment_type=PROCESS",
-            "PROCESS",
-            False,
-        ),
-        (
-            "--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=localhost:5",
-            "EXTERNAL",
-            True,
-        ),
-        (
-            "--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=far:5",
-            "EXTERNAL",
-            False,
-        ),
-        (
-            '--runner=Flink --environment_type=EXTERNAL --environment_config={"url":"far:5"}',
-            "EXTERNAL",
-            False,
-        ),
-        (
-            (
-                "--runner=Flink --environment_type=EXTERNAL "
-                f"--environment_config={socket.gethostname()}:5"
-            ),
-            "EXTERNAL",
-            True,
-        ),
+        ("--runner=FlinkRunner --flink_master=http://127.0.0.1:8081 --environment_type=process", "PROCESS", True),
+        ("--runner=FlinkRunner --flink_master=far:8081 --environment_type=PROCESS", "PROCESS", False),
+        ("--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=localhost:5", "EXTERNAL", True),
+        ("--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=far:5", "EXTERNAL", False),
+        ('--runner=Flink --environment_type=EXTERNAL --environment_config={"url":"far:5"}', "EXTERNAL", False),
+        (("--runner=Flink --environment_type=EXTERNAL " f"--environment_config={socket.gethostname()}:5"), "EXTERNAL", True),
         ("--runner=FlinkRunner --environment_type=beam:env:docker:v1", "DOCKER", False),
         ("--runner=SparkRunner", "LOOPBACK", True),
         ("--runner=SparkRunner --spark_master_url=local[2]", "LOOPBACK", True),
         ("--runner=SparkRunner --spark_master_url=spark://far:7077", "DOCKER", False),
         ("--runner=PortableRunner --job_endpoint=localhost:8099", "DOCKER", False),
-        (
-            "--runner=PortableRunner --job_endpoint=localhost:8099 --environment_type=LOOPBACK",
-            "LOOPBACK",
-            True,
-        ),
+        ("--runner=PortableRunner --job_endpoint=localhost:8099 --environment_type=LOOPBACK", "LOOPBACK", True),
     ],
-)
+)  # fmt: skip
 def test_local_paths_are_for_workers_that_see_them(
     arguments: str, kind: str, see_our_files: bool
 ) -> None:
@@ -114,38 +83,17 @@ def test_local_paths_are_for_workers_that_see_them(
         (("--runner=Flnk",), "--runner: found Flnk, expected one of .*FlinkRunner"),
         (("--runner=FlinkRuner",), "Did you mean 'FlinkRunner'"),
         (("--runner=PortableRunner",), "found PortableRunner without --job_endpoint"),
-        (
-            (*FAR_FLINK, "--environment_type=LOOPBACK"),
-            "found LOOPBACK with an engine on flink.example, which cannot",
-        ),
+        ((*FAR_FLINK, "--environment_type=LOOPBACK"), "found LOOPBACK with an engine on flink.example, which cannot"),
         (("--runner=Flink", "--job_endpoint=far:8099"), "found LOOPBACK with an engine on far"),
-        (
-            (*FAR_FLINK, "--environment_type=EXTERNAL"),
-            "found none with --environment_type EXTERNAL, expected the host:port",
-        ),
-        (
-            (*FAR_FLINK, "--environment_type=PROCESS"),
-            "found none with --environment_type PROCESS, expected '{\"command",
-        ),
-        (
-            (*FAR_FLINK, "--environment_type=DOKCER"),
-            "found DOKCER, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER",
-        ),
+        ((*FAR_FLINK, "--environment_type=EXTERNAL"), "found none with --environment_type EXTERNAL, expected the host:port"),
+        ((*FAR_FLINK, "--environment_type=PROCESS"), "found none with --environment_type PROCESS, expected '{\"command"),
+        ((*FAR_FLINK, "--environment_type=DOKCER"), "found DOKCER, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER"),
         (FAR_FLINK, "DOCKER with the image of Beam, in which there is no beam-pipelines"),
-        (
-            (*FAR_FLINK, f"--environment_config=apache/beam_python{PYTHON}_sdk:2.77.0"),
-            "in which there is no beam-pip",
-        ),
-        (
-            (*FAR_FLINK, f"--sdk_container_image=docker.io/apache/beam_python{PYTHON}_sdk"),
-            "in which there is no beam-p",
-        ),
-        (
-            (*FAR_FLINK, f"--environment_config=ours-python{OTHER}:1"),
-            f"expected an image with Python {PYTHON}",
-        ),
+        ((*FAR_FLINK, f"--environment_config=apache/beam_python{PYTHON}_sdk:2.77.0"), "in which there is no beam-pip"),
+        ((*FAR_FLINK, f"--sdk_container_image=docker.io/apache/beam_python{PYTHON}_sdk"), "in which there is no beam-p"),
+        ((*FAR_FLINK, f"--environment_config=ours-python{OTHER}:1"), f"expected an image with Python {PYTHON}"),
     ],
-)
+)  # fmt: skip
 def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: str) -> None:
     """An option that would fail later is refused for all paths.
 
@@ -163,16 +111,11 @@ def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: s
         (*FAR_FLINK, "--extra_package=dist/beam_pipelines-0.1.0.tar.gz"),
         ("--runner=apache_beam.runners.direct.DirectRunner",),
         ("--runner=DirectRunner",),
-        (
-            "--runner=DataflowRunner",
-            "--project=ours",
-            "--region=us-central1",
-            "--temp_location=gs://bucket/temp",
-            "--extra_package=dist/beam_pipelines-0.1.0.tar.gz",
-        ),
+        ("--runner=DataflowRunner", "--project=ours", "--region=us-central1", "--temp_location=gs://bucket/temp",
+         "--extra_package=dist/beam_pipelines-0.1.0.tar.gz"),
         (),
     ],
-)
+)  # fmt: skip
 def test_what_may_work_is_let_through(arguments: tuple[str, ...]) -> None:
     """Options that may work pass; other runners are not checked."""
     check_options(pipeline_options(arguments, 1), REMOTE)

@@ -23,27 +23,10 @@ from beam_pipelines.sources.text.quotes import Dialect
 
 NULLS = ("", "NA", "0x", "-")
 TYPES = [
-    *(
-        pa.int8(),
-        pa.int16(),
-        pa.int32(),
-        pa.int64(),
-        pa.uint8(),
-        pa.uint16(),
-        pa.uint32(),
-        pa.uint64(),
-    ),
-    *(
-        pa.float32(),
-        pa.float64(),
-        pa.bool_(),
-        pa.date32(),
-        pa.time64("us"),
-        pa.string(),
-        pa.binary(),
-    ),
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float32(), pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"), pa.string(), pa.binary()),
     *(pa.timestamp("us", zone) for zone in (None, "UTC")),
-]
+]  # fmt: skip
 NUMBERS = [
     str(sign * (1 << bits) + more)
     for bits in (0, 7, 8, 15, 16, 31, 32, 63, 64)

@@ -36,18 +36,8 @@ DAY = 86_400_000_000
         ([1, 0, None], pa.int8(), "bool", [True, False, None]),
         ([1.0, -0.0], pa.float64(), "bool", [True, False]),
         ([[1, 0], [], None], pa.list_(pa.int64()), "list<bool>", [[True, False], [], None]),
-        (
-            [3 * DAY, -DAY],
-            pa.timestamp("us"),
-            "date",
-            [datetime.date(1970, 1, 4), datetime.date(1969, 12, 31)],
-        ),
-        (
-            [0.1, float("inf"), None],
-            pa.float64(),
-            "float32",
-            [0.10000000149011612, float("inf"), None],
-        ),
+        ([3 * DAY, -DAY], pa.timestamp("us"), "date", [datetime.date(1970, 1, 4), datetime.date(1969, 12, 31)]),
+        ([0.1, float("inf"), None], pa.float64(), "float32", [0.10000000149011612, float("inf"), None]),
         (["-inf", "1e-400", None], pa.string(), "float64", [float("-inf"), 0.0, None]),
         ([decimal.Decimal("0.1")], pa.decimal128(38, 20), "float32", [0.10000000149011612]),
         ([decimal.Decimal("0.5")], pa.decimal128(38, 20), "float64", [0.5]),
@@ -61,7 +51,7 @@ DAY = 86_400_000_000
         ([[16777218], []], pa.list_(pa.uint32()), "list<float32>", [[16777218.0], []]),
         ([2050, None, -65504], pa.int64(), "float16", [2050.0, None, -65504.0]),
     ],
-)
+)  # fmt: skip
 def test_declared_types_are_cast(
     tmp_path: Path, values: list[Any], type_: pa.DataType, declared: str, wanted: list[Any]
 ) -> None:
@@ -78,76 +68,27 @@ def test_declared_types_are_cast(
         (2, pa.int8(), "bool", "found 2, expected true or false"),
         (0.5, pa.float64(), "bool", "found 0.5, expected true or false"),
         (float("nan"), pa.float64(), "bool", "found nan, expected true or false"),
-        (
-            [1, 7],
-            pa.list_(pa.int64()),
-            "list<bool>",
-            "found [1, 7], expected a list, each item true or false",
-        ),
-        (
-            1,
-            pa.timestamp("us"),
-            "date",
-            "found datetime.datetime(1970, 1, 1, 0, 0, 0, 1), expected a date",
-        ),
+        ([1, 7], pa.list_(pa.int64()), "list<bool>", "found [1, 7], expected a list, each item true or false"),
+        (1, pa.timestamp("us"), "date", "found datetime.datetime(1970, 1, 1, 0, 0, 0, 1), expected a date"),
         (3600, pa.timestamp("s", "UTC"), "date", "expected a date"),
         (1e300, pa.float64(), "float32", "found 1e+300, expected a number within ±3.4e38"),
         ("1e400", pa.string(), "float64", "found '1e400', expected a number within ±1.8e308"),
-        (
-            ["inf", "-1e39"],
-            pa.list_(pa.string()),
-            "list<float32>",
-            "expected a list, each item a number within ±3.4e38",
-        ),
+        (["inf", "-1e39"], pa.list_(pa.string()), "list<float32>", "expected a list, each item a number within ±3.4e38"),
         (70_000.0, pa.float64(), "float16", "found 70000.0, expected a number within ±65,504"),
-        (
-            2**53 + 1,
-            pa.int64(),
-            "float64",
-            "found 9007199254740993, expected an integer that a float64 equals",
-        ),
-        (
-            2**24 + 1,
-            pa.int32(),
-            "float32",
-            "found 16777217, expected an integer that a float32 equals",
-        ),
-        (
-            [2**24 + 1],
-            pa.list_(pa.uint32()),
-            "list<float32>",
-            "found [16777217], expected a list, each item an integer that a float32 equals",
-        ),
+        (2**53 + 1, pa.int64(), "float64", "found 9007199254740993, expected an integer that a float64 equals"),
+        (2**24 + 1, pa.int32(), "float32", "found 16777217, expected an integer that a float32 equals"),
+        ([2**24 + 1], pa.list_(pa.uint32()), "list<float32>",
+         "found [16777217], expected a list, each item an integer that a float32 equals"),
         (2**63 - 1, pa.int64(), "float32", "expected an integer that a float32 equals"),
         (2**64 - 1, pa.uint64(), "float64", "expected an integer that a float64 equals"),
         (65_520, pa.int64(), "float16", "found 65520, expected an integer that a float16 equals"),
         (2049, pa.int16(), "float16", "found 2049, expected an integer that a float16 equals"),
-        (
-            2**40,
-            pa.int64(),
-            "float16",
-            "found 1099511627776, expected an integer that a float16 equals",
-        ),
-        (
-            2**62,
-            pa.timestamp("s"),
-            None,
-            "found '146138514283-06-19 07:45:04', expected a timestamp",
-        ),
-        (
-            2**62,
-            pa.timestamp("s", "UTC"),
-            None,
-            "found '146138514283-06-19 07:45:04Z', expected a timestamp",
-        ),
-        (
-            decimal.Decimal("0.5"),
-            pa.decimal128(5, 1),
-            "int64",
-            "found Decimal('0.5'), expected an integer",
-        ),
+        (2**40, pa.int64(), "float16", "found 1099511627776, expected an integer that a float16 equals"),
+        (2**62, pa.timestamp("s"), None, "found '146138514283-06-19 07:45:04', expected a timestamp"),
+        (2**62, pa.timestamp("s", "UTC"), None, "found '146138514283-06-19 07:45:04Z', expected a timestamp"),
+        (decimal.Decimal("0.5"), pa.decimal128(5, 1), "int64", "found Decimal('0.5'), expected an integer"),
     ],
-)
+)  # fmt: skip
 def test_declared_types_lose_nothing(
     tmp_path: Path, value: Any, type_: pa.DataType, declared: str | None, shown: str
 ) -> None:

@@ -262,27 +262,21 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "column", "reason"),
     [
-        ("1 0:1", "features_index", ("found '0:1', expected an index from 1 to 9. Set 'libsvm: "
-                                    "{base: 0}'")),
-        ("1 10:1", "features_index", ("found '10:1', expected an index from 1 to 9. Set 'libsvm: "
-                                     "{size: …}'")),
+        ("1 0:1", "features_index", "found '0:1', expected an index from 1 to 9. Set 'libsvm: {base: 0}'"),
+        ("1 10:1", "features_index", "found '10:1', expected an index from 1 to 9. Set 'libsvm: {size: …}'"),
         ("1 -3:1", "features_index", "found '-3:1', expected an index from 1 to 9. Mend the line."),
-        ("1 3:1 2:1", "features_index", ("found '2:1', behind a larger one, expected indices in "
-                                        "ascending order")),
-        ("1 3:1 3:1", "features_index", ("found '3:1', which is there already, expected indices in "
-                                        "ascending order, each once. Remove one of the two.")),
+        ("1 3:1 2:1", "features_index", "found '2:1', behind a larger one, expected indices in ascending order"),
+        ("1 3:1 3:1", "features_index",
+         "found '3:1', which is there already, expected indices in ascending order, each once. Remove one of the two."),
         ("1 3", "", "found '3', expected index:value"),
-        ("1 1:2:3", "", ("found '1:2:3', expected index:value. Mend the line, or set another "
-                        "'format'.")),
+        ("1 1:2:3", "", "found '1:2:3', expected index:value. Mend the line, or set another 'format'."),
         ("1 a:3", "features_index", "found 'a:3', expected index:value with whole numbers"),
         ("1 0x2:3", "features_index", "found '0x2:3'"),
         ("1 3:nan", "features_value", "found '3:nan', expected index:value with a finite number"),
         ("1 3:1e39", "features_value", "found '3:1e39'"),
         ("3:1", "label", "found '3:1' in its place, expected a label before the features"),
-        ("1,2 3:1", "label", ("found '1,2', expected one label: rows with several are not read. "
-                             "Write them as JSON Lines")),
-        ("0.5 3:1", "label", ("found '0.5', expected an integer from -9223372036854775808 to "
-                             "9223372036854775807. Declare")),
+        ("1,2 3:1", "label", "found '1,2', expected one label: rows with several are not read. Write them as JSON Lines"),
+        ("0.5 3:1", "label", "found '0.5', expected an integer from -9223372036854775808 to 9223372036854775807. Declare"),
         ("yes 3:1", "label", "found 'yes', expected an integer"),
         ("1 qid:2 3:1", "qid", "found 'qid:2', expected none: no row of the sample has one"),
     ],
@@ -343,17 +337,11 @@ def test_sparse_text_with_the_suffix_of_csv(tmp_path: Path, text: str, format_: 
     ("format_", "line", "column", "token", "cure"),
     [
         ("libfm", f"1 {LARGEST}:1", "features_index", f"{LARGEST}:1", "an index from 0 to"),
-        (
-            "libsvm",
-            f"1 {LARGEST + 1}:1",
-            "features_index",
-            f"{LARGEST + 1}:1",
-            "an index from 1 to",
-        ),
+        ("libsvm", f"1 {LARGEST + 1}:1", "features_index", f"{LARGEST + 1}:1", "an index from 1 to"),
         ("libffm", f"1 {LARGEST}:1:1", "features_field", f"{LARGEST}:1:1", "a field from 0 to"),
         ("libffm", f"1 1:{'9' * 30}:1", "features_index", f"1:{'9' * 30}:1", "an index from 0 to"),
     ],
-)
+)  # fmt: skip
 def test_an_index_beyond_a_sparse_tensor_is_a_bad_row(
     tmp_path: Path, format_: str, line: str, column: str, token: str, cure: str
 ) -> None:

@@ -59,28 +59,16 @@ def read_all(*paths: str | Path, bounds: Limits, **options: Any) -> int:
 
 LINE_CASES: dict[str, tuple[str, Callable[[int], bytes], dict[str, Any]]] = {
     "csv": ("a.csv", lambda size: b"a,b\n1,x\n2," + b"y" * (size - 2) + b"\n3,z\n", {}),
-    "csv in quotes": (
-        "a.csv",
-        lambda size: b'a,b\n1,"x"\n2,"' + b"y\n" * (size // 2 - 2) + b'"\n3,z\n',
-        {},
-    ),
+    "csv in quotes": ("a.csv", lambda size: b'a,b\n1,"x"\n2,"' + b"y\n" * (size // 2 - 2) + b'"\n3,z\n', {}),
     "csv without an end": ("a.csv", lambda size: b"a,b\n1,x\n2," + b"y" * (size - 2), {}),
     "csv of windows": ("a.csv", lambda size: b"a,b\r\n1,x\r\n2," + b"y" * (size - 2) + b"\r\n", {}),
     "json": ("a.jsonl", lambda size: b'{"a":"x"}\n{"a":"' + b"y" * (size - 8) + b'"}\n', {}),
     "lines": ("a.log", lambda size: b"x\n" + b"y" * size + b"\n", {"format": "lines"}),
     "libsvm": ("a.svm", lambda size: b"1 1:1\n1 2:" + b"0" * (size - 5) + b"1\n", {}),
-    "csv.gz": (
-        "a.csv.gz",
-        lambda size: gzip.compress(b"a,b\n1,x\n2," + b"y" * (size - 2) + b"\n"),
-        {},
-    ),
+    "csv.gz": ("a.csv.gz", lambda size: gzip.compress(b"a,b\n1,x\n2," + b"y" * (size - 2) + b"\n"), {}),
     "records": ("a.rec", lambda size: framed([b"x", b"y" * size]), {"format": "raw_records"}),
-    "records.gz": (
-        "a.rec.gz",
-        lambda size: gzip.compress(framed([b"x", b"y" * size])),
-        {"format": "raw_records"},
-    ),
-}
+    "records.gz": ("a.rec.gz", lambda size: gzip.compress(framed([b"x", b"y" * size])), {"format": "raw_records"}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LINE_CASES)
@@ -148,54 +136,19 @@ def texts(size: int) -> pa.Table:
 
 CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] = {
     "csv": ("a.csv", lambda size: b"a,b\nx,1\n" + b"y" * size + b",2\n", "line 3, column 'a'", {}),
-    "json": (
-        "a.jsonl",
-        lambda size: b'{"a":"x"}\n\n{"a":"' + b"y" * size + b'"}\n',
-        "line 3, column 'a'",
-        {},
-    ),
-    "json list": (
-        "a.jsonl",
-        lambda size: (
-            b'{"a":[1]}\n{"a":[' + b",".join([b"7"] * (size // 8 + (size % 8 > 0))) + b"]}\n"
-        ),
-        "line 2, column 'a'",
-        {},
-    ),
-    "json list of texts": (
-        "a.jsonl",
-        lambda size: (
-            b'{"a":["x"]}\n{"a":["' + b"y" * 1000 + b'","' + b"y" * (size - 1000) + b'"]}\n'
-        ),
-        "line 2, column 'a'",
-        {},
-    ),
+    "json": ("a.jsonl", lambda size: b'{"a":"x"}\n\n{"a":"' + b"y" * size + b'"}\n', "line 3, column 'a'", {}),
+    "json list": ("a.jsonl", lambda size: (b'{"a":[1]}\n{"a":[' + b",".join([b"7"] * (size // 8 + (size % 8 > 0))) + b"]}\n"),
+                  "line 2, column 'a'", {}),
+    "json list of texts": ("a.jsonl", lambda size: (b'{"a":["x"]}\n{"a":["' + b"y" * 1000 + b'","' + b"y" * (size - 1000) + b'"]}\n'),
+                           "line 2, column 'a'", {}),
     "parquet": ("a.parquet", lambda size: parquet_file(texts(size)), "row 2, column 'a'", {}),
     "arrow": ("a.arrow", lambda size: arrow_file(texts(size)), "row 2, column 'a'", {}),
-    "lines": (
-        "a.log",
-        lambda size: b"x\n" + b"y" * size + b"\n",
-        "line 2, column 'line'",
-        {"format": "lines"},
-    ),
-    "records": (
-        "a.rec",
-        lambda size: framed([b"x", b"y" * size]),
-        "record 1, column 'record'",
-        {"format": "raw_records"},
-    ),
-    "libsvm": (
-        "a.svm",
-        lambda size: (
-            b"1 1:1\n1 "
-            + b" ".join(b"%d:1" % n for n in range(1, size // 8 + (size % 8 > 0) + 1))
-            + b"\n"
-        ),
-        "line 2, column 'features_index'",
-        {},
-    ),
+    "lines": ("a.log", lambda size: b"x\n" + b"y" * size + b"\n", "line 2, column 'line'", {"format": "lines"}),
+    "records": ("a.rec", lambda size: framed([b"x", b"y" * size]), "record 1, column 'record'", {"format": "raw_records"}),
+    "libsvm": ("a.svm", lambda size: (b"1 1:1\n1 " + b" ".join(b"%d:1" % n for n in range(1, size // 8 + (size % 8 > 0) + 1)) + b"\n"),
+               "line 2, column 'features_index'", {}),
     "idx": ("a.idx", lambda size: idx(size // 8 + (size % 8 > 0)), "image 0, column 'values'", {}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CELL_CASES)
@@ -443,45 +396,16 @@ def arrow_bomb(kind: str, compression: str, values: str) -> bytes:
 RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
     "csv.gz": ("a.csv.gz", lambda: bomb(gzip.compress, b"1,2\n" * KIB), {}),
     "csv.bz2": ("a.csv.bz2", lambda: bomb(bz2.compress, b"1,2\n" * KIB), {}),
-    "csv.zst": (
-        "a.csv.zst",
-        lambda: bomb(lambda data: pa.compress(data, "zstd", asbytes=True), b"1,2\n" * KIB),
-        {},
-    ),
+    "csv.zst": ("a.csv.zst", lambda: bomb(lambda data: pa.compress(data, "zstd", asbytes=True), b"1,2\n" * KIB), {}),
     "json.gz": ("a.jsonl.gz", lambda: bomb(gzip.compress, b'{"a":1}\n' * KIB), {}),
-    "lines.gz": (
-        "a.log.gz",
-        lambda: bomb(gzip.compress, b"some text\n" * KIB),
-        {"format": "lines"},
-    ),
+    "lines.gz": ("a.log.gz", lambda: bomb(gzip.compress, b"some text\n" * KIB), {"format": "lines"}),
     "libsvm.gz": ("a.svm.gz", lambda: bomb(gzip.compress, b"1 1:1\n" * KIB), {}),
-    "idx.gz": (
-        "a.idx.gz",
-        lambda: gzip.compress(
-            struct.pack(">HBBI", 0, 8, 1, FREE_BYTES + 100) + bytes(FREE_BYTES + 100)
-        ),
-        {},
-    ),
-    "records.gz": (
-        "a.rec.gz",
-        lambda: bomb(gzip.compress, framed([b"y" * 1000] * 16)),
-        {"format": "raw_records"},
-    ),
-    "records.zlib": (
-        "a.rec.zlib",
-        lambda: bomb(zlib.compress, framed([b"y" * 1000] * 16)),
-        {"format": "raw_records"},
-    ),
-    "parquet": (
-        "a.parquet",
-        lambda: parquet_file(
-            pa.table({"a": np.zeros(FREE_BYTES // 8 + 100)}),
-            use_dictionary=False,
-            compression="zstd",
-            row_group_size=1 << 30,
-        ),
-        {},
-    ),
+    "idx.gz": ("a.idx.gz", lambda: gzip.compress(struct.pack(">HBBI", 0, 8, 1, FREE_BYTES + 100) + bytes(FREE_BYTES + 100)), {}),
+    "records.gz": ("a.rec.gz", lambda: bomb(gzip.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
+    "records.zlib": ("a.rec.zlib", lambda: bomb(zlib.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
+    "parquet": ("a.parquet",
+                lambda: parquet_file(pa.table({"a": np.zeros(FREE_BYTES // 8 + 100)}), use_dictionary=False, compression="zstd", row_group_size=1 << 30),
+                {}),
     **{
         f"arrow {kind} {compression} {values}": (
             "a.arrow",
@@ -492,7 +416,7 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
         for compression in ("zstd", "lz4")
         for values in ("one batch", "batches", "dictionary")
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", RATIO_CASES)
@@ -545,23 +469,14 @@ def test_limits_of_a_recipe() -> None:
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        (
-            "{lines: 5}",
-            "recipe.yaml:3: limits.lines: found an unknown key 'lines'. Did you mean 'line_bytes'",
-        ),
+        ("{lines: 5}", "recipe.yaml:3: limits.lines: found an unknown key 'lines'. Did you mean 'line_bytes'"),
         ("{line_bytes: 5}", "limits.line_bytes: found '5', expected at least 1 KiB"),
-        (
-            "{nesting_depth: 201}",
-            "limits.nesting_depth: found '201', expected a whole number from 1 to 200",
-        ),
+        ("{nesting_depth: 201}", "limits.nesting_depth: found '201', expected a whole number from 1 to 200"),
         ("{columns: 0}", "limits.columns: found '0', expected a whole number of at least 1"),
-        (
-            "{decompression_ratio: 1.5}",
-            "limits.decompression_ratio: found '1.5', expected a whole number",
-        ),
+        ("{decompression_ratio: 1.5}", "limits.decompression_ratio: found '1.5', expected a whole number"),
         ("5", "limits: found '5', expected a mapping such as {line_bytes: 256 MiB}"),
     ],
-)
+)  # fmt: skip
 def test_wrong_limits(given_: str, message: str) -> None:
     """A value that is no limit is an error with its line."""
     with pytest.raises(RecipeError) as error:

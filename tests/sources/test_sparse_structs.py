@@ -132,26 +132,14 @@ def test_a_bad_vector_is_explained(tmp_path: Path, row: dict[str, Any], shown: s
 @pytest.mark.parametrize(
     ("type_", "expected"),
     [
-        (
-            pa.struct([("indices", pa.large_list(pa.uint8())), ("values", pa.list_(pa.int8()))]),
-            True,
-        ),
+        (pa.struct([("indices", pa.large_list(pa.uint8())), ("values", pa.list_(pa.int8()))]), True),
         (pa.struct([("indices", pa.list_(pa.float32())), ("values", pa.list_(pa.int8()))]), False),
         (pa.struct([("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.string()))]), False),
         (pa.struct([("indices", pa.int32()), ("values", pa.int32())]), False),
         (pa.struct([("values", pa.list_(pa.int32()))]), False),
-        (
-            pa.struct(
-                [
-                    ("indices", pa.list_(pa.int32())),
-                    ("values", pa.list_(pa.int32())),
-                    ("n", pa.int8()),
-                ]
-            ),
-            False,
-        ),
+        (pa.struct([("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.int32())), ("n", pa.int8())]), False),
     ],
-)
+)  # fmt: skip
 def test_other_structs_stay_columns(tmp_path: Path, type_: pa.DataType, expected: bool) -> None:
     """Only a struct of indices and values is sparse.
 

@@ -177,35 +177,14 @@ def recipe_of(**keys: Any) -> Recipe:
         ({"filter": "repeat(a, 3000000000) = 'x'"}, ("filter",)),
         ({"filter": "n > 1 AND length(repeat(a, n)) > 1"}, ("filter",)),
         ({"derive": {"z": "repeat(a, 1000)", "y": "repeat(Z, 1001)"}}, ("derive", "y")),
-        (
-            {"derive": {"z": "range(2000)", "y": "list_transform(z, lambda i: range(1000))[1]"}},
-            ("derive", "y"),
-        ),
+        ({"derive": {"z": "range(2000)", "y": "list_transform(z, lambda i: range(1000))[1]"}}, ("derive", "y")),
         ({"expect": [Expectation("e", row="repeat(a, 3000000000) = 'x'")]}, ("expect", 0, "row")),
-        (
-            {"expect": [Expectation("e", column="max(length(repeat(a, 3000000000))) > 1")]},
-            ("expect", 0, "column"),
-        ),
-        (
-            {"expect": [Expectation("e", column="repeat(min(repeat(a, 1001)), 1000) > 'x'")]},
-            ("expect", 0, "column"),
-        ),
-        (
-            {
-                "derive": {"z": "repeat(a, 1001)"},
-                "expect": [Expectation("e", row="repeat(z, 1000) = 'x'")],
-            },
-            ("expect", 0, "row"),
-        ),
-        (
-            {
-                "derive": {"z": "repeat(a, 1001)"},
-                "expect": [Expectation("e", column="max(repeat(z, 1000)) = 'x'")],
-            },
-            ("expect", 0, "column"),
-        ),
+        ({"expect": [Expectation("e", column="max(length(repeat(a, 3000000000))) > 1")]}, ("expect", 0, "column")),
+        ({"expect": [Expectation("e", column="repeat(min(repeat(a, 1001)), 1000) > 'x'")]}, ("expect", 0, "column")),
+        ({"derive": {"z": "repeat(a, 1001)"}, "expect": [Expectation("e", row="repeat(z, 1000) = 'x'")]}, ("expect", 0, "row")),
+        ({"derive": {"z": "repeat(a, 1001)"}, "expect": [Expectation("e", column="max(repeat(z, 1000)) = 'x'")]}, ("expect", 0, "column")),
     ],
-)
+)  # fmt: skip
 def test_every_place_of_an_expression_is_measured(
     keys: Mapping[str, Any], place: tuple[object, ...]
 ) -> None:

@@ -176,11 +176,7 @@ def test_names_of_linked_folders(
 LINKED = {
     "linked folder": (["a/x.csv", "data/b -> ../a"], "data/*/*.csv", ["data/b/x.csv"]),
     "linked folder between": (["a/c/x.csv", "data/b -> ../a"], "data/*/c/*", ["data/b/c/x.csv"]),
-    "folder and a linked one": (
-        ["b/x.csv", "data/a/x.csv", "data/b -> ../b"],
-        "data/*/*.csv",
-        ["data/a/x.csv", "data/b/x.csv"],
-    ),
+    "folder and a linked one": (["b/x.csv", "data/a/x.csv", "data/b -> ../b"], "data/*/*.csv", ["data/a/x.csv", "data/b/x.csv"]),
     "recursive": (["b/c/x.csv", "data/b -> ../b"], "data/**", ["data/b/c/x.csv"]),
     "linked top": (["b/x.csv", "data -> b"], "data/*", ["data/x.csv"]),
     "link to a link": (["b/x.csv", "c -> b", "data/d -> ../c"], "data/*/*", ["data/d/x.csv"]),
@@ -192,28 +188,16 @@ LINKED = {
     "a link to a file in the place of a folder": (["x.csv", "a -> x.csv"], "a/*", []),
     "a folder that is matched": (["a/x.csv", "b -> a"], "*", []),
     "an alias without matches": (["lib/x.py", "lib64 -> lib", "d/y.csv"], "**.csv", ["d/y.csv"]),
-    "an alias without matches below": (
-        ["v/lib/p/x.py", "v/lib64 -> lib", "d/y.csv"],
-        "**/*.csv",
-        ["d/y.csv"],
-    ),
+    "an alias without matches below": (["v/lib/p/x.py", "v/lib64 -> lib", "d/y.csv"], "**/*.csv", ["d/y.csv"]),
     "a cycle without matches": (["a/up -> ..", "a/b -> .", "a/x"], "**.csv", []),
     "a cycle that matches once": (["a/up -> ..", "x.csv"], "*/*/*.csv", ["a/up/x.csv"]),
-    "an alias that matches other files": (
-        ["a/xy.csv", "a/y.csv", "ab -> a"],
-        "a??y.csv",
-        ["a/xy.csv", "ab/y.csv"],
-    ),
-    "a link to no file in the place of a folder": (
-        ["d/x/y.csv", "d/notes.txt -> gone"],
-        "d/*/*.csv",
-        ["d/x/y.csv"],
-    ),
+    "an alias that matches other files": (["a/xy.csv", "a/y.csv", "ab -> a"], "a??y.csv", ["a/xy.csv", "ab/y.csv"]),
+    "a link to no file in the place of a folder": (["d/x/y.csv", "d/notes.txt -> gone"], "d/*/*.csv", ["d/x/y.csv"]),
     "a link to no file below": (["a/x.csv", "a/b.txt -> gone"], "**.csv", ["a/x.csv"]),
     "a link to nothing that is not entered": (["x.csv", "b -> gone"], "*.csv", ["x.csv"]),
     "a link to nothing too far below": (["a/x.csv", "a/b -> gone"], "*/*.csv", ["a/x.csv"]),
     "a lock of Emacs": (["e/1.csv", "e/.#1.csv -> me@host.1234:1700"], "e/*.csv", ["e/1.csv"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LINKED)
@@ -253,41 +237,23 @@ WRONG = {
     "dangling by name": (["y.csv -> gone.csv"], "y.csv", r"y\.csv: found a link to gone\.csv"),
     "dangling below": (["a/b -> gone"], "**", r"a/b: found a link to gone"),
     "dangling top": (["data -> gone"], "data/*.csv", r"data: found a link to gone"),
-    "dangling in the place of a folder": (
-        ["d/x/y.csv", "d/b -> gone"],
-        "d/*/*.csv",
-        r"d/b: found a link to gone, which leads to nothing",
-    ),
-    "dangling in the place of a folder above": (
-        ["d/x/c/y.csv", "d/b -> gone"],
-        "d/*/c/*.csv",
-        r"d/b: found a link to gone",
-    ),
+    "dangling in the place of a folder": (["d/x/y.csv", "d/b -> gone"], "d/*/*.csv", r"d/b: found a link to gone, which leads to nothing"),
+    "dangling in the place of a folder above": (["d/x/c/y.csv", "d/b -> gone"], "d/*/c/*.csv", r"d/b: found a link to gone"),
     "dangling where any folder may be": (["a/x.csv", "a/b -> gone"], "**.csv", "a/b: found a link"),
     "dangling of a number": (["a/x.csv", "2024.01 -> gone"], "*/*.csv", r"2024\.01: found a link"),
     "to itself in the place of a folder": (["a/x.csv", "b -> b"], "*/*.csv", "b: found a link"),
     "to itself": (["b -> b"], "*", r"b: found a link to b, which leads to nothing"),
     "cycle": (["a/x.csv", "a/up -> .."], "**", r"a/up: found the folder .* again, through a link"),
     "cycle of two": (["a/b -> ../c", "c/d -> ../a", "c/x"], "**", r"found the folder .* again"),
-    "cycle with a match far below": (
-        ["a/b -> .", "a/c/d/x.csv"],
-        "**.csv",
-        r"a/b: found the folder .*/a again, .* once, as \S*/a/c/d/x\.csv would be read twice",
-    ),
+    "cycle with a match far below": (["a/b -> .", "a/c/d/x.csv"], "**.csv",
+        r"a/b: found the folder .*/a again, .* once, as \S*/a/c/d/x\.csv would be read twice"),
     "cycle above a match": (["x.csv", "a/up -> .."], "**.csv", r"a/up: found the folder .* again"),
     "alias": (["1/x.csv", "latest -> 1"], "*/*.csv", r"latest: found the folder .*/1 again"),
-    "alias of a folder above": (
-        ["2/b/x.csv", "latest -> 2"],
-        "**/*.csv",
-        r"latest: found the folder .*/2 again, .* as \S*/2/b/x\.csv would be read twice",
-    ),
-    "alias at another depth": (
-        ["a/y/x.csv", "b -> a/y"],
-        "**/x.csv",
-        r"b: found the folder .*/a/y again, through a link",
-    ),
+    "alias of a folder above": (["2/b/x.csv", "latest -> 2"], "**/*.csv",
+        r"latest: found the folder .*/2 again, .* as \S*/2/b/x\.csv would be read twice"),
+    "alias at another depth": (["a/y/x.csv", "b -> a/y"], "**/x.csv", r"b: found the folder .*/a/y again, through a link"),
     "pipe": (["a/x.csv"], "*/*", r"a/pipe: found a pipe"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -132,24 +132,12 @@ NAMED = {
     "file URL": ("sources: {t: 'file://OUT/a.csv'}", "sources.t"),
     "other storage": ("sources: {t: 'gs://bucket/a.csv'}", "sources.t"),
     "schema": ("sources: {t: a.csv}\nschema: OUT/schema.pbtxt", "schema"),
-    "module": (
-        "sources: {t: a.csv}\npreprocessing_fn: ../data-secret/features.py",
-        "preprocessing_fn",
-    ),
-    "labels": (
-        "sources: {t: {path: train-images-idx3-ubyte, idx: {labels: OUT/train-labels-idx1-ubyte}}}",
-        "sources.t",
-    ),
-    "schema of records": (
-        "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: OUT/schema.pbtxt}}",
-        "sources.t",
-    ),
-    "a joined source": (
-        "sources: {t: a.csv, u: {path: OUT/b.csv, key: a}}\nfrom: t\njoin: [{source: u, on: a}]",
-        "sources.u",
-    ),
+    "module": ("sources: {t: a.csv}\npreprocessing_fn: ../data-secret/features.py", "preprocessing_fn"),
+    "labels": ("sources: {t: {path: train-images-idx3-ubyte, idx: {labels: OUT/train-labels-idx1-ubyte}}}", "sources.t"),
+    "schema of records": ("sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: OUT/schema.pbtxt}}", "sources.t"),
+    "a joined source": ("sources: {t: a.csv, u: {path: OUT/b.csv, key: a}}\nfrom: t\njoin: [{source: u, on: a}]", "sources.u"),
     "no such file": ("sources: {t: OUT/nothing.csv}", "sources.t"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", NAMED)

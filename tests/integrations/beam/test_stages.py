@@ -283,26 +283,17 @@ def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
-        (
-            lambda: ReadBatches("absent-*.csv"),
-            "ReadBatches: sources.source.path: no file matches 'absent-*.csv'",
-        ),
+        (lambda: ReadBatches("absent-*.csv"), "ReadBatches: sources.source.path: no file matches 'absent-*.csv'"),
         (lambda: ReadBatches("a.csv", delimeter=";"), "Did you mean 'delimiter'?"),
         (lambda: SelectBatches(drop=["a"], keep=["b"]), "SelectBatches: "),
         (lambda: AssignSplit({"train": "*.csv", "eval": "*.tsv"}), "AssignSplit: "),
         (lambda: EncodeFeatures({"a": "vocabluary"}), None),
-        (
-            lambda: WriteShards("out", shard_size="many"),
-            "WriteShards: output.shard_size: found 'many'",
-        ),
-        (
-            lambda: WriteShards("out", shuffle=False),
-            "WriteShards: found 'shuffle: false' or 'record'",
-        ),
+        (lambda: WriteShards("out", shard_size="many"), "WriteShards: output.shard_size: found 'many'"),
+        (lambda: WriteShards("out", shuffle=False), "WriteShards: found 'shuffle: false' or 'record'"),
         (lambda: ComputeStatistics(slice_by={"a": 1}), "ComputeStatistics: statistics.slice_by"),
     ],
     ids=["no file", "unknown option", "both", "files", "encoding", "size", "order", "slices"],
-)
+)  # fmt: skip
 def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
     """A stage refuses wrong arguments before the pipeline runs.
 
@@ -325,27 +316,12 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
     ("apply", "message"),
     [
         (lambda b: b | SelectBatches(filter="cots > 1"), "SelectBatches: filter: 'cots > 1'"),
-        (
-            lambda b: b | AssignSplit({"train": 0.5, "eval": 0.5, "by": "usr"}),
-            "Did you mean 'user'?",
-        ),
-        (
-            lambda b: b | EncodeFeatures({"ad": "vocabulary"}),
-            "found encodings that are fitted, but no temp_location",
-        ),
-        (
-            lambda b: b | beam.Map(lambda batch: batch.slice(1)) | SelectBatches(),
-            "SelectBatches: found a PCollection of Any",
-        ),
+        (lambda b: b | AssignSplit({"train": 0.5, "eval": 0.5, "by": "usr"}), "Did you mean 'user'?"),
+        (lambda b: b | EncodeFeatures({"ad": "vocabulary"}), "found encodings that are fitted, but no temp_location"),
+        (lambda b: b | beam.Map(lambda batch: batch.slice(1)) | SelectBatches(), "SelectBatches: found a PCollection of Any"),
         (lambda b: b | WriteShards("out", label="lable"), "WriteShards: label"),
-        (
-            lambda b: {"train": b, "eval": b | SelectBatches(drop=["ad"])} | ComputeStatistics(),
-            "expected the same columns",
-        ),
-        (
-            lambda b: b | beam.Map(len).with_output_types(int) | FromRows(),
-            "FromRows: found a PCollection of <class 'int'>",
-        ),
+        (lambda b: {"train": b, "eval": b | SelectBatches(drop=["ad"])} | ComputeStatistics(), "expected the same columns"),
+        (lambda b: b | beam.Map(len).with_output_types(int) | FromRows(), "FromRows: found a PCollection of <class 'int'>"),
     ],
     ids=[
         "expression",
@@ -356,7 +332,7 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
         "columns differ",
         "no rows",
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(
     apply, message, tmp_path, monkeypatch
 ):

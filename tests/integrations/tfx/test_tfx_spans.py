@@ -77,24 +77,9 @@ def static(span: int):
         (["days/{YYYY}/{MM}/{DD}/*.csv"], None, (NOV_19 + 1, None), ["days/2026/11/20/*.csv"]),
         (["days/{date:%Y%m%d}.csv"], NOV_19 - 1, (NOV_19 - 1, None), ["days/20261118.csv"]),
         (["days/{date:%Y/%m/%d}/*.csv"], None, (NOV_19 + 1, None), ["days/2026/11/20/*.csv"]),
-        (
-            ["days/{date}.csv", "months/{date:%Y%m}.csv"],
-            None,
-            (NOV_19 + 2, None),
-            ["days/2026-11-21.csv", "months/202611.csv"],
-        ),
-        (
-            ["days/{date}.csv", "plain.csv"],
-            None,
-            (NOV_19 + 2, None),
-            ["days/2026-11-21.csv", "plain.csv"],
-        ),
-        (
-            ["days/{date}.csv", "days/{YYYY}-{MM}-{DD}.csv"],
-            None,
-            (NOV_19 + 2, None),
-            ["days/2026-11-21.csv"] * 2,
-        ),
+        (["days/{date}.csv", "months/{date:%Y%m}.csv"], None, (NOV_19 + 2, None), ["days/2026-11-21.csv", "months/202611.csv"]),
+        (["days/{date}.csv", "plain.csv"], None, (NOV_19 + 2, None), ["days/2026-11-21.csv", "plain.csv"]),
+        (["days/{date}.csv", "days/{YYYY}-{MM}-{DD}.csv"], None, (NOV_19 + 2, None), ["days/2026-11-21.csv"] * 2),
         (["months/{date:%Y%m}.csv"], NOV_19, (NOV_19, None), ["months/202611.csv"]),
         (["days/{date:%Y}-{date:%j}.csv"], NOV_19, (NOV_19, None), ["days/2026-323.csv"]),
         (["numbers/span-{SPAN}/*.csv"], None, (12, None), ["numbers/span-12/*.csv"]),
@@ -103,16 +88,11 @@ def static(span: int):
         (["wide/{SPAN:5}.csv"], 9, (9, None), ["wide/00009.csv"]),
         (["versions/{SPAN}/v{VERSION}/*.csv"], None, (3, 2), ["versions/3/v2/*.csv"]),
         (["versions/{SPAN}/v{VERSION}/*.csv"], 2, (2, 7), ["versions/2/v7/*.csv"]),
-        (
-            ["day_versions/{date}/v{VERSION:2}.csv"],
-            None,
-            (NOV_19, 5),
-            ["day_versions/2026-11-19/v05.csv"],
-        ),
+        (["day_versions/{date}/v{VERSION:2}.csv"], None, (NOV_19, 5), ["day_versions/2026-11-19/v05.csv"]),
         (["plain.csv"], None, (0, None), ["plain.csv"]),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else None,
-)
+)  # fmt: skip
 def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     """The latest or named span and its latest version are filled in.
 
@@ -142,11 +122,7 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     [
         (["absent/{date}.csv"], None, "Cannot find matching"),
         (["days/{date}.csv"], 1, "Cannot find matching"),
-        (
-            ["days/{date}.csv", "days/{YYYY}/{MM}/{DD}/*.csv"],
-            None,
-            "Latest span should be the same",
-        ),
+        (["days/{date}.csv", "days/{YYYY}/{MM}/{DD}/*.csv"], None, "Latest span should be the same"),
         (["days/{date}.csv", "numbers/span-{SPAN}/*.csv"], None, "Spec setup should the same"),
         (["plain.csv"], 3, "Span or Date spec should be specified"),
         (["versions/v{VERSION}/*.csv"], None, "Span or Date spec is not present"),
@@ -155,7 +131,7 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
         (["months/{date:%Y%m}.csv"], None, "found no source whose path names one whole day"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else None,
-)
+)  # fmt: skip
 def test_what_cannot_be_resolved_is_an_error(tree, paths, span, message):
     """A span that TFX refuses is a RecipeError with TFX's reason.
 
