@@ -8,7 +8,6 @@ import struct
 import tarfile
 import tracemalloc
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -169,9 +168,7 @@ def zeros(path: Path, size: int) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["a.tar.gz", "a.tgz", "a.zip"])
-def test_bombs_are_stopped_before_they_are_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_bombs_are_stopped_before_they_are_in_memory(tmp_path, monkeypatch, kind):
     """An archive that grows a thousandfold is an error, in little memory.
 
     It is found while the archive is read, or by its list.
@@ -263,9 +260,7 @@ def strange(path: Path) -> None:
         (strange, "found a damaged archive, expected a whole zip file"),
     ],
 )
-def test_zip_archives_that_cannot_be_read(
-    tmp_path: Path, damage: Callable[[Path], None], message: str
-) -> None:
+def test_zip_archives_that_cannot_be_read(tmp_path, damage, message):
     """An unreadable archive is an error with its path.
 
     The error comes at planning or at reading.

@@ -32,9 +32,7 @@ def write_table(path: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["file", "stream", "feather"])
-def test_files_and_streams_are_read(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_and_streams_are_read(tmp_path, kind, monkeypatch):
     """Both kinds give the same rows, in chunks of bounded length."""
     monkeypatch.setattr(batch_files, "MAX_CHUNK_ROWS", 3)
     path = write_table(tmp_path / "a.arrow", kind)

@@ -96,9 +96,7 @@ def is_bad(cell: bytes, type_: pa.DataType) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from(TYPES))
-def test_bad_cells_are_those_that_pyarrow_refuses_alone(
-    cells: list[bytes], type_: pa.DataType
-) -> None:
+def test_bad_cells_are_those_that_pyarrow_refuses_alone(cells, type_):
     """Blanks, signs, hexadecimal, ranges, infinities, dates, offsets, nulls, bad UTF-8."""
     found = bad_cells(cells, type_)
     assert found == [is_bad(cell, type_) for cell in cells]

@@ -14,9 +14,7 @@ from beam_pipelines.sources.bad_rows import BadRow
 @pytest.mark.parametrize("words", ["Row #{}: ", "changed in row {}", "nothing said {}"])
 @settings(max_examples=40, deadline=None)
 @given(bad=st.sets(st.integers(0, 1_999)), size=st.integers(0, 2_000), named=st.integers(-3, 2_000))
-def test_sift_finds_the_bad_rows_and_no_others(
-    words: str, bad: set[int], size: int, named: int
-) -> None:
+def test_sift_finds_the_bad_rows_and_no_others(words, bad, size, named):
     """Good rows come in stretches and bad ones alone, all in order.
 
     The error may name any row, or none.

@@ -187,9 +187,7 @@ def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> Non
     st.sampled_from([1, 2, 3, 4]),
     st.integers(0, 2**32 - 1),
 )
-def test_png_files_hold_the_pixels(
-    count: int, height: int, width: int, channels: int, seed: int
-) -> None:
+def test_png_files_hold_the_pixels(count, height, width, channels, seed):
     """Pillow finds exactly the pixels in our PNG files, of all modes."""
     pixels = np.random.default_rng(seed).integers(
         0, 256, (count, height, width, channels), np.uint8
@@ -313,9 +311,7 @@ def test_wrong_files(tmp_path: Path, archive: Path) -> None:
     assert {path[-1] for path in found} == {"types", "schema", "compression", "delimiter"}
 
 
-def test_large_files_are_refused(
-    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_files_are_refused(tmp_path, archive, monkeypatch):
     """A batch, or labels, larger than any of CIFAR are not read."""
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1000)
     with pytest.raises(

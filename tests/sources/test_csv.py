@@ -7,7 +7,6 @@ import datetime
 import gzip
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -90,9 +89,7 @@ def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
 
 
 @pytest.mark.usefixtures("with_and_without_kernels")
-def test_an_integer_may_have_a_plus_sign(
-    tmp_path: Path,
-) -> None:
+def test_an_integer_may_have_a_plus_sign(tmp_path):
     """``+5`` is an integer, inferred and declared, as in TFDV's CSV reader.
 
     With leading zeros it is a text, among fractions a float.
@@ -111,9 +108,7 @@ def test_an_integer_may_have_a_plus_sign(
 
 
 @pytest.mark.usefixtures("with_and_without_kernels")
-def test_digits_with_a_zero_fraction_are_integers(
-    tmp_path: Path,
-) -> None:
+def test_digits_with_a_zero_fraction_are_integers(tmp_path):
     """``5.00`` is an integer where one is declared.
 
     By its digits and not as a float.
@@ -190,9 +185,7 @@ COMPRESS = {
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_compressed_files_are_streamed(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compressed_files_are_streamed(tmp_path, suffix, monkeypatch):
     """A compressed file is cut where records end, and never held whole."""
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
     rows = [{"a": number, "b": f'line\n"{number}"'} for number in range(500)]
@@ -241,9 +234,7 @@ BAD = [
 
 @pytest.mark.parametrize(("line", "message"), BAD)
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_bad_row_is_found(
-    tmp_path: Path, line: str | bytes, message: str, *, compressed: bool
-) -> None:
+def test_a_bad_row_is_found(tmp_path, line, message, *, compressed):
     """The error names file, line, column, value, type and cure.
 
     Rejecting leaves out that row and no other.
@@ -416,9 +407,7 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
         ("a,b\n1,2,,\n3,4,,\n", {"a": 1, "b": 2, "column3": None, "column4": None}),
     ],
 )
-def test_rows_that_are_longer_than_the_header(
-    tmp_path: Path, text: str, row: dict[str, Any]
-) -> None:
+def test_rows_that_are_longer_than_the_header(tmp_path, text, row):
     """The error has the keys that name all columns, and they work."""
     path = write(tmp_path / "a.csv", text)
     with pytest.raises(DataError, match=f"found {len(row)} cells in each row") as caught:
@@ -443,9 +432,7 @@ def test_a_name_twice(tmp_path: Path) -> None:
     st.sampled_from([b"", b"\r", b"\n", b"\r\n"]),
     st.sampled_from([b"a,b", b"a\na", b"a"]),
 )
-def test_headers_again_are_found_as_by_a_pattern(
-    lines: list[bytes], end: bytes, last: bytes, header: bytes
-) -> None:
+def test_headers_again_are_found_as_by_a_pattern(lines, end, last, header):
     """Lines that are a header again are those that an expression finds."""
     data = end.join(lines) + last
     pattern = rb"(?m)^" + re.escape(header) + rb"(?=\r?$)"

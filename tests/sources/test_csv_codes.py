@@ -91,9 +91,7 @@ LOST: list[tuple[list[str], str, Any]] = [
 
 
 @pytest.mark.parametrize(("cells", "words", "value"), LOST)
-def test_numbers_that_lose_something_have_a_finding(
-    tmp_path: Path, cells: list[str], words: str, value: Any
-) -> None:
+def test_numbers_that_lose_something_have_a_finding(tmp_path, cells, words, value):
     """They are numbers, and the type in the finding keeps all digits."""
     path = put(tmp_path, cells)
     (finding,) = plan_of(path).decisions

@@ -70,9 +70,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("content", "rows", "found"), FOUND)
-def test_a_file_shows_how_it_is_written(
-    tmp_path: Path, content: str | bytes, rows: list[dict[str, Any]], found: list[str]
-) -> None:
+def test_a_file_shows_how_it_is_written(tmp_path, content, rows, found):
     """Values are right, and each finding begins with its key."""
     path = write(tmp_path / "a.csv", content)
     assert read_rows(path) == rows
@@ -105,9 +103,7 @@ OVERRULED = [
 
 
 @pytest.mark.parametrize(("content", "options", "rows"), OVERRULED)
-def test_a_key_overrules_a_finding(
-    tmp_path: Path, content: str | bytes, options: dict[str, Any], rows: list[dict[str, Any]]
-) -> None:
+def test_a_key_overrules_a_finding(tmp_path, content, options, rows):
     """An option of the recipe is not doubted."""
     assert read_rows(write(tmp_path / "a.csv", content), **options) == rows
 
@@ -130,9 +126,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("content", "message", "cures"), [row for row in ASKED if row[1]])
-def test_two_readings_are_asked_about(
-    tmp_path: Path, content: str | bytes, message: str, cures: list[dict[str, Any]]
-) -> None:
+def test_two_readings_are_asked_about(tmp_path, content, message, cures):
     """The error shows both readings, and each proposed line settles it."""
     path = write(tmp_path / "a.csv", content)
     with pytest.raises((DataError, RecipeProblems)) as caught:
@@ -294,9 +288,7 @@ SECOND = [
 
 
 @pytest.mark.parametrize(("first", "second", "message"), SECOND)
-def test_a_file_with_another_dialect_is_an_error(
-    tmp_path: Path, first: str | bytes, second: str | bytes, message: str
-) -> None:
+def test_a_file_with_another_dialect_is_an_error(tmp_path, first, second, message):
     """The error names both files, and what differs."""
     paths = write(tmp_path / "a.csv", first), write(tmp_path / "b.csv", second)
     with pytest.raises(DataError) as caught:

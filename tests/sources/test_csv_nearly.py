@@ -37,9 +37,7 @@ def put(tmp_path: Path, cells: list[str], odd: str) -> str:
 
 
 @pytest.mark.parametrize(("word", "cells", "odd", "type_"), NEARLY)
-def test_a_column_that_is_nearly_of_one_kind(
-    tmp_path: Path, word: str, cells: list[str], odd: str, type_: str
-) -> None:
+def test_a_column_that_is_nearly_of_one_kind(tmp_path, word, cells, odd, type_):
     """The error names line and value, and every remedy in it works."""
     path = put(tmp_path, cells, odd)
     text = problems_of(path)["sources", "s", "types"]
@@ -91,9 +89,7 @@ def test_a_column_of_texts(tmp_path: Path, cells: list[str], found: str) -> None
     assert decision.startswith(f"types: {{a: text}}  # most values are {found}")
 
 
-def test_the_size_of_the_sample_does_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_the_sample_does_not_matter(tmp_path, monkeypatch):
     """The run stops for values in the sample and behind it."""
     path = put(tmp_path, [str(n) for n in range(400)], "n.a.")
     options: list[dict[str, Any]] = [
@@ -114,9 +110,7 @@ def test_the_size_of_the_sample_does_not_matter(
 
 
 @pytest.mark.end_to_end
-def test_the_finding_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_finding_is_shown(tmp_path, monkeypatch, capsys):
     """Summary, report, init and plan say what became texts."""
     monkeypatch.chdir(tmp_path)
     put(tmp_path, [str(n) for n in range(300)], "n.a.")

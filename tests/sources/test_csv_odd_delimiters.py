@@ -42,9 +42,7 @@ def test_other_delimiters_are_asked_about(tmp_path: Path, mark: str, shown: str)
         (["  id name v", *(f"{n + 1}  {n}  n{n}  {n * 2}" for n in range(5))], {"row": 4, **ROW}),
     ],
 )  # fmt: skip
-def test_tables_between_blanks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], row: dict[str, object]
-) -> None:
+def test_tables_between_blanks(tmp_path, monkeypatch, lines, row):
     """The error has a line of Python, which works."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.txt", "\n".join(lines) + "\n")

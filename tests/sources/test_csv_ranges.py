@@ -114,12 +114,7 @@ def ranges_of(path: Path, cuts: list[int]) -> tuple[ByteRange, ...]:
     line_end=st.sampled_from(["\n", "\r\n"]),
     cuts=st.lists(st.integers(0, 400), max_size=6),
 )
-def test_ranges_of_written_rows_give_the_rows(
-    tmp_path_factory: pytest.TempPathFactory,
-    rows: list[tuple[str, str]],
-    line_end: str,
-    cuts: list[int],
-) -> None:
+def test_ranges_of_written_rows_give_the_rows(tmp_path_factory, rows, line_end, cuts):
     """Rows with necessary and stray quotes come back for all cuts."""
     text = io.StringIO(newline="")
     for quoted, plain in rows:

@@ -51,9 +51,7 @@ FORMATTED = [
 
 
 @pytest.mark.parametrize(("cells", "words", "value"), FORMATTED)
-def test_a_format_reads_the_texts(
-    tmp_path: Path, cells: list[str], words: str, value: object
-) -> None:
+def test_a_format_reads_the_texts(tmp_path, cells, words, value):
     """The finding has the format, and the format works."""
     path = put(tmp_path, cells)
     (finding,) = plan_of(path).decisions
@@ -116,9 +114,7 @@ DERIVED = [
 
 
 @pytest.mark.parametrize(("name", "cells", "words", "values"), DERIVED)
-def test_an_expression_reads_the_texts(
-    tmp_path: Path, name: str, cells: list[str], words: str, values: dict[str, list[Any]]
-) -> None:
+def test_an_expression_reads_the_texts(tmp_path, name, cells, words, values):
     """The finding has a line of 'derive', and the line works."""
     path = put(tmp_path, cells, name)
     plan = plan_of(path)
@@ -300,9 +296,7 @@ NULLS: list[tuple[str, list[str], bool, list[str]]] = [
 
 
 @pytest.mark.parametrize(("text", "nulls", "trim", "lacking"), NULLS)
-def test_nulls_that_no_cell_is(
-    tmp_path: Path, text: str, nulls: list[str], trim: bool, lacking: list[str]
-) -> None:
+def test_nulls_that_no_cell_is(tmp_path, text, nulls, trim, lacking):
     """A finding names them; whole cells decide, in columns of every type."""
     path = write(tmp_path / "a.csv", text.encode("latin-1"))
     options = {"types": {"b": "bytes"}} if "\xff" in text else {}
@@ -356,9 +350,7 @@ DERIVED: list[tuple[list[str], str, object]] = [
 
 
 @pytest.mark.parametrize(("cells", "words", "value"), DERIVED)
-def test_a_derived_column_reads_the_texts(
-    tmp_path: Path, cells: list[str], words: str, value: object
-) -> None:
+def test_a_derived_column_reads_the_texts(tmp_path, cells, words, value):
     """The expressions in the finding read each cell."""
     (finding,) = plan_of(put(tmp_path, cells)).decisions
     assert finding.startswith(f"types: {{a: text}}  # {words}")

@@ -52,9 +52,7 @@ DAY = 86_400_000_000
         ([2050, None, -65504], pa.int64(), "float16", [2050.0, None, -65504.0]),
     ],
 )  # fmt: skip
-def test_declared_types_are_cast(
-    tmp_path: Path, values: list[Any], type_: pa.DataType, declared: str, wanted: list[Any]
-) -> None:
+def test_declared_types_are_cast(tmp_path, values, type_, declared, wanted):
     """Values become their equal in the declared type; floats the nearest."""
     path = tmp_path / "d.arrow"
     with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
@@ -89,9 +87,7 @@ def test_declared_types_are_cast(
         (decimal.Decimal("0.5"), pa.decimal128(5, 1), "int64", "found Decimal('0.5'), expected an integer"),
     ],
 )  # fmt: skip
-def test_declared_types_lose_nothing(
-    tmp_path: Path, value: Any, type_: pa.DataType, declared: str | None, shown: str
-) -> None:
+def test_declared_types_lose_nothing(tmp_path, value, type_, declared, shown):
     """A value that the declared type cannot hold is a bad row."""
     path = tmp_path / "d.arrow"
     with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
@@ -121,13 +117,7 @@ ABSENT = "found a null inside a list, expected values only"
         ('{"a": [{"b": 1, "c": null}]}', {}, "column 'a.c': found a null inside a list"),
     ],
 )
-def test_json_values_of_another_kind(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    line: str,
-    types: dict[str, str],
-    message: str,
-) -> None:
+def test_json_values_of_another_kind(tmp_path, monkeypatch, line, types, message):
     """A JSON value of another kind is an error.
 
     The error shows the value as written, and the kind in the sample.
@@ -223,9 +213,7 @@ def test_csv_numbers(tmp_path: Path, cell: str, declared: str | None, wanted: fl
     ("cell", "declared"),
     [("1e400", "float64"), ("-1e400", None), ("1e39", "float32"), ("1e300", "float32")],
 )
-def test_csv_numbers_do_not_become_infinite(
-    tmp_path: Path, cell: str, declared: str | None
-) -> None:
+def test_csv_numbers_do_not_become_infinite(tmp_path, cell, declared):
     """A finite number beyond its column's type is a bad row."""
     path = write(tmp_path / "d.csv", f"x,y\ninf,1\n,2\n{cell},3\n1.5,4\n")
     with pytest.raises(
@@ -301,9 +289,7 @@ TEXTS = {
 @pytest.mark.parametrize("kind", TEXTS)
 @pytest.mark.parametrize("number", [ROUNDED, -ROUNDED, 2**63, 2**53 + 2, 2**53, 12])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_integers_in_a_column_of_floats(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int, is_late: bool
-) -> None:
+def test_integers_in_a_column_of_floats(tmp_path, monkeypatch, kind, number, is_late):
     """A column of floats refuses integers that float64 rounds.
 
     It refuses integers beyond int64, too. Both hold in the sample and after it. A declared type
@@ -429,9 +415,7 @@ def test_exact_floats_and_decimals(tmp_path: Path) -> None:
         ([1_000, 123_456_789], pa.duration("ns"), []),
     ],
 )
-def test_the_types_that_an_error_names_work(
-    tmp_path: Path, values: list[Any], type_: pa.DataType, cures: list[str]
-) -> None:
+def test_the_types_that_an_error_names_work(tmp_path, values, type_, cures):
     """A value beyond its column type is an error; each remedy works."""
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"a b": pa.array(values, type_), "x": [1, 2]}), path)

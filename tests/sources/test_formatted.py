@@ -116,9 +116,7 @@ def test_values_in_texts_are_found_and_read(put: Callable[[Column], Path]) -> No
         (["2024-01-31", "2024-02-29"], datetime.date(2024, 1, 31)),
     ],
 )
-def test_times_in_texts_are_found_and_read(
-    tmp_path: Path, name: str, cells: Column, value: Any
-) -> None:
+def test_times_in_texts_are_found_and_read(tmp_path, name, cells, value):
     """The type in the finding reads them."""
     path = WRITERS[name](tmp_path / f"s.{name}", cells)
     assert types_of(path)["a"] == "string"
@@ -216,9 +214,7 @@ STRICT = [
 
 
 @pytest.mark.parametrize(("text", "declared", "other"), STRICT)
-def test_times_of_json_keep_their_zone(
-    tmp_path: Path, text: str, declared: str, other: str
-) -> None:
+def test_times_of_json_keep_their_zone(tmp_path, text, declared, other):
     """A time with a zone takes none without, and the reverse."""
     path = jsonl(tmp_path / "s.jsonl", [text])
     found = problems_of(path, types={"a": declared})["sources", "s", "types"]
@@ -227,9 +223,7 @@ def test_times_of_json_keep_their_zone(
 
 
 @pytest.mark.parametrize(("text", "declared", "other"), STRICT)
-def test_times_of_json_behind_the_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, declared: str, other: str
-) -> None:
+def test_times_of_json_behind_the_sample(tmp_path, monkeypatch, text, declared, other):
     """A time of the other kind behind the sample is bad."""
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 10_000)
     good = "2024-01-01T10:00:00" + ("Z" if declared == "timestamptz" else "")
@@ -239,9 +233,7 @@ def test_times_of_json_behind_the_sample(
 
 
 @pytest.mark.parametrize("infer", ["sample", "full"])
-def test_long_texts_are_sampled_by_their_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, infer: str
-) -> None:
+def test_long_texts_are_sampled_by_their_bytes(tmp_path, monkeypatch, infer):
     """Planning looks at a few MiB of a file's texts."""
     looked_at: list[int] = []
     evidence_of = formatted.evidence_of

@@ -119,9 +119,7 @@ def test_floats_are_scaled(tmp_path: Path) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(count=st.integers(1, 40), range_bytes=st.integers(1, 5000), compressed_labels=st.booleans())
-def test_ranges_lose_nothing(
-    tmp_path_factory: pytest.TempPathFactory, count: int, range_bytes: int, compressed_labels: bool
-) -> None:
+def test_ranges_lose_nothing(tmp_path_factory, count, range_bytes, compressed_labels):
     """Each picture is read once with its label for every cut.
 
     The labels may be compressed.

@@ -69,9 +69,7 @@ def table(path: Path, columns: dict[str, Any]) -> Path:
         ("x", "", {}, False),
     ],
 )
-def test_columns_of_images(
-    tmp_path: Path, column: str, schema: str, rename: dict[str, str], expected: bool
-) -> None:
+def test_columns_of_images(tmp_path, column, schema, rename, expected):
     """Bytes are images by the name ``image/encoded`` or an image domain."""
     path = table(tmp_path, {column: [JPEG], "n": [1]})
     assert planned(path, schema, rename).images == ((column,) if expected else ())

@@ -6,7 +6,6 @@ The cost is small.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.json as pa_json
@@ -120,9 +119,7 @@ def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]
     lines=st.lists(st.one_of(OBJECTS, OBJECTS, OBJECTS, WHOLE), min_size=1, max_size=25),
     many=st.integers(1, 3),
 )
-def test_lines_are_rejected_as_if_parsed_alone(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], many: int
-) -> None:
+def test_lines_are_rejected_as_if_parsed_alone(tmp_path_factory, lines, many):
     """The lines are rejected that pyarrow refuses, in pieces of any size."""
     encoded = [line.encode(errors="surrogateescape") for line in lines]
     path = write(
@@ -152,9 +149,7 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("kind", BAD_LINES)
 @pytest.mark.parametrize("every", [1, 10])
-def test_a_bad_line_costs_little_more_than_a_good_one(
-    kind: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_line_costs_little_more_than_a_good_one(kind, every, tmp_path, monkeypatch):
     """A bad line costs little more than a good one.
 
     Of 1,000 lines all, or one in ten, are bad. The parser gets few of them alone.

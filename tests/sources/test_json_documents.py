@@ -34,9 +34,7 @@ _OBJECTS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=3), min_size=1, ma
     end=st.sampled_from(["\n", "\r\n"]),
     size=st.integers(1, 40),
 )
-def test_elements_become_lines(
-    objects: list[dict[str, Any]], indent: int | None, between: str | None, end: str, size: int
-) -> None:
+def test_elements_become_lines(objects, indent, between, end, size):
     """Each line is an element, wherever the text is cut."""
     if between is None:
         text = json.dumps(objects, indent=indent, ensure_ascii=False)
@@ -142,9 +140,7 @@ FRAME = pd.DataFrame(
 
 @pytest.mark.parametrize("orient", ["columns", "index", "split", "values", "table"])
 @pytest.mark.parametrize("indent", [0, 2])
-def test_whole_tables_of_pandas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orient: Any, indent: int
-) -> None:
+def test_whole_tables_of_pandas(tmp_path, monkeypatch, orient, indent):
     """A table in one value is refused; the remedy makes its rows."""
     monkeypatch.chdir(tmp_path)
     FRAME.to_json("a.json", orient=orient, indent=indent)
@@ -205,9 +201,7 @@ def test_other_objects_are_rows(tmp_path: Path, text: str) -> None:
         {"a": [1, 2], "b": ["u", "v"]},
     ],
 )
-def test_one_object_of_columns_has_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any]
-) -> None:
+def test_one_object_of_columns_has_a_finding(tmp_path, monkeypatch, value):
     """The finding has the Python that makes rows of columns."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.json", json.dumps(value))

@@ -91,9 +91,7 @@ def kinds(value: Any) -> Any:
     bad=st.lists(BAD, max_size=2),
     names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True),
 )
-def test_scalars_of_columns_become_texts(
-    rows: list[tuple[dict[str, Any], dict[str, Any]]], bad: list[str], names: list[str]
-) -> None:
+def test_scalars_of_columns_become_texts(rows, bad, names):
     """Exactly the columns' numbers and booleans become texts, as written."""
     lines = [json.dumps(row, **writer).encode() for row, writer in rows]
     given_ = [*(line.encode() for line in bad), *lines]
@@ -117,9 +115,7 @@ def test_scalars_of_columns_become_texts(
     ),
     levels=st.integers(0, 2),
 )
-def test_objects_and_lists_become_the_text_of_their_json(
-    rows: list[tuple[dict[str, Any], dict[str, Any]]], levels: int
-) -> None:
+def test_objects_and_lists_become_the_text_of_their_json(rows, levels):
     """Within as many lists as asked for, a value's JSON is kept."""
     lines = [json.dumps(row, **writer).encode() for row, writer in rows]
     found = with_texts(b"\n".join(lines), {"x": levels}).split(b"\n")
@@ -163,9 +159,7 @@ MIXED: dict[str, tuple[list[str], str, str, list[Any]]] = {
 @pytest.mark.parametrize("case", MIXED)
 @pytest.mark.parametrize("many", [1, 1200], ids=["few", "many"])
 @pytest.mark.parametrize("is_document", [False, True])
-def test_the_proposed_type_reads_lines_of_two_kinds(
-    tmp_path: Path, case: str, many: int, is_document: bool
-) -> None:
+def test_the_proposed_type_reads_lines_of_two_kinds(tmp_path, case, many, is_document):
     """The error proposes the type that reads all lines."""
     rows, name, type_, wanted = MIXED[case]
     text = "[" + ",\n".join(rows * many) + "]" if is_document else "\n".join(rows * many)
@@ -181,9 +175,7 @@ def test_the_proposed_type_reads_lines_of_two_kinds(
 
 
 @pytest.mark.parametrize(("first", "second"), [("1", '"x"'), ('"x"', "1"), ("true", '"x"')])
-def test_a_kind_behind_the_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str
-) -> None:
+def test_a_kind_behind_the_sample(tmp_path, monkeypatch, first, second):
     """A line behind the sample has the same remedy."""
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 40)
     path = write(tmp_path / "a.jsonl", f'{{"id": {first}}}\n' * 40 + f'{{"id": {second}}}\n')

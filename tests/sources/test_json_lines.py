@@ -98,9 +98,7 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     ),
     range_bytes=st.integers(5, 80),
 )
-def test_ranges_give_what_json_gives(
-    tmp_path_factory: pytest.TempPathFactory, rows: list, range_bytes: int
-) -> None:
+def test_ranges_give_what_json_gives(tmp_path_factory, rows, range_bytes):
     """All ranges give the rows of Python's json module."""
     path = write(tmp_path_factory.getbasetemp() / "cut.jsonl", lines(*rows))
     assert read_rows(path, range_bytes=range_bytes, types={"o.s": "text"}) == [
@@ -129,9 +127,7 @@ GOOD = {"n": 1, "s": "x", "l": [1], "o": {"p": 1}}
         ('{"n": 1, "n": 2}', "", "field 'n' was specified twice, expected every field once"),
     ],
 )
-def test_a_bad_line_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: Any, column: str, message: str
-) -> None:
+def test_a_bad_line_is_found(tmp_path, monkeypatch, line, column, message):
     """The error names line, column, value and cure.
 
     Rejecting leaves out that line and no other.

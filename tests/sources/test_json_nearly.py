@@ -62,14 +62,7 @@ def test_times_but_for_a_few_texts(tmp_path: Path, values: list[str], place: int
 )
 @pytest.mark.parametrize("place", [0, 150, 300])
 @pytest.mark.parametrize("sample_bytes", [500, 1 << 20])
-def test_texts_among_numbers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    values: list[Any],
-    word: str,
-    place: int,
-    sample_bytes: int,
-) -> None:
+def test_texts_among_numbers(tmp_path, monkeypatch, values, word, place, sample_bytes):
     """The run stops; lenient types take texts as they are written."""
     monkeypatch.setattr(blocks, "SAMPLE_BYTES", sample_bytes)
     monkeypatch.setattr(blocks, "CHUNK_BYTES", sample_bytes)

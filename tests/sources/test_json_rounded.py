@@ -78,9 +78,7 @@ FIRST: dict[str, list[str]] = {
 @pytest.mark.parametrize("kind", FIRST)
 @pytest.mark.parametrize("declared", [None, "tensor", "raw"])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_remedies_of_refused_integers_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, declared: str | None, is_late: bool
-) -> None:
+def test_remedies_of_refused_integers_help(tmp_path, monkeypatch, kind, declared, is_late):
     """Every proposed type reads the lines, and so do strings."""
     first, second = (f'{{"x": {value}}}\n' for value in FIRST[kind])
     path = write(tmp_path / "d.jsonl", first + second)

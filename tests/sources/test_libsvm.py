@@ -175,14 +175,7 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
     sort=st.booleans(),
     size=st.sampled_from([None, 9]),
 )
-def test_parser_does_what_a_plain_one_does(
-    tmp_path_factory: pytest.TempPathFactory,
-    data: st.DataObject,
-    has_fields: bool,
-    base: int,
-    sort: bool,
-    size: int | None,
-) -> None:
+def test_parser_does_what_a_plain_one_does(tmp_path_factory, data, has_fields, base, sort, size):
     """Values and rejected lines are those of the plain parser.
 
     Line ends and ranges are of all kinds.
@@ -281,9 +274,7 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
         ("1 qid:2 3:1", "qid", "found 'qid:2', expected none: no row of the sample has one"),
     ],
 )  # fmt: skip
-def test_bad_line_is_explained(
-    tmp_path: Path, monkeypatch, line: str, column: str, reason: str
-) -> None:
+def test_bad_line_is_explained(tmp_path, monkeypatch, line, column, reason):
     """A bad line ends the run with its place, finding and cure.
 
     Rejected, it has the same words.
@@ -342,9 +333,7 @@ def test_sparse_text_with_the_suffix_of_csv(tmp_path: Path, text: str, format_: 
         ("libffm", f"1 1:{'9' * 30}:1", "features_index", f"1:{'9' * 30}:1", "an index from 0 to"),
     ],
 )  # fmt: skip
-def test_an_index_beyond_a_sparse_tensor_is_a_bad_row(
-    tmp_path: Path, format_: str, line: str, column: str, token: str, cure: str
-) -> None:
+def test_an_index_beyond_a_sparse_tensor_is_a_bad_row(tmp_path, format_, line, column, token, cure):
     """Its size, the largest index plus 1, would be no int64."""
     path = write(tmp_path / "a", f"1\n{line}\n")
     most = LARGEST if format_ == "libsvm" else LARGEST - 1
@@ -512,9 +501,7 @@ def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> N
         ("encode: {features_value: log1p}", {"features_index", "features_value", "label"}),
     ],
 )
-def test_sparse_feature_stays_while_its_columns_do(
-    tmp_path: Path, more: str, features: set[str]
-) -> None:
+def test_sparse_feature_stays_while_its_columns_do(tmp_path, more, features):
     """A sparse feature stays if both of its columns are unchanged.
 
     Otherwise its columns are features.

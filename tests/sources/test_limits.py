@@ -96,9 +96,7 @@ def test_line_bytes(tmp_path: Path, case: str) -> None:
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
 )
-def test_long_records_are_found_like_one_by_one(
-    lengths: list[int], most: int, end: str, quoted: bool
-) -> None:
+def test_long_records_are_found_like_one_by_one(lengths, most, end, quoted):
     """Jumping over windows finds the first long record, as measuring all does."""
     records = [
         f'"{"a" + end}{"b" * length}"' if quoted and length % 3 == 0 else "b" * length

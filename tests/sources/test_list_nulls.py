@@ -135,9 +135,7 @@ def test_many_nulls_are_read_in_one_go(tmp_path: Path) -> None:
         ({"a": ("drop",)}, "column 'a': found 'drop' for lists that are as long as others"),
     ],
 )  # fmt: skip
-def test_choices_that_do_not_fit(
-    tmp_path: Path, choice: dict[str, tuple[str, ...]], message: str
-) -> None:
+def test_choices_that_do_not_fit(tmp_path, choice, message):
     """Choices for other columns and of other values are problems."""
     row = {"n": 1, "x": [1], "o": [{"b": 1, "c": 2}], "a": [[1, 2]]}
     path = write(tmp_path / "a.jsonl", json.dumps(row))

@@ -106,9 +106,7 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
     st.lists(st.none() | st.datetimes(), min_size=1),
     st.integers(1, 5),
 )
-def test_timestamps_of_96_bits(
-    tmp_path_factory: pytest.TempPathFactory, moments: list[datetime.datetime | None], group: int
-) -> None:
+def test_timestamps_of_96_bits(tmp_path_factory, moments, group):
     """All moments of Python are read, also where Arrow wraps.
 
     It wraps years before 1677 and after 2262.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.feather
@@ -118,9 +117,7 @@ def test_a_part_of_a_microsecond_is_an_error(tmp_path: Path) -> None:
         ([[[[1]]], [[[1, 2]]]], 2),
     ],
 )
-def test_the_types_proposed_for_ragged_lists_read_them(
-    tmp_path: Path, values: list[Any], number: int
-) -> None:
+def test_the_types_proposed_for_ragged_lists_read_them(tmp_path, values, number):
     """Each type that the error proposes is planned and read."""
     path = write_table(tmp_path / "a.parquet", pa.table({"x": values}))
     with pytest.raises(DataError, match="without one shape") as caught:
@@ -139,9 +136,7 @@ def test_the_types_proposed_for_ragged_lists_read_them(
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("last", [[[1, 2], [3]], [[1, 2, 3]]])
-def test_an_array_of_another_shape_behind_the_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, last: list[Any]
-) -> None:
+def test_an_array_of_another_shape_behind_the_sample(tmp_path, monkeypatch, suffix, last):
     """The type that the bad row's error proposes reads all rows."""
     monkeypatch.setattr("beam_pipelines.sources.parquet.format.SAMPLE_ROWS", 2)
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 60)

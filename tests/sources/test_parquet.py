@@ -33,9 +33,7 @@ def write_table(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 50), st.integers(200, 5000))
-def test_every_row_group_belongs_to_one_range(
-    tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int
-) -> None:
+def test_every_row_group_belongs_to_one_range(tmp_path_factory, rows, group, range_bytes):
     """Each row is read once, in order, for every cut."""
     path = write_table(
         tmp_path_factory.getbasetemp() / "a.parquet", {"n": range(rows)}, row_group_size=group
@@ -168,9 +166,7 @@ class _Noting(io.FileIO):
         return data
 
 
-def test_a_large_row_group_is_read_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_row_group_is_read_in_parts(tmp_path, monkeypatch):
     """A large row group is read in parts of about a MiB.
 
     The group has 24 MB and counts as large here; the rows are the same.
@@ -190,9 +186,7 @@ def test_a_large_row_group_is_read_in_parts(
 @pytest.mark.parametrize(
     ("files", "groups", "pieces"), [(1, 1, 2), (1, 3, 6), (1, 4, 4), (2, 1, 2), (2, 2, 2)]
 )
-def test_few_large_row_groups_are_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, groups: int, pieces: int
-) -> None:
+def test_few_large_row_groups_are_cut(tmp_path, monkeypatch, files, groups, pieces):
     """Two workers share a large row group, if the source has few."""
     rows = 2501 * groups
     path = tmp_path / "a.parquet"
@@ -207,9 +201,7 @@ def test_few_large_row_groups_are_cut(
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 400), st.integers(130, 400), st.integers(200, 2000), st.data())
-def test_cut_row_groups_are_read_once(
-    tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int, data: Any
-) -> None:
+def test_cut_row_groups_are_read_once(tmp_path_factory, rows, group, range_bytes, data):
     """Each row of cut groups is read once, in order."""
     path = tmp_path_factory.getbasetemp() / "cut.parquet"
     pq.write_table(pa.table({"n": range(rows)}), path, row_group_size=group)

@@ -113,9 +113,7 @@ def wanted(layout: Layout, records: list[tuple[Features, Features]]) -> str:
 
 @given(sequences(), st.booleans())
 @settings(max_examples=120, deadline=None)
-def test_values_are_those_of_tensorflow(
-    drawn: tuple[Layout, list[tuple[Features, Features]]], is_sorted: bool
-) -> None:
+def test_values_are_those_of_tensorflow(drawn, is_sorted):
     """Every value, missing feature, empty list and step without values comes back.
 
     The kernel declines none of these records.
@@ -188,9 +186,7 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
 
 @given(sequences(), st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
-def test_unusual_layouts_are_read(
-    drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
-) -> None:
+def test_unusual_layouts_are_read(drawn, rng):
     """Records in unusual layouts are read as by protobuf, among others."""
     layout, records = drawn
     raw = [
@@ -204,9 +200,7 @@ def test_unusual_layouts_are_read(
 
 @given(sequences(), st.randoms(use_true_random=False))
 @settings(max_examples=120, deadline=None)
-def test_damaged_records_are_never_misread(
-    drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
-) -> None:
+def test_damaged_records_are_never_misread(drawn, rng):
     """A damaged record is refused, or decodes like protobuf.
 
     The error has its number. The damage is a byte that is changed, left out or added.

@@ -73,12 +73,7 @@ contents = st.lists(st.sampled_from(LINES), max_size=6).flatmap(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(files=st.lists(contents, min_size=4, max_size=9), reject=st.booleans())
-def test_together_is_as_one_by_one(
-    files: list[tuple[list[str], str, bool, str, bool]],
-    reject: bool,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_together_is_as_one_by_one(files, reject, tmp_path, monkeypatch):
     """Small files read together give the rows of each alone.
 
     They have any line ends, marks, quotes, blank lines and bad rows.
@@ -99,9 +94,7 @@ def test_together_is_as_one_by_one(
 
 
 @pytest.mark.parametrize("bad", [b'1,"open\n', b"\xff\xfe1", b"1,\xff\n", b"n,u\n1,x\n"])
-def test_errors_name_the_file(
-    bad: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_name_the_file(bad, tmp_path, monkeypatch):
     """A bad file among many is the one that the error names.
 
     It has an open quote, UTF-16, no UTF-8 or another header.

@@ -82,9 +82,7 @@ ROWS = st.none() | st.fixed_dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(ROWS, min_size=1, max_size=6), suffix=st.sampled_from(["parquet", "arrow"]))
-def test_rows_are_those_of_a_plain_reader(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], suffix: str
-) -> None:
+def test_rows_are_those_of_a_plain_reader(tmp_path_factory, rows, suffix):
     """Rows are those of a plain reader.
 
     Only bad vectors are rejected. Dense rows get their indices.

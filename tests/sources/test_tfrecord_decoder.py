@@ -95,9 +95,7 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
         pytest.param(record(i=[7]) + record(i=[8]), None, id="joined"),
     ],
 )
-def test_odd_records_have_the_values_and_errors_of_tfx_bsl(
-    with_and_without_kernels: None, bad: bytes, message: str | None
-) -> None:
+def test_odd_records_have_the_values_and_errors_of_tfx_bsl(with_and_without_kernels, bad, message):
     """tfx-bsl decodes or refuses the records that the kernel declines.
 
     The errors are in its words, and later records are not affected.
@@ -123,9 +121,7 @@ def test_odd_records_have_the_values_and_errors_of_tfx_bsl(
                      'PLANNED }', {"i": [[1, 2], None, None]}, id="stages"),
     ],
 )  # fmt: skip
-def test_odd_schemas(
-    with_and_without_kernels: None, text: str, columns: dict[str, list[list[int | bytes] | None]]
-) -> None:
+def test_odd_schemas(with_and_without_kernels, text, columns):
     """Odd schemas mean the same as to tfx-bsl."""
     found = ExampleDecoder(schema_of(text)).decode(block_of(USUAL))
     assert found.num_rows == 3

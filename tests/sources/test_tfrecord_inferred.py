@@ -169,9 +169,7 @@ LATE: list[tuple[str, list[Any], str, str]] = [
 
 @pytest.mark.usefixtures("either", "small_sample")
 @pytest.mark.parametrize(("column", "values", "declared", "type_"), LATE)
-def test_what_comes_after_the_sample_is_not_lost(
-    tmp_path: Path, column: str, values: list[Any], declared: str, type_: str
-) -> None:
+def test_what_comes_after_the_sample_is_not_lost(tmp_path, column, values, declared, type_):
     """The error names record and feature, and every remedy works."""
     first = tf.train.Example.FromString(FIRST)
     first.features.feature["none"].SetInParent()
@@ -208,9 +206,7 @@ def test_what_comes_after_the_sample_is_not_lost(
         ([[b"a"]], [[b"\xff"]], [b"\xff"], "list<bytes>"),
     ],
 )
-def test_later_feature_lists_are_not_lost(
-    tmp_path: Path, steps: list[Any], late: list[Any], found: list[Any], type_: str
-) -> None:
+def test_later_feature_lists_are_not_lost(tmp_path, steps, late, found, type_):
     """Other steps behind the sample name their record; ``infer: full`` reads them."""
     first = sequence({"id": [1]}, {"steps": steps} if steps else {})
     path = write_records(tmp_path / "a.tfrecord", first, sequence({"id": [1]}, {"steps": late}))

@@ -145,9 +145,7 @@ def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
         (b"\x0a\x05no", "", "no tf.SequenceExample"),
     ],
 )
-def test_a_bad_sequence_is_found(
-    tmp_path: Path, schema: str, bad: bytes, column: str, reason: str
-) -> None:
+def test_a_bad_sequence_is_found(tmp_path, schema, bad, column, reason):
     """A bad record is named with the reason.
 
     Rejecting leaves out only this record.
